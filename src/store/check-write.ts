@@ -41,13 +41,16 @@ export function assertDocumentKey(kind: string, id: string): void {
     );
 }
 
-/** Why the fence holds for no partition; null: its generation is current. */
+/** Why the fence holds for no partition; null if its generation is current. */
 export function whyOtherGeneration(fence: Fence, generation: string): string | null {
   if (fence.generation === generation) return null;
   return `the store is of generation ${generation}, the owner of ${fence.generation}`;
 }
 
-/** Why writes to a partition are refused. `epoch`: the epoch of its owner (null: it has none). Null: the fence holds. */
+/**
+ * Why writes to a partition are refused; null if the fence holds. `epoch` is the epoch of the partition's owner, or null if it
+ * has none.
+ */
 export function whyStale(fence: Fence, partition: number, epoch: number | null): string | null {
   const given = fence.epochs[partition];
   if (given === undefined) return `partition ${partition} is not the owner's`;
@@ -56,7 +59,10 @@ export function whyStale(fence: Fence, partition: number, epoch: number | null):
   return `partition ${partition} is in epoch ${epoch}, the owner in ${given}`;
 }
 
-/** Why a write does not continue its journal, which ends at `end` (null: the execution does not exist); null: it does. */
+/**
+ * Why a write does not continue its journal; null if it does. The journal ends at `end`, which is null if the execution does
+ * not exist.
+ */
 export function whyNotAtEnd(write: { execution: string; after: number }, end: number | null): string | null {
   if (end === null) return `there is no execution ${write.execution}`;
   if (end === write.after) return null;

@@ -7,7 +7,7 @@ import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
 export const LEASE_MS = 10_000;
 
-/** For how long the store reports when the lease of a node ended. */
+/** For how long the store reports when the lease of a former node ended. */
 export const ENDED_MS = 600_000;
 
 export interface MemberNode {
@@ -17,7 +17,7 @@ export interface MemberNode {
   readonly leaseUntil: number;
   /** When this incarnation joined. */
   readonly since: number;
-  /** The newest version of events that it can read. */
+  /** The newest version of events that the node can read. */
   readonly reads: number;
 }
 
@@ -28,11 +28,11 @@ export interface Membership {
   /** The incarnation of this node, and the end of its lease. */
   readonly incarnation: string;
   readonly leaseUntil: number;
-  /** Nodes whose lease runs, by URL. */
+  /** Nodes whose lease has not expired, in the order of their URLs. */
   readonly nodes: readonly MemberNode[];
-  /** When leases ended, by incarnation, of nodes that have gone in the last ten minutes (`ENDED_MS`). */
+  /** When leases ended, by incarnation, of nodes that have left in the last ten minutes (`ENDED_MS`). */
   readonly ended: Readonly<Record<string, number>>;
-  /** All partitions, by number; the lease of an owner may have expired. */
+  /** All partitions, by number; the lease of a partition's owner may have expired. */
   readonly partitions: readonly {
     readonly partition: number;
     readonly owner: string | null;
@@ -48,15 +48,21 @@ export type Hint =
 export interface ClusterStore extends Store {
   /** The store's clock, in whole milliseconds. */
   now(): Promise<number>;
-  /** Joins, or renews the lease; after its lease has expired, the node joins as a new incarnation, which owns nothing. */
+  /**
+   * Joins the cluster, or renews the lease. After its lease has expired, the node joins as a new incarnation, which owns
+   * nothing.
+   */
   renew(): Promise<Membership>;
-  /** Takes the free partitions among these, and own ones again, each in a new epoch; nothing if it is no member. */
+  /**
+   * Takes the free partitions among these, and takes own ones again, each in a new epoch. Takes nothing if the node is no
+   * member.
+   */
   take(partitions: readonly number[]): Promise<readonly Ownership[]>;
-  /** Releases those of the partitions that this node owns. `clean`: no lease is open in them. */
+  /** Releases those of the partitions that this node owns. `clean` means that no lease is open in them. */
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;
   leave(options: { clean: boolean }): Promise<void>;
   /** Stores mailbox messages outside of commits: messages to a partition whose owner could not be reached. */
   post(messages: readonly MailboxMessage[]): Promise<void>;
-  /** Calls back on hints of other nodes. Hints can be late, repeated or lost. */
+  /** Calls `callback` with hints of other nodes. Hints can be late, repeated or lost. */
   onHint(callback: (hint: Hint) => void): void;
 }

@@ -40,7 +40,7 @@ type Joined<Parts extends readonly object[]> = Parts extends readonly [
   ? First & Joined<Rest>
   : unknown;
 
-/** One object with the methods of the port that the parts have. `around` runs every call. */
+/** Makes one object with the methods of the port that the parts have. `around` runs every call. */
 export function joinParts<const Parts extends readonly object[]>(
   parts: Parts,
   around: <T>(run: () => T) => T = (run) => run(),

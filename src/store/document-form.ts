@@ -9,7 +9,7 @@ export interface DocumentForm<T> {
   readonly parse: (body: string) => T;
 }
 
-/** A document of a list: its content, or why there is none. */
+/** A document in a list: its content, or why it cannot be read. */
 export type ReadDocument<T> =
   | { readonly id: string; readonly body: string; readonly value: T; readonly damage?: never }
   | { readonly id: string; readonly body: string; readonly damage: string };
@@ -20,14 +20,14 @@ export function jsonForm<T>(kind: string, read: Decode<unknown>): DocumentForm<T
   return { kind, parse: (body) => read(JSON.parse(body)) as T };
 }
 
-/** The content of a body; throws `DamagedData` if it cannot be read. */
+/** Parses the content of a body; throws `DamagedData` if it cannot be read. */
 export function parseDocument<T>(form: DocumentForm<T>, id: string, body: string): T {
   const read = listed(form, { id, body });
   if (read.damage === undefined) return read.value;
   throw damaged(form.kind, read);
 }
 
-/** The content of a stored document; null: there is none. Throws `DamagedData` if it cannot be read. */
+/** Reads the content of a stored document; null if there is none. Throws `DamagedData` if it cannot be read. */
 export async function readDocument<T>(
   store: Pick<Store, "getDocument">,
   form: DocumentForm<T>,

@@ -10,11 +10,11 @@ import { type Store, StoreFault } from "./store.ts";
 
 const FIRST_DISTANCE_MS = 5_000;
 const DISTANCE_MAX_MS = 300_000;
-/** Failed calls are retried within this time; a call that is not retried counts no longer as failing. */
+/** Failed calls are retried within this time; a call that is not retried no longer counts as failing. */
 const TRIED_AGAIN_MS = 6_000;
-/** A fault that did not occur for this long counts as a new one. */
+/** A fault that did not occur for this long counts as a new fault. */
 const FORGET_MS = 600_000;
-/** The most faults that are distinguished; beyond that the oldest is forgotten. */
+/** The most faults that are distinguished; beyond that the oldest is dropped. */
 const KINDS_MAX = 100;
 
 interface Lasting {
@@ -24,7 +24,7 @@ interface Lasting {
   distanceMs: number;
   nextAt: number;
   lastAt: number;
-  /** When the fault seemed to be over; null: it has occurred again since. */
+  /** When the fault seemed to be over; null if it has occurred again since. */
   overAt: number | null;
 }
 
@@ -33,7 +33,10 @@ export class FaultLog {
   readonly #write: (line: string) => void;
   /** Lasting faults by message; the outage of the store has the key "". */
   readonly #lasting = new Map<string, Lasting>();
-  /** Calls of the store that failed last, and when. Successful reads are not reported, so all others share the key "other". */
+  /**
+   * Calls of the store that failed last, with the time. Successful reads are not reported, so all calls except commits and
+   * renewals share the key "other".
+   */
   readonly #failed = new Map<string, number>();
   /** Faults of commits and renewals, which are counted already. */
   readonly #known = new WeakSet<object>();
@@ -44,7 +47,7 @@ export class FaultLog {
     this.#write = write;
   }
 
-  /** The store, with commits and renewals that tell this log whether the store works. */
+  /** Wraps the store so that commits and renewals tell this log whether the store works. */
   watched<S extends Store>(store: S): S {
     const replaced: Partial<ClusterStore> = {
       commit: (content) => this.#observe("commit", store.commit(content)),
@@ -62,7 +65,7 @@ export class FaultLog {
     const key = isStore ? "" : message;
     const now = this.#clock.now();
     const lasting = this.#lasting.get(key);
-    // Renewals go on without work, so the end of an outage can wait until no other call fails either.
+    // Renewals go on even without work, so the end of an outage can wait until no other call fails either.
     if (key === "" && this.#isRenewed && !this.#known.has(fault)) this.#failed.set("other", now);
     if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
       this.#begin(key, now);
@@ -105,7 +108,7 @@ export class FaultLog {
     }
   }
 
-  /** Ends the outage if no call fails any more. */
+  /** Called when a call succeeded: ends the outage if no call fails any more. */
   #works(what: string): void {
     const now = this.#clock.now();
     this.#failed.delete(what);
@@ -124,7 +127,7 @@ function isShared(store: Store): store is ClusterStore {
   return "renew" in store;
 }
 
-/** The message of a fault, and whether the store caused it: then the message includes the cause. */
+/** The message of a fault, and whether the store caused it. If it did, the message includes the cause. */
 function describe(fault: Error): { message: string; isStore: boolean } {
   const { message, cause } = fault;
   if (isOfStore(fault)) return { message, isStore: true };

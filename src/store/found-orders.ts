@@ -1,17 +1,17 @@
-/** Lists of executions by their order, newest first, and their union and intersection. */
+/** Lists of executions by their order number, newest first, and their union and intersection. */
 
-/** Executions by order, newest first. The list is complete down to the order `floor`; 0: it is complete. */
+/** Executions by their order number, newest first. The list is complete down to the order `floor`; with 0 it is complete. */
 export interface FoundOrders {
   readonly orders: readonly number[];
   readonly floor: number;
 }
 
-/** A list that was read with a limit: if it has that many items, there may be more below its last one. */
+/** Makes a list that was read with a limit: if it has that many items, there may be more below its last one. */
 export function ordersUpTo(orders: readonly number[], max: number): FoundOrders {
   return { orders, floor: orders.length < max ? 0 : (orders.at(-1) ?? 0) };
 }
 
-/** The union of the lists, at most `max` items, down to where all of them are complete. */
+/** The union of the lists, at most `max` items, down to the order at which all of them are complete. */
 export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
   const floor = Math.max(0, ...lists.map((list) => list.floor));
   const orders = [...new Set(lists.flatMap((list) => list.orders))]

@@ -5,7 +5,7 @@ import { isRejection } from "../std/rejection.ts";
 import { partitionOf } from "./partition-of.ts";
 import type { Head, TableFinding } from "./store.ts";
 
-/** The head at the start of an execution; a text: why it cannot be derived. */
+/** Derives the head at the start of an execution; returns a text with the reason if it cannot be derived. */
 export function firstHead(row: Entry | null, partitions: number): Head | string {
   if (row === null || row.damage !== undefined) return "the first row of the journal cannot be read";
   const id = executionOf(row);
@@ -35,7 +35,10 @@ export interface LostDefinition {
   readonly body: string;
 }
 
-/** The finding about it; null: the definition has another name, so the head is wrong and not the pointer. */
+/**
+ * The finding about a workflow without a newest definition; null if the definition has another name: then the head is wrong,
+ * not the pointer.
+ */
 export function lostDefinition(
   { name, hash, body }: LostDefinition,
   isRepaired: boolean,

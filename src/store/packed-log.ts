@@ -8,9 +8,9 @@ import type { LogLine, LogRow, StoredLogRow } from "./store.ts";
 
 type Field = string | number;
 
-/** phase, visit, handler, task, number, worker, time of the first line. */
+/** The number of fields before the lines: phase, visit, handler, task, number, worker, time of the first line. */
 const HEAD_FIELDS = 7;
-/** n, time relative to the first line, level, text, run (0: none). */
+/** The number of fields of a line: n, time relative to the first line, level, text, run (0 for none). */
 const LINE_FIELDS = 5;
 
 export interface PackedLogRow {
@@ -37,7 +37,7 @@ export function unpackLog(row: PackedLogRow): StoredLogRow {
   return damagedLog(row, WRONG_CHECKSUM);
 }
 
-/** The line that stands for a damaged row. */
+/** The line that is shown in place of a damaged row. */
 export function damagedLog({ order, attempt }: Omit<PackedLogRow, "body">, why: string): StoredLogRow {
   const text = `log lines of this attempt are damaged (row ${order}): ${why}`;
   const lines = [{ n: 1, at: 0, level: "error", text }];
@@ -69,7 +69,7 @@ function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): Sto
   return { order, attempt, phase, visit, handler, task, number, worker, lines };
 }
 
-/** The body without the lines up to number `last`; null: no line is left. */
+/** The body without the lines up to number `last`; null if no line is left. */
 export function linesAfter(attempt: string, body: string, last: number): string | null {
   const packed = JSON.parse(body) as Field[];
   const left = packed.slice(0, HEAD_FIELDS);

@@ -9,7 +9,7 @@ export function readTags(stored: string): Record<string, string> {
   }
 }
 
-/** Parses the stored tasks of a dead letter; null: they are damaged. */
+/** Parses the stored tasks of a dead letter; null if they are damaged. */
 export function readTasks(stored: string): number[] | null {
   try {
     const tasks = JSON.parse(stored) as unknown;

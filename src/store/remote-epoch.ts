@@ -11,7 +11,7 @@ export const REMOTE_FORM = jsonForm<{ readonly epoch: number }>(
   object({ epoch: number }, KEPT),
 );
 
-/** Reads that epoch; 0: never. A damaged document counts as every epoch. */
+/** Reads the last epoch with workers of other processes; 0 if there was none. A damaged document counts as every epoch. */
 export async function remoteEpoch(store: Pick<Store, "getDocument">): Promise<number> {
   try {
     return (await readDocument(store, REMOTE_FORM, REMOTE_MARK.id))?.epoch ?? 0;

@@ -5,12 +5,12 @@ import { seal, unseal } from "../std/seal.ts";
 /** Kinds that older versions compare as plain texts: stored without a checksum. */
 const PLAIN_KINDS: readonly string[] = ["cluster-secret", "schedule-mark"];
 
-/** Adds the checksum. */
+/** Adds the checksum to the body of a document. */
 export function sealDocument(kind: string, id: string, body: string): string {
   return PLAIN_KINDS.includes(kind) ? body : seal(body, keyOf(kind, id));
 }
 
-/** Checks and removes the checksum; throws `DamagedData` if it is wrong. */
+/** Checks and removes the checksum of a document; throws `DamagedData` if it is wrong. */
 export function openDocument(kind: string, id: string, stored: string): string {
   const { body, damage } = listedDocument(kind, { id, body: stored });
   if (damage === undefined) return body;

@@ -10,16 +10,16 @@ import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
 import type { ExecutionSearch, HeadFilter, StoredHead } from "./store.ts";
 
-/** Orders in one list, lists of one word in one call, and heads in one read. */
+/** The most order numbers in one list, the most lists of one word in one call, and the most heads in one read. */
 const LIST_MAX = 1_000;
 const ROUNDS_MAX = 16;
 const READ_MAX = 200;
 
 export interface Search {
   readonly filter: HeadFilter;
-  /** Words that must all match, or that match as a whole. */
+  /** Words that must all match, or a text that matches as a whole. */
   readonly q?: string | undefined;
-  /** Tags that an execution must have; null: with any value. */
+  /** Tags that an execution must have; null as a value matches any value. */
   readonly tags?: Readonly<Record<string, string | null>> | undefined;
   readonly before: number | null;
   readonly max: number;
@@ -27,11 +27,11 @@ export interface Search {
 
 export interface FoundHeads {
   readonly heads: readonly StoredHead[];
-  /** The cursor of the next page; null: there is none. */
+  /** The cursor of the next page; null if there is none. */
   readonly next: number | null;
 }
 
-/** A page of executions; a list without words and tags needs no search. */
+/** Reads a page of executions; a list without words and tags needs no search. */
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);

@@ -2,7 +2,7 @@
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type ExecutionSearch, StoreFault } from "./store.ts";
 
-/** The index may lag by two seconds. */
+/** The interval of updates. The index may lag by two seconds. */
 const EVERY_MS = 1_000;
 
 export class SearchIndexer {

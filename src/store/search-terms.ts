@@ -10,9 +10,9 @@
 import { cutToBytes } from "../kernel/definition/names.ts";
 import type { StoredHead } from "./store.ts";
 
-/** Terms are cut to this length; `fits` compares the rest. */
+/** The most bytes of a term; `fits` compares the rest of a longer one. */
 const TERM_BYTES_MAX = 64;
-/** Words of an error that are indexed. */
+/** The most words of an error that are indexed. */
 const ERROR_WORDS_MAX = 60;
 const HASH_DIGITS = 8;
 /** Prefixes of terms: hash, name of a tag, value of a tag. A word of an error begins with a letter, a digit or _. */
@@ -23,7 +23,7 @@ const HASH = /^[0-9a-f]{8,64}$/;
 
 type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 
-/** The terms of an execution; ids and workflows have indexes of their own. */
+/** The terms of an execution. Ids and workflows have indexes of their own. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
   const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(tags)) {
@@ -45,7 +45,7 @@ export function errorTerms(error: string | null): string[] {
 
 export interface SearchWord {
   readonly text: string;
-  /** Beginnings of ids. */
+  /** Texts with which a matching id begins. */
   readonly ids: readonly string[];
   readonly workflow: string;
   readonly terms: readonly string[];
@@ -55,7 +55,7 @@ export function searchWords(q: string): SearchWord[] {
   return [...new Set(q.split(/\s+/).filter(Boolean))].map(searchWord);
 }
 
-/** The whole search as one word, for ids and tags with spaces; null: it is a single word. */
+/** The whole search text as one word, for ids and tags with spaces; null if it is a single word. */
 export function searchPhrase(q: string): SearchWord | null {
   const text = q.trim();
   return /\s/.test(text) ? searchWord(text) : null;
@@ -64,7 +64,7 @@ export function searchPhrase(q: string): SearchWord | null {
 function searchWord(text: string): SearchWord {
   const lower = text.toLowerCase();
   const terms = [nameTerm(text), valueTerm(text)];
-  // Names and values can contain a = too.
+  // Names and values of tags can contain a = too.
   for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
     terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
   if (HASH.test(lower)) terms.push(hashTerm(lower));
@@ -93,7 +93,7 @@ export function fits(head: Searched, { text, ids, workflow }: SearchWord): boole
   return wanted.size > 0 && [...wanted].every((word) => found.has(word));
 }
 
-/** Whether an execution has these tags; null: with any value. */
+/** Whether an execution has these tags; null as a value matches any value. */
 export function hasTags(
   head: Pick<Searched, "tags">,
   tags: Readonly<Record<string, string | null>>,
@@ -120,7 +120,7 @@ function valueTerm(value: string): string {
   return term(OF_VALUE + value);
 }
 
-/** The most selective term of a tag; null: a tag with any value. */
+/** The most selective term of a tag; null as the value stands for a tag with any value. */
 function tagTerm(name: string, value: string | null): string {
   return value === null || value === "" ? nameTerm(name) : valueTerm(value);
 }

@@ -12,7 +12,9 @@ import type { ClusterStore } from "./cluster-store.ts";
 export class StoreClock implements Clock {
   readonly #machine: Clock;
   readonly #monotonic: () => number;
-  /** The store's clock minus the monotonic clock; before the first measurement, the machine's clock minus it. */
+  /**
+   * How far the store's clock is ahead of the monotonic clock; before the first measurement, how far the machine's clock is.
+   */
   #ahead: number;
   #time: SteadyTime;
 
@@ -23,7 +25,7 @@ export class StoreClock implements Clock {
     this.#time = this.#begin();
   }
 
-  /** The store, with calls of `open` and `renew` that set this clock. */
+  /** Wraps the store so that `open` and `renew` set this clock. */
   setBy<S extends Pick<ClusterStore, "open" | "renew" | "now">>(store: S): S {
     const replaced: Pick<ClusterStore, "open" | "renew"> = {
       open: async () => {
@@ -59,7 +61,7 @@ export class StoreClock implements Clock {
     this.#machine.soon(run);
   }
 
-  /** The store's clock showed `now` at some moment since `askedAt`. */
+  /** Sets the clock by a measurement: the store's clock showed `now` at some moment since `askedAt`. */
   #measured(now: number, askedAt: number): void {
     const least = now - this.#monotonic();
     const most = now - askedAt;

@@ -13,24 +13,26 @@ import type { SearchWord } from "./search-terms.ts";
 
 /** The fencing token of a writer: the store refuses writes of a stale owner. */
 export interface Fence {
-  /** Changes when a database is restored from a copy, which makes all leases and tokens invalid. */
+  /**
+   * The generation of the store. It changes when a database is restored from a copy, which makes all leases and tokens invalid.
+   */
   readonly generation: string;
-  /** Partition -> the epoch in which this owner has it. Writes to other partitions are refused. */
+  /** The epoch in which this owner has each partition. Writes to other partitions are refused. */
   readonly epochs: Readonly<Record<number, number>>;
 }
 
 export interface Ownership {
   readonly partition: number;
-  /** Changes each time the store is opened (embedded) or the partition is taken (cluster). */
+  /** The epoch of the ownership. It changes each time the store is opened (embedded) or the partition is taken (cluster). */
   readonly epoch: number;
   /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
   readonly uncleanEpoch: number;
   /**
-   * The ends of epochs that ended uncleanly, in order. If one is missing, the next later one counts for it. Undefined: the
+   * The ends of epochs that ended uncleanly, in order. If one is missing, the next later one counts for it. Undefined if the
    * store does not keep them.
    */
   readonly uncleanEnds?: readonly UncleanEnd[];
-  /** Owners from this epoch on store their grants of limits. Undefined: no owner does. */
+  /** The first epoch whose owners store their grants of limits; later owners do too. Undefined if no owner does. */
   readonly limitsStoredFrom?: number;
 }
 
@@ -71,7 +73,10 @@ export interface Head {
   readonly project: string;
   readonly status: string;
   readonly phase: string | null;
-  /** `work`: the owner must dispatch or drain tasks; `time`: it waits for timers or signals only; `nothing`: it has ended. */
+  /**
+   * What the owner must do: `work` (dispatch or drain tasks), `time` (wait for timers or signals only), `nothing` (the
+   * execution has ended).
+   */
   readonly want: Want;
   readonly priority: number;
   readonly createdAt: number;
@@ -117,10 +122,10 @@ export interface StoredMailboxMessage extends MailboxMessage {
 }
 
 export interface LogLine {
-  /** The number of its worker event within the attempt, from 1. */
+  /** The number, within the attempt, of the worker event that contained the line; from 1. */
   readonly n: number;
   readonly at: number;
-  /** debug, info, warn, error; progress; run (the life of a script's runs). */
+  /** The level of the line: debug, info, warn, error; progress; or run (the start and end of a script's runs). */
   readonly level: string;
   readonly text: string;
   /** The run of a script that wrote the line. */
@@ -137,7 +142,7 @@ export interface LogRow {
   readonly number: number;
   readonly worker: string;
   readonly lines: readonly LogLine[];
-  /** Whether some lines may be stored already, since the attempt was taken over; the store leaves those out, by `n`. */
+  /** Whether some lines may be stored already, since the attempt was taken over; the store leaves out those lines, by `n`. */
   readonly mayRepeat: boolean;
 }
 
@@ -159,10 +164,12 @@ export interface StoredDeadLetter extends DeadLetter {
   readonly project: string;
 }
 
-/** All that one step of an execution writes. */
+/** Everything that one step of an execution writes. */
 export interface ExecutionWrite {
   readonly execution: string;
-  /** Whether the write creates the execution; if the id is taken, the store leaves it out and reports it in `exists`. */
+  /**
+   * Whether the write creates the execution. If the id is taken, the store leaves the write out and reports the id in `exists`.
+   */
   readonly create: boolean;
   /** Sequence number of the last event before this write; if the journal ends elsewhere, the write is fenced. */
   readonly after: number;
@@ -172,13 +179,16 @@ export interface ExecutionWrite {
   readonly head: Head | null;
   readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
   readonly timersCleared: readonly string[];
-  /** Marks of how far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Other marks stay. */
+  /** Marks of how many tasks were opened for leases, by `<phase>.<visit>.<handler>`. Marks that are not named stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
   readonly mail?: readonly MailboxMessage[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
-  /** Deletes earlier dead letters of the execution from this sequence number on: their tasks are retried. 0: none. */
+  /**
+   * The first sequence number from which earlier dead letters of the execution are deleted, since their tasks are retried. 0
+   * deletes none.
+   */
   readonly deadLettersCleared?: number;
 }
 
@@ -205,20 +215,20 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
-  /** Set if the head or the marks cannot be read: then there are no entries. */
+  /** The damage if the head or the marks cannot be read: then there are no entries. */
   readonly damage?: Damage;
 }
 
 export interface JournalRange {
   readonly execution: string;
-  /** First sequence number wanted; a row that contains it is included whole. */
+  /** The first sequence number wanted; a row that contains it is included whole. */
   readonly from: number;
-  /** Last sequence number wanted. */
+  /** The last sequence number wanted. */
   readonly to?: number;
   /** Stops after this many rows, or when about this many characters have been read. */
   readonly rowsMax?: number;
   readonly charsMax?: number;
-  /** Whether rows come with their chain hashes. */
+  /** Whether rows contain their chain hashes. */
   readonly chains?: boolean;
 }
 
@@ -249,14 +259,14 @@ export interface StoredDocument {
   readonly damage?: string;
 }
 
-/** The partitions of a scan; null: all. */
+/** The partitions of a scan; null for all. */
 export type Partitions = readonly number[] | null;
 
 /** A failure of the disk, the database or the network. Only drivers catch it. */
 export class StoreFault extends Error {
   override name = "StoreFault";
   readonly retryable: boolean;
-  /** Whether nothing was written. False: the outcome is unknown. */
+  /** Whether nothing was written. If false, the outcome is unknown. */
   readonly nothingWritten: boolean;
   constructor(message: string, options: { retryable: boolean; nothingWritten: boolean; cause?: unknown }) {
     super(message, { cause: options.cause });
@@ -268,11 +278,14 @@ export class StoreFault extends Error {
 /** Data derived from the journal of an execution. */
 export interface Derived {
   readonly head: Head;
-  /** All timers of the execution; null: they stay. Timers of the engine, which begin with ~, always stay. */
+  /** All timers of the execution; null to leave them unchanged. Timers of the engine, which begin with ~, always stay. */
   readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
-  /** All marks (`LoadedExecution.opened`); null: they stay. */
+  /** All marks (`LoadedExecution.opened`); null to leave them unchanged. */
   readonly opened: Readonly<Record<string, number>> | null;
-  /** The last event of the journal that it was derived from: if there are more by now, nothing is written. Null: not checked. */
+  /**
+   * The number of the last event of the journal from which the data was derived: if the journal has more by now, nothing is
+   * written. Null to skip this check.
+   */
   readonly end: number | null;
 }
 
@@ -284,7 +297,7 @@ export interface TableFinding {
 }
 
 export interface WorkScan {
-  /** The greatest order that the caller has seen, by `workKey`. */
+  /** The greatest order number that the caller has seen, by `workKey`. */
   readonly after: Readonly<Record<string, number>>;
   /** The most heads of each (project, workflow) pair. */
   readonly each: number;
@@ -310,7 +323,7 @@ export interface LogRange {
   readonly rowsMax: number;
 }
 
-/** One page of a list that begins with the newest item: items with order < before; null: from the newest on. */
+/** One page of a list that begins with the newest item. It has items with an order below `before`; null for the newest. */
 export interface Page {
   readonly before: number | null;
   readonly max: number;
@@ -343,22 +356,24 @@ export interface Timer {
 /** Executions: the fenced write, and the reads that an engine node needs to go on with them. */
 export interface ExecutionStore {
   commit(commit: Commit): Promise<CommitVerdict>;
-  /** Executions by id, in the given order; null for an id that does not exist. Ignores snapshots of another `foldVersion`. */
+  /**
+   * Loads executions by id, in the given order; null for an id that does not exist. Ignores snapshots of another `foldVersion`.
+   */
   load(
     ids: readonly string[],
     options?: { readonly foldVersion?: number },
   ): Promise<readonly (LoadedExecution | null)[]>;
   readJournal(range: JournalRange): Promise<readonly JournalRow[]>;
-  /** Heads with `want: work`, oldest first for each (project, workflow) pair. */
+  /** Finds heads with `want: work`, oldest first for each (project, workflow) pair. */
   scanWork(scan: WorkScan): Promise<readonly StoredHead[]>;
-  /** Timers that are due between `from` and `until`, soonest first. */
+  /** Finds timers that are due between `from` and `until`, soonest first. */
   scanTimers(scan: TimerScan): Promise<readonly StoredTimer[]>;
   /**
-   * Mailbox messages that no commit has taken yet, with order > after. In a cluster, start at 0 to find all new ones: a
+   * Finds mailbox messages that no commit has taken yet, with order > after. In a cluster, start at 0 to find all new ones: a
    * message that is stored during a scan can have a smaller order than one that the scan returns.
    */
   scanMail(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
-  /** Log rows of an execution in the order of storing, with order > after. */
+  /** Reads log rows of an execution in the order of storing, with order > after. */
   readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
   /** Deletes executions that have ended, with all their data. Skips executions that are open or belong to another owner. */
   purge(ids: readonly string[]): Promise<void>;
@@ -369,19 +384,19 @@ export interface ExecutionSearch {
   listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
-  /** Ids of executions with `want: nothing` that ended before a time, oldest first. */
+  /** Lists ids of executions with `want: nothing` that ended before a time, oldest first. */
   listEnded(options: { readonly finishedBefore: number; readonly max: number }): Promise<readonly string[]>;
   listDeadLetters(filter: DeadLetterFilter, page: Page): Promise<readonly StoredDeadLetter[]>;
   /** Removes tasks from a dead letter (null: all of them). A dead letter without tasks is deleted. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
-  /** The executions that a word of a search may match, newest first, order < before. */
+  /** Finds the executions that a word of a search may match, newest first, with order < before. */
   findOrders(
     word: SearchWord,
     options: { readonly before: number; readonly max: number },
   ): Promise<FoundOrders>;
-  /** The heads of executions by their order; leaves out those that do not exist. */
+  /** Reads the heads of executions by their order; leaves out those that do not exist. */
   headsOf(orders: readonly number[]): Promise<readonly StoredHead[]>;
-  /** Indexes some more executions; true: there are more to index. An open store calls this by itself (search-indexer.ts). */
+  /** Indexes some more executions; true if there are more to index. An open store calls this by itself (search-indexer.ts). */
   indexSome(): Promise<boolean>;
   /** Empties the search index; later calls of `indexSome` build it again. */
   clearIndex(): Promise<void>;
@@ -391,7 +406,9 @@ export interface ExecutionSearch {
 export interface DocumentStore {
   /** Stores a document (a schedule, a token, a setting, an entry of the audit log); a body of null deletes it. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
-  /** Compare-and-set: writes the document only if its body is `was` (null: it does not exist); false: nothing was written. */
+  /**
+   * Compare-and-set: writes the document only if its body is `was` (null if it must not exist); false if nothing was written.
+   */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   /** Reads the body of a document. Throws `DamagedData` if it is damaged. */
   getDocument(kind: string, id: string): Promise<string | null>;
@@ -401,7 +418,7 @@ export interface DocumentStore {
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null>;
   /** Deletes a definition, and its name if it is the newest of that name. The caller checks that no execution uses it. */
   dropDefinition(name: string, hash: string): Promise<void>;
-  /** Names of workflows with the hash of their newest definition, in the order of names. */
+  /** Lists names of workflows with the hash of their newest definition, in the order of names. */
   listDefinitions(options: {
     readonly after: string;
     readonly max: number;
@@ -410,10 +427,12 @@ export interface DocumentStore {
 
 /** Repair of derived data, and removal of damaged executions. */
 export interface StoreRepairs {
-  /** Writes what was derived from a journal; false: the journal has more events by now, or the execution does not exist. */
+  /**
+   * Writes data that was derived from a journal; false if the journal has more events by now, or the execution does not exist.
+   */
   putDerived(derived: Derived): Promise<boolean>;
   timersOf(execution: string): Promise<readonly Timer[]>;
-  /** Deletes a damaged execution and its mail; stores `message` for its parent. False: nothing was written. */
+  /** Deletes a damaged execution and its mail; stores `message` for its parent. False if nothing was written. */
   dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean>;
   /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
@@ -422,7 +441,10 @@ export interface StoreRepairs {
 /** The methods that every adapter has while it is open. */
 export interface StoreMethods extends ExecutionStore, ExecutionSearch, DocumentStore, StoreRepairs {}
 
-/** The names of all methods. Adapters derive their facades and the calls of the store's thread from it (derived-store.ts). */
+/**
+ * The names of all methods of the port. Adapters derive their facades and the calls of the store's thread from it
+ * (derived-store.ts).
+ */
 export const STORE_METHODS = Object.keys({
   ...{
     commit: 0,
@@ -455,7 +477,7 @@ export function workKey(project: string, workflow: string): string {
   return `${project}/${workflow}`;
 }
 
-/** The fence of an owner that has these partitions. */
+/** Makes the fence of an owner that has these partitions. */
 export function fenceOf(owner: { readonly generation: string; readonly owned: readonly Ownership[] }): Fence {
   const epochs: Record<number, number> = {};
   for (const { partition, epoch } of owner.owned) epochs[partition] = epoch;

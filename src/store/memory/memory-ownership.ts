@@ -7,13 +7,13 @@ import { compareText } from "./memory-documents.ts";
 
 export const EMBEDDED = "embedded";
 
-/** A node that joins or renews; `next` is its new incarnation if its current one has expired. */
+/** The renewal of a node's lease, or its joining; `next` is the new incarnation if the current one has expired. */
 export interface Renewal {
   readonly url: string;
   readonly incarnation: string | null;
   readonly next: string;
   readonly leaseMs: number;
-  /** The newest version of events that it can read; by default that of this Rondo. */
+  /** The newest version of events that the node can read; by default that of this Rondo. */
   readonly reads?: number;
 }
 
@@ -23,7 +23,7 @@ interface PartitionRow {
   uncleanEpoch: number;
   clean: boolean;
   owner: string | null;
-  /** Ends of unclean epochs; null: the store does not keep them. */
+  /** Ends of unclean epochs; null if the store does not keep them. */
   ends: readonly UncleanEnd[] | null;
 }
 
@@ -31,7 +31,7 @@ export class MemoryOwnership {
   readonly #generation: string;
   readonly #rows: readonly PartitionRow[];
   readonly #nodes = new Map<string, MemberNode>();
-  /** When the leases of former members ended. */
+  /** When the leases of former members ended, by incarnation. */
   readonly #ended = new Map<string, number>();
 
   constructor(generation: string, partitions: number) {
@@ -130,7 +130,7 @@ export class MemoryOwnership {
   }
 }
 
-/** Begins the next epoch. `endedAt`: when the last one ended; null: the store does not keep that. */
+/** Begins the next epoch of a partition. `endedAt` is when the last epoch ended; null if the store does not keep that. */
 function begin(row: PartitionRow, owner: string, endedAt: number | null): Ownership {
   if (!row.clean) {
     row.uncleanEpoch = row.epoch;

@@ -52,7 +52,7 @@ export function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number)
   };
 }
 
-/** The sequence number of the last event of a write; undefined: it has none. */
+/** The sequence number of the last event of a write; undefined if the write has no events. */
 export function endOf({ entries }: ExecutionWrite): number | undefined {
   const last = entries.at(-1);
   return last === undefined ? undefined : last.seq + last.count - 1;
@@ -67,7 +67,7 @@ export function loadRow(row: ExecutionRow, foldVersion: number | undefined): Loa
   return { head, snapshot, entries, chain, opened, epoch };
 }
 
-/** The snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
+/** The stored snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
 function validSnapshot(
   { snapshot, journal }: ExecutionRow,
   foldVersion: number | undefined,

@@ -1,4 +1,7 @@
-/** The store port over `MemoryTables`. A new store over the same tables is a restart; after it this one is a stale owner. */
+/**
+ * The store port over `MemoryTables`. A new store over the same tables is like a restart: the earlier store is then a stale
+ * owner.
+ */
 import { callMethod, DerivedStore, type StoreMethod } from "../derived-store.ts";
 import {
   type Commit,

@@ -50,7 +50,7 @@ import { EMBEDDED, MemoryOwnership, type Renewal } from "./memory-ownership.ts";
 import { MemoryRecords, type Undo } from "./memory-records.ts";
 import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-rows.ts";
 
-/** The rows that a commit replaced (undefined: it created them), and the last order number before it. */
+/** The rows that a commit replaced (undefined if it created them), and the last order number before the commit. */
 interface TakeBack {
   readonly rows: ReadonlyMap<string, ExecutionRow | undefined>;
   readonly lastOrder: number;
@@ -79,13 +79,13 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.#ownership = new MemoryOwnership(this.#generation, this.#partitions);
   }
 
-  /** Embedded: settles all commits and begins the next epoch. */
+  /** For an embedded store: settles all commits and begins the next epoch. */
   open(): StoreInfo {
     this.settle();
     return this.info(this.#ownership.openAll());
   }
 
-  /** Embedded: ends the epoch of this fence; a call of a stale owner has no effect. */
+  /** For an embedded store: ends the epoch of this fence; a call of a stale owner has no effect. */
   close(fence: Fence, options: { clean: boolean }): void {
     const whyNot = (partition: number) => this.#ownership.whyStale(fence, partition, EMBEDDED);
     if (this.#ownership.whyOtherGeneration(fence) !== null) return;
@@ -101,7 +101,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return { generation: this.#generation, key: this.#key, partitions: this.#partitions, owned };
   }
 
-  /** The incarnation that owns a partition, or owned it last; null: it was released. */
+  /** The incarnation that owns a partition, or owned it last; null if it was released. */
   ownerOf(partition: number): string | null {
     return this.#ownership.ownerOf(partition);
   }
@@ -110,7 +110,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return this.#ownership.epochOf(partition);
   }
 
-  /** Cluster: as in the port, with the incarnation of the last renewal. */
+  /** For a cluster: the method of the port, with the incarnation of the last renewal. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();
     return this.#ownership.renew(renewal, now);
@@ -367,7 +367,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return { touched, refused };
   }
 
-  /** Makes the writes that are not refused; returns the ids of creates that exist already. */
+  /** Applies the writes that are not refused; returns the ids of creates that exist already. */
   #write(
     { writes, mailTaken = [] }: Commit,
     touched: ReadonlySet<number>,

@@ -15,20 +15,22 @@ export interface Acknowledged {
   readonly kind: "commits" | "take" | "message" | "document" | "renewal";
   /** The number of commits that one statement wrote. */
   readonly commits?: number;
-  /** The partitions of a take; or of commits, one entry for each commit and partition. */
+  /** The partitions of a take. For commits, one entry for each commit and partition. */
   readonly partitions?: readonly number[];
 }
 
-/** The most partitions of commits that are remembered for a connection; older commits are forgotten. */
+/** The most partitions of commits that are remembered for a connection; older commits are dropped. */
 const PARTITIONS_MAX = 500_000;
-/** A mark is deleted after a day without a sign of its node. Before that the node forgets what it remembers. */
+/**
+ * After this time the node drops writes that it remembers. A mark is deleted later, after a day in which its node was not seen.
+ */
 const FORGET_MS = 43_200_000;
 /** Each time this number of marks was inserted, the older marks of the connection are deleted. */
 const SWEPT_AFTER = 256;
 /** The most partitions that a message lists. */
 const LISTED_MAX = 20;
 
-/** Deletes marks of nodes that are gone. A living node inserts one with each renewal. */
+/** Deletes marks of nodes that have ended. A living node inserts a mark with each renewal. */
 export const SWEEP_MARKS = `DELETE FROM acknowledged WHERE node NOT IN (
   SELECT node FROM acknowledged WHERE at > now_ms_1() - 86400000)`;
 
@@ -41,7 +43,7 @@ export class MarkWriter {
   acknowledged = 0;
   #noted: { readonly n: number; readonly what: Acknowledged }[] = [];
   #partitions = 0;
-  /** The number up to which writes were forgotten. */
+  /** The number up to which remembered writes were dropped. */
   #forgotten = 0;
 
   constructor(all: AcknowledgedWrites, link: number) {
@@ -49,7 +51,7 @@ export class MarkWriter {
     this.#link = link;
   }
 
-  /** The statement with a mark, its further values, and the number of the mark. */
+  /** The statement with a mark added, the additional values, and the number of the mark. */
   next(text: string, values: number): { text: string; more: [string, number, number]; n: number } {
     const n = ++this.#n;
     const [node, link, number] = [1, 2, 3].map((i) => `$${values + i}`);
@@ -62,7 +64,7 @@ export class MarkWriter {
     return { text: marked, more: [this.#all.node, this.#link, n], n };
   }
 
-  /** Notes that a write was acknowledged. */
+  /** Records that the database acknowledged a write. */
   note(n: number, what: Acknowledged | null): void {
     this.acknowledged = n;
     this.#all.noted();
@@ -85,7 +87,7 @@ export class MarkWriter {
     this.acknowledged = 0;
   }
 
-  /** The noted writes after a number, up to another one. `isAll`: none of them was forgotten. */
+  /** The recorded writes after a number, up to another one. `isAll` is true if none of them was dropped. */
   between(
     after: number,
     last: number,
@@ -115,10 +117,10 @@ export class AcknowledgedWrites {
     this.#lastAt = this.#clock.now();
   }
 
-  /** The sentence about writes that the database no longer has; null: it has all that matter. */
+  /** A sentence about writes that the database no longer has; null if it has all that matter. */
   async findLost(client: pg.Client): Promise<string | null> {
     if (this.#clock.now() - this.#lastAt > FORGET_MS) for (const writer of this.#writers) writer.forget();
-    // Writes that are acknowledged from now on may not be seen by the query.
+    // The query may not see writes that are acknowledged from now on.
     const before = this.#writers.map(({ acknowledged }) => acknowledged);
     if (before.every((n) => n === 0)) return null;
     const { rows } = await client.query<{ link: number; n: string }>(
@@ -134,7 +136,7 @@ export class AcknowledgedWrites {
   }
 }
 
-/** The last renewal alone may be gone: a renewal only says that the node lives. */
+/** Describes lost writes; null if only the last renewal is lost, because a renewal only shows that the node lives. */
 export function describeLoss(lost: readonly Acknowledged[], isAll: boolean): string | null {
   const count = (kind: Acknowledged["kind"]) => lost.filter((write) => write.kind === kind).length;
   const renewals = count("renewal");

@@ -1,4 +1,7 @@
-/** The commits of one call of the database: the executions they need, refused partitions, and the verdicts. It does no I/O. */
+/**
+ * The commits of one call of the database: the executions that they need, refused partitions, and the verdicts. This class does
+ * no I/O.
+ */
 import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
@@ -8,7 +11,7 @@ import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
 export interface Pending {
   readonly commit: Commit;
-  /** Payload characters. */
+  /** The number of payload characters of the batch. */
   readonly chars: number;
   readonly resolve: (verdict: CommitVerdict) => void;
   readonly reject: (error: unknown) => void;
@@ -23,7 +26,7 @@ export interface Refusal {
 interface Place extends Written {
   readonly count: number;
   known: Known | undefined;
-  /** Whether the execution was read for this batch; if it is not cached then, it does not exist. */
+  /** Whether the execution was read for this batch. If it is not cached after that, it does not exist. */
   isFresh: boolean;
   /** Whether the execution is part of the call under construction. */
   isBegun: boolean;
@@ -37,9 +40,9 @@ export class CommitBatch {
   readonly #writes: ExecutionWrite[] = [];
   readonly #placeOf: Place[] = [];
   readonly #places = new Map<string, Mutable<Place>>();
-  /** Partition -> why it is refused. */
+  /** The refused partitions, each with the reason. */
   readonly #refused = new Map<number, string>();
-  /** Partitions of the mailbox messages to delete, as far as they are known. */
+  /** The partitions of the mailbox messages to delete, as far as they are known. */
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
   #learnsAll = false;
@@ -59,7 +62,7 @@ export class CommitBatch {
     return this.#places.keys();
   }
 
-  /** Executions to read first: uncached ones, except creates whose messages have ids of their own. */
+  /** Executions to read first: those that are not cached, except creates whose messages have ids of their own. */
   toLearn(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
@@ -86,7 +89,7 @@ export class CommitBatch {
     for (const place of this.#places.values()) place.isFresh = false;
   }
 
-  /** Notes that these executions were read. */
+  /** Records that these executions were read. */
   learnt(ids: Iterable<string>, knowledge: KnownExecutions): void {
     for (const id of ids) {
       const place = this.#places.get(id) as Place;
@@ -95,7 +98,10 @@ export class CommitBatch {
     }
   }
 
-  /** Writes that do not continue their journal: `doubtful` by the cache, `wrong` (partition -> why) as read. */
+  /**
+   * Writes that do not continue their journal: `doubtful` according to the cache, `wrong` (the reasons by partition) according
+   * to a read.
+   */
   checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
     const doubtful = new Map<string, number>();
     const wrong = new Map<number, string>();
@@ -118,7 +124,7 @@ export class CommitBatch {
     for (const [partition, why] of wrong) this.#refused.set(partition, why);
   }
 
-  /** Notes the partitions that the database refuses; the rest must be sent again. */
+  /** Records the partitions that the database refuses; the rest of the batch must be sent again. */
   refusedBy(refusal: Refusal): void {
     for (const { partition, epoch } of refusal.refused) {
       const isReleased = this.fence.epochs[partition] === epoch;
@@ -139,7 +145,7 @@ export class CommitBatch {
     return found;
   }
 
-  /** The call for the writes that are not refused; null: there are none. `lastLines` belong to `repeating`. */
+  /** Builds the call for the writes that are not refused; null if there are none. `lastLines` belong to `repeating`. */
   build(
     lastLines: ReadonlyMap<string, number>,
   ): { columns: CommitColumns; fixed: Record<string, string | null> } | null {
@@ -173,7 +179,7 @@ export class CommitBatch {
     };
   }
 
-  /** Notes the result of the call: `created` are the numbers of new executions, 0 for those that existed. */
+  /** Records the result of the call: `created` are the numbers of new executions, 0 for those that existed. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: KnownExecutions): void {
     this.#letterTouched = touched;
     for (const [i, { write, place }] of this.#created.entries()) {
@@ -260,7 +266,7 @@ export class CommitBatch {
     this.#placeOf.push(place);
   }
 
-  /** Adds the execution of a write to the call; false: it is a create whose id exists already. */
+  /** Adds the execution of a write to the call; false if it is a create whose id exists already. */
   #begin(columns: CommitColumns, place: Mutable<Place>, write: ExecutionWrite): boolean {
     const { known } = place;
     if (write.create && (place.isBegun || known !== undefined)) {
@@ -291,7 +297,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** The journal of an execution that does not exist has no end. */
 const NO_END = -1;
 
-/** Adds a log row. If it may repeat lines, the stored ones are left out. */
+/** Adds a log row. If the row may repeat lines, those that are stored already are left out. */
 function addLog(columns: CommitColumns, written: Written, row: LogRow, lines: Map<string, number>): void {
   const key = lineKey(written.ref, row.attempt);
   const stored = lines.get(key) ?? 0;

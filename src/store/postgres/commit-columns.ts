@@ -9,22 +9,22 @@ export interface Written {
   readonly id: string;
   readonly partition: number;
   readonly epoch: number;
-  /** The number of the execution; negative: its place among the created ones. */
+  /** The number of the execution; if it is negative, its place among the created ones. */
   readonly ref: number;
   end: number;
   /** Whether the execution was last written in this epoch, or the call creates it. */
   isTouched: boolean;
   head: Head | null;
-  /** The `headKey` of the execution's head; null: unknown. */
+  /** The `headKey` of the execution's head; null if it is unknown. */
   headKey: string | null;
-  /** The phase, if the journal rows have it; null: the head has it. */
+  /** The phase of the execution, if the journal rows have it; null if the head has it. */
   phase: string | null;
-  /** The index of its last journal row in the call; -1: it has none. */
+  /** The index of the execution's last journal row in the call; -1 if it has none. */
   lastRow: number;
   timers: Map<string, number | null> | null;
   opened: Map<string, number> | null;
   snapshot: Snapshot | null;
-  /** Indexes of its dead letters in the call, in case that they are cleared again. */
+  /** Indexes of the execution's dead letters in the call, for the case that they are cleared again. */
   dead: number[] | null;
 }
 
@@ -272,7 +272,7 @@ const NUMBERS =
   h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n dc_seq d_seq`
     .split(/\s+/)
     .concat(MARKS, RECORDS);
-/** Numbers, sent as one value if they are the same in all rows. */
+/** Columns of numbers that are sent as one value if they are the same in all rows. */
 const ONCE = new Set(`c_epoch c_priority c_created_at j_seq j_count j_at h_epoch h_priority`.split(" "));
 const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
 const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];

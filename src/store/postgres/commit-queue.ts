@@ -1,6 +1,6 @@
 /**
- * Group commit: one call runs at a time, and the next carries all commits that were issued meanwhile, as far as they fit and
- * the result is the same as if they were written one after the other.
+ * Group commit: one call runs at a time, and the next call carries all commits that were issued meanwhile, as far as they fit
+ * and the result is the same as if they were written one after the other.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -13,12 +13,12 @@ import { sqlState } from "./faults.ts";
 import type { KnownExecutions } from "./known-executions.ts";
 import type { Link } from "./link.ts";
 
-/** Characters and commits at which a call is full. */
+/** The most characters and commits of one call. */
 const CHARS_MAX = 8_388_608;
 const COMMITS_MAX = 256;
 /** At this number of writes further commits wait, so that the engine handles verdicts while the database works. */
 const WRITES_ENOUGH = 256;
-/** The most tries to write a batch; each follows a change that was noticed. */
+/** The most tries to write a batch. Each further try follows after a change by another node. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
 
@@ -41,7 +41,7 @@ export class CommitQueue {
   readonly #options: QueueOptions;
   #waiting: (Pending | Alone)[] = [];
   #running: Promise<void> | null = null;
-  /** The outcome of a call is unknown, and the server may still be working on it. */
+  /** Whether the outcome of a call is unknown because the server may still be working on it. */
   #isInDoubt = false;
 
   constructor(options: QueueOptions) {
@@ -66,7 +66,7 @@ export class CommitQueue {
     });
   }
 
-  /** Resolves when the server has ended every failed call too. */
+  /** Resolves when the server has ended all calls, failed ones too. */
   async settled(): Promise<void> {
     if (!this.#isInDoubt) return;
     await this.#options.knowledge.session();
@@ -160,7 +160,7 @@ export class CommitQueue {
     };
   }
 
-  /** Reads executions, given with the epochs of their partitions. */
+  /** Reads executions into the cache. They are given with the epochs of their partitions. */
   async #learn(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
     if (epochs.size === 0) return;
     const { knowledge } = this.#options;
@@ -168,7 +168,7 @@ export class CommitQueue {
     batch.learnt(epochs.keys(), knowledge);
   }
 
-  /** Sends the call. False: the call must be tried again with new information. */
+  /** Sends the call; false if the call must be tried again with newer data. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
     const { link, knowledge, generation, lock, owner } = this.#options;
     const call = batch.build(await knowledge.lastLines(batch.repeating()));
@@ -203,7 +203,10 @@ export class CommitQueue {
   }
 }
 
-/** A message that one commit deletes and another one stores again needs two calls: one call stores before it deletes. */
+/**
+ * Keeps the order of mailbox messages: if one commit deletes a message and another stores it again, they need two calls,
+ * because a call stores before it deletes.
+ */
 class MailboxOrder {
   readonly #stored = new Set<string>();
   readonly #taken = new Set<string>();
@@ -222,7 +225,10 @@ class MailboxOrder {
   }
 }
 
-/** Whether a commit deletes a message that it stores itself: it goes alone, since only its own partitions may count. */
+/**
+ * Whether a commit deletes a message that it stores itself. Such a commit needs its own call, since only its own partitions may
+ * count.
+ */
 function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   if (mailTaken.length === 0) return false;
   const taken = new Set(mailTaken);

@@ -1,4 +1,7 @@
-/** The identity of the database (generation and origin). Every connection is compared, so a node never changes databases. */
+/**
+ * The identity of the database (generation and origin). The identity of every new connection is compared, so a node never uses
+ * another database by mistake.
+ */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { randomHex, systemRandom } from "../../std/random.ts";
@@ -7,18 +10,20 @@ import { DatabaseUnusable, LOST_GENERATION, restoredMeanwhile } from "./faults.t
 import { migrate } from "./migrate.ts";
 import { beginSession, type ServerState } from "./session.ts";
 
-/** Fixed when a store is created or declared restored. */
+/** The identity of a store. It is fixed when the store is created or declared restored. */
 export interface Meta {
   readonly generation: string;
   readonly key: string;
   readonly partitions: number;
-  /** Where it was created: server, database and table; the first version did not store the table. */
+  /** Where the store was created: server, database and table; the first version did not store the table. */
   readonly origin: string | null;
   /** The OID of the table `meta`; a table that was restored from a dump has another one. */
   readonly table: string;
   /** The class of this store's advisory locks, and the name of its channel. */
   readonly lock: number;
-  /** The acknowledged writes that nodes found missing; null: none. Then no node may use the store. */
+  /**
+   * The acknowledged writes that nodes found missing; null if there are none. If there are some, no node may use the store.
+   */
   readonly lost: string | null;
 }
 
@@ -61,9 +66,9 @@ export class Database {
     return meta;
   }
 
-  /** Sets up a further connection; throws if its database is another one, or lacks acknowledged writes. */
+  /** Sets up another connection; throws if it leads to another database, or if the database lacks acknowledged writes. */
   async begin(client: pg.Client, timeline: number | null): Promise<void> {
-    // Read before the session begins, since other connections update it meanwhile.
+    // The position is read before the session begins, since other connections update it meanwhile.
     const seen = this.#wal;
     const state = await beginSession(client, this.#schema);
     const meta = await readMeta(client);
@@ -84,12 +89,14 @@ export class Database {
       );
   }
 
-  /** Notes a position of the write-ahead log, read by a durable transaction, so that a crash cannot revert it. */
+  /** Records a position of the write-ahead log. It was read in a durable transaction, so a crash cannot revert it. */
   sawWalPosition(position: number, timeline: number | null): void {
     if (timeline !== this.#wal.timeline || position > this.#wal.position) this.#wal = { position, timeline };
   }
 
-  /** Stores which writes are gone, and replaces the generation: the next write of every node is refused. Throws always. */
+  /**
+   * Stores which writes are lost, and replaces the generation, so that the next write of every node is refused. Always throws.
+   */
   async #recordLoss(client: pg.Client, lost: string): Promise<never> {
     const found = `${this.#nodeUrl} misses ${lost}`;
     const { rows } = await client.query<{ lost: string }>(
@@ -119,7 +126,7 @@ function lostWrites(lost: string): DatabaseUnusable {
   );
 }
 
-/** Declares a database restored: new generation and key, no leases, all partitions free and unclean. */
+/** Declares a database restored: it gets a new generation and key, no leases, and all partitions become free and unclean. */
 export async function declareRestored(client: pg.Client, schema: string): Promise<void> {
   const state = await beginSession(client, schema);
   await migrate(client, { schema, fill: (filled) => fillNew(filled, PARTITIONS_DEFAULT, state) });

@@ -3,7 +3,7 @@ import { StoreFault } from "../store.ts";
 
 export type UnusableReason = "version" | "settings" | "foreign" | "newer" | "restored" | "older";
 
-/** A database that this node must not use. Nothing was written. */
+/** The fault for a database that this node must not use. Nothing was written. */
 export class DatabaseUnusable extends StoreFault {
   override name = "DatabaseUnusable";
   readonly reason: UnusableReason;
@@ -13,7 +13,10 @@ export class DatabaseUnusable extends StoreFault {
   }
 }
 
-/** The database cannot read a stored value, since a page, a large value (TOAST) or an index is corrupted. See read-apart.ts. */
+/**
+ * The fault for a stored value that the database cannot read, because a page, a large value (TOAST) or an index is corrupted.
+ * See read-apart.ts.
+ */
 export class UnreadableValue extends StoreFault {
   override name = "UnreadableValue";
   /** Why the value cannot be read, shown as the damage of a row. */
@@ -25,7 +28,7 @@ export class UnreadableValue extends StoreFault {
   }
 }
 
-/** data_corrupted, index_corrupted, and bytes that are not in the encoding of the database. */
+/** SQLSTATEs for data_corrupted, index_corrupted, and bytes that are not in the encoding of the database. */
 const CORRUPTED = ["XX001", "XX002", "22021"];
 /** Messages of internal errors (XX000) about a value with a wrong length, compression or TOAST pointer; never translated. */
 const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
@@ -33,7 +36,7 @@ const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
 /** The beginning of the generation of a database that lacks acknowledged writes: no node is of such a generation. */
 export const LOST_GENERATION = "lost-";
 
-/** The code of our SQL functions for a store of another generation. */
+/** The SQLSTATE that Rondo's SQL functions raise for a store of another generation. */
 const OTHER_GENERATION = "RO001";
 
 /** Whether a failed statement was sent to the server, and whether it writes. */
@@ -42,7 +45,7 @@ export interface Attempted {
   readonly writes: boolean;
 }
 
-/** The fault for an error of the server or of the connection; returns every other error as it is. */
+/** Converts an error of the server or of the connection into a fault; returns every other error unchanged. */
 export function faultOf(error: unknown, attempted: Attempted): unknown {
   if (error instanceof StoreFault || !(error instanceof Error)) return error;
   const state = sqlState(error);
@@ -94,7 +97,7 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
   }
 }
 
-/** The fault for an error while connecting. Its cause is in the URL. */
+/** The fault for an error while connecting. The cause of such an error is in the URL. */
 export function connectFault(error: unknown): StoreFault {
   const isOfSetUp =
     error instanceof Error && "code" in error && /^ERR_(?:INVALID|TLS)/.test(String(error.code));
@@ -118,7 +121,7 @@ export function isGarbled(error: unknown): error is Error {
   return state === null ? !isOfConnection(error) : faultOf(error, { sent: true, writes: false }) === error;
 }
 
-/** The fault for a garbled connection, which is closed and replaced. */
+/** The fault for a connection with garbled bytes, which is closed and replaced. */
 export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
   // After an error of the server its statement has no effect; after any other error the outcome is unknown.
   const isUnknown = sent && writes && sqlState(error) === null;
@@ -128,7 +131,7 @@ export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
   );
 }
 
-/** The SQLSTATE of an error of the server; null: it is another error. */
+/** The SQLSTATE of an error of the server; null for any other error. */
 export function sqlState(error: unknown): string | null {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && "severity" in (error as Error)
@@ -136,7 +139,7 @@ export function sqlState(error: unknown): string | null {
     : null;
 }
 
-/** The database was declared restored while this node ran. */
+/** The fault for a database that was declared restored while this node ran. */
 export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnusable {
   if (message.includes(`generation ${LOST_GENERATION}`))
     return new DatabaseUnusable(
@@ -152,7 +155,7 @@ export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnu
   );
 }
 
-/** After these errors the server closes the connection. */
+/** Whether the server closes the connection after this error. */
 function endsConnection(error: Error, state: string): boolean {
   const severity = "severity" in error ? error.severity : "";
   const isOfStart = state.startsWith("28") || state.startsWith("3D") || state.startsWith("53");

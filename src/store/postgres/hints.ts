@@ -1,4 +1,7 @@
-/** Hints between nodes, by LISTEN and NOTIFY, outside of commits (commits with NOTIFY wait for each other) and batched. */
+/**
+ * Hints between nodes by LISTEN and NOTIFY. They are sent in batches outside of commits, because commits with NOTIFY wait for
+ * each other.
+ */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import type { Hint } from "../cluster-store.ts";
@@ -6,7 +9,7 @@ import { StoreFault } from "../store.ts";
 import type { Link, Statement } from "./link.ts";
 
 const GATHER_MS = 20;
-/** Below PostgreSQL's limit of 8,000 bytes for all 256 partitions. */
+/** The most partitions that a hint names: its payload stays below the limit of PostgreSQL, 8,000 bytes. */
 const PARTITIONS_MAX = 1_024;
 
 const NOTIFY: Statement = { name: "notify", text: "SELECT pg_notify($1, $2)" };
@@ -30,7 +33,7 @@ export class Hints {
     this.#callback = callback;
   }
 
-  /** Called for each connection that listens. */
+  /** Called for each new connection that listens. */
   async listen(client: pg.Client): Promise<void> {
     const own = (client as unknown as { readonly processID: number }).processID;
     client.on("notification", ({ processId, payload }) => {

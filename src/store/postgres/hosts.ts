@@ -1,8 +1,7 @@
 /**
- * The hosts of a database, and which of them accepts writes. The URL may have several hosts, as libpq has them:
- * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) knows one host only.
- *
- * A connection is tried at all hosts at once. A standby is not used. A server of an older timeline than one that was used
+ * The hosts of a database, and which of them accepts writes. The URL may have several hosts, in the form of libpq:
+ * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) supports one host only.
+ * A connection is tried at all hosts at once. A standby is not used. A server with an older timeline than one that was used
  * before is a former primary, and is not used either: a promotion begins the next timeline.
  */
 import type pg from "pg";
@@ -21,7 +20,7 @@ export interface DatabaseHost {
 export interface Connected {
   readonly client: pg.Client;
   readonly host: DatabaseHost;
-  /** Null: the server does not permit reading it. */
+  /** The timeline of the server; null if the server does not permit reading it. */
   readonly timeline: number | null;
 }
 
@@ -64,10 +63,10 @@ function nameOf(host: string): string {
 export class Hosts {
   readonly #hosts: readonly DatabaseHost[];
   readonly #clock: Clock;
-  /** Gets a line when the database begins to fail over, and when another host is used. */
+  /** Called with a line when the database begins to fail over, and when another host is used. */
   readonly #onLine: ((line: string) => void) | undefined;
   readonly #listeners = new Set<(timeline: number) => void>();
-  /** The newest timeline that was used; 0: none yet. */
+  /** The newest timeline that was used; 0 if there is none yet. */
   #timeline = 0;
   #last: DatabaseHost | null = null;
   #isChecked = false;
@@ -79,7 +78,7 @@ export class Hosts {
     this.#onLine = onLine;
   }
 
-  /** Calls back when a newer timeline is used: connections to servers of older ones are of no use any more. */
+  /** Calls `listener` when a newer timeline is used. Connections to servers of older timelines must then be replaced. */
   onTimeline(listener: (timeline: number) => void): void {
     this.#listeners.add(listener);
   }
@@ -175,7 +174,7 @@ export class Hosts {
     for (const listener of this.#listeners) listener(timeline);
   }
 
-  /** The fault if no host can be used. */
+  /** The fault if none of the hosts can be used. */
   #faultOf(refusals: readonly HostRefusal[]): unknown {
     const [first] = refusals;
     if (this.#hosts.length === 1 || first === undefined) return first?.error;
@@ -218,10 +217,10 @@ interface HostRefusal {
   readonly error: unknown;
 }
 
-/** A host that answers and accepts no writes. */
+/** A refusal of a host that answers but accepts no writes. */
 class HostUnusable extends StoreFault {
   override name = "HostUnusable";
-  /** As the predicate of a sentence about the host. */
+  /** Why the host cannot be used, as the predicate of a sentence about it. */
   readonly why: string;
   constructor(why: string, message: string) {
     super(message, { retryable: true, nothingWritten: true });
@@ -231,7 +230,7 @@ class HostUnusable extends StoreFault {
 
 const STANDBY = -1;
 
-/** The timeline of a primary; null: not permitted; `STANDBY`: it accepts no writes. */
+/** Reads the timeline of a primary; null if the server does not permit it; `STANDBY` if the server accepts no writes. */
 async function readTimeline(client: pg.Client): Promise<number | null> {
   const { rows } = await client.query<{ standby: string }>("SELECT pg_is_in_recovery()::text AS standby");
   if (rows[0]?.standby === "true") return STANDBY;
@@ -241,13 +240,13 @@ async function readTimeline(client: pg.Client): Promise<number | null> {
     );
     return Number.parseInt((found.rows[0]?.segment ?? "").slice(0, 8), 16) || null;
   } catch (error) {
-    // Some providers do not permit this.
+    // Some providers do not permit reading the timeline.
     if (["42501", "0A000"].includes(sqlState(error) ?? "")) return null;
     throw error;
   }
 }
 
-/** A pooler that happens to give the same process twice is found by one of the next comparisons. */
+/** How often process ids are compared: if a pooler happens to give the same process twice, a later comparison finds it. */
 const COMPARISONS = 5;
 
 /**

@@ -12,11 +12,11 @@ export interface Known {
   readonly e: number;
   end: number;
   epoch: number;
-  /** The epoch of its partition when it was cached. */
+  /** The epoch of the execution's partition when the entry was cached. */
   readonly ownedIn: number;
-  /** The `headKey` of the execution's head; null: unknown. */
+  /** The `headKey` of the execution's head; null if it is unknown. */
   head: string | null;
-  /** The phase, if the journal rows have it; null: the head has it. */
+  /** The phase of the execution, if the journal rows have it; null if the head has it. */
   phase: string | null;
 }
 
@@ -45,14 +45,14 @@ export class KnownExecutions {
   readonly #link: Link;
   readonly #recent = new RecentExecutions<Known>(RECENT_MAX);
   #session = 0;
-  /** How often entries were removed. */
+  /** How often entries were removed from the cache. */
   forgotten = 0;
 
   constructor(link: Link) {
     this.#link = link;
   }
 
-  /** The entry of an execution whose partition is owned in this epoch. */
+  /** The cached entry of an execution whose partition is owned in this epoch. */
   get(id: string, epoch: number): Known | undefined {
     const known = this.#recent.get(id);
     return known?.ownedIn === epoch ? known : undefined;
@@ -62,7 +62,7 @@ export class KnownExecutions {
     this.#recent.set(id, known);
   }
 
-  /** Adds an entry that was read outside of commits, unless there is one or entries were removed since the read began. */
+  /** Adds an entry that was read outside of commits, unless one exists or entries were removed since the read began. */
   suggest(id: string, known: Known, forgotten: number): void {
     if (forgotten === this.forgotten && this.get(id, known.ownedIn) === undefined)
       this.#recent.set(id, known);
@@ -73,7 +73,7 @@ export class KnownExecutions {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** The connection of the entries; another connection clears the cache. */
+  /** The number of the connection that the entries belong to; another connection clears the cache. */
   async session(): Promise<number> {
     await this.#link.connected();
     const { session } = this.#link;

@@ -17,7 +17,7 @@ import { drop, type Hosts } from "./hosts.ts";
 
 /** A statement that is prepared once per connection. */
 export interface Statement {
-  /** For messages only. The name on the server is a hash of the text. */
+  /** The name of the statement in messages. Its name on the server is a hash of the text. */
   readonly name: string;
   readonly text: string;
 }
@@ -25,9 +25,9 @@ export interface Statement {
 export type Value = string | number | boolean | null;
 
 export interface LinkOptions {
-  /** Where the database is; the connections of a store share it. */
+  /** The hosts of the database, which all connections of a store share. */
   readonly hosts: Hosts;
-  /** Marks the writes of this connection; without it, writes are not remembered. */
+  /** Adds marks to the writes of this connection; without it, writes are not remembered. */
   readonly marks?: MarkWriter;
   /** The application name on the server; its beginning is unique. */
   readonly applicationName: string;
@@ -43,7 +43,7 @@ export interface LinkOptions {
 export interface RunOptions<Row> {
   readonly writes: boolean;
   readonly session?: number;
-  /** The acknowledged write that is remembered; null: nothing was written. */
+  /** Returns the acknowledged write to remember; null if nothing was written. */
   readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
 
@@ -91,9 +91,9 @@ export class Link {
   #garbled = 0;
   /** The number of this connection, from 1. */
   session = 0;
-  /** The timeline of the server of this connection; null: not known. */
+  /** The timeline of the server of this connection; null if it is not known. */
   timeline: number | null = null;
-  /** The running statement committed, but a synchronous standby did not confirm it. */
+  /** Whether the running statement was committed without the confirmation of a synchronous standby. */
   #isUnconfirmed = false;
 
   constructor(options: LinkOptions) {
@@ -106,7 +106,7 @@ export class Link {
     });
   }
 
-  /** Runs a statement and returns its rows as arrays. With `session`, returns null if that connection was replaced. */
+  /** Runs a statement and returns its rows as arrays. With `session`, it returns null if that connection was replaced. */
   async run<Row extends readonly unknown[]>(
     statement: Statement,
     values: readonly Value[],
@@ -139,7 +139,7 @@ export class Link {
       });
       if (this.#isUnconfirmed) throw unconfirmed();
       this.#checkTypes(statement, result.fields);
-      // The driver can skip a row with garbled bytes; the end of the answer has the number of rows.
+      // The driver can skip a row with garbled bytes, so the number of rows is compared with the one at the end of the answer.
       if (result.command === "SELECT" && result.rowCount !== result.rows.length)
         throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
       this.#garbled = 0;
@@ -157,30 +157,30 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
-      // A statement that gave up waiting does not let the next one overtake the statements before it.
+      // If a statement gives up waiting, the next statement still waits for the earlier ones.
       if (before === null || attempted.sent) letPass();
       else void before.then(letPass);
       this.busy--;
     }
   }
 
-  /** Whether the answer is garbled, and too few were in a row to have another cause. */
+  /** Whether the answer is garbled, and not too often in a row, since frequent errors have another cause. */
   #isOnceGarbled(error: unknown): error is Error {
     return isGarbled(error) && ++this.#garbled <= GARBLED_MAX;
   }
 
-  /** The column types of a statement never change: if they do, the answer is garbled. */
+  /** Checks the column types of a result. They never change for a statement, so a change means that the answer is garbled. */
   #checkTypes({ name, text }: Statement, fields: readonly { readonly dataTypeID: number }[]): void {
     const types = fields.map(({ dataTypeID }) => dataTypeID).join();
     const before = this.#types.get(text);
     if (before === undefined) this.#types.set(text, types);
     if (before === undefined || before === types) return;
-    // Either answer can be the garbled one.
+    // Either of the two answers can be the garbled one.
     this.#types.delete(text);
     throw new Error(`${name} answers with columns of the types ${types}; they were ${before}`);
   }
 
-  /** Waits for the earlier statements; throws after a timeout, so that the queue does not grow without bound. */
+  /** Waits for the earlier statements; throws after a timeout, so that the queue stays bounded. */
   #turn(before: Promise<void>): Promise<void> {
     const { clock, timeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
@@ -199,7 +199,7 @@ export class Link {
     });
   }
 
-  /** The connection, opened if there is none. */
+  /** Returns the connection, and opens it if there is none. */
   async connected(): Promise<pg.Client> {
     if (this.#isEnded)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
@@ -295,7 +295,9 @@ async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
 /** The function of the server that waits for synchronous standbys; it sends a notice if the wait is cancelled. */
 const SYNCHRONOUS_WAIT = "SyncRepWaitForLSN";
 
-/** An administrator cancelled the wait for the standby: a failover could lose the write, so it is not acknowledged. */
+/**
+ * The fault if an administrator cancelled the wait for the standby: a failover could lose the write, so it is not acknowledged.
+ */
 function unconfirmed(): StoreFault {
   return new StoreFault(
     "the wait for the synchronous standby was cancelled: the database has written, but perhaps not the standby",

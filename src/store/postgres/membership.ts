@@ -1,4 +1,7 @@
-/** The membership of this node: incarnation, lease, partitions. Its own connection keeps renewals from waiting. */
+/**
+ * The membership of this node: incarnation, lease, partitions. It has its own connection, so that renewals never wait for other
+ * calls.
+ */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { defined } from "../../std/defined.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -9,7 +12,7 @@ import type { Link, RunOptions, Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
-  // Rows of lapsed nodes go with this renewal; the second column sees them as they were before.
+  // This renewal deletes the rows of expired nodes; the second column shows them as they were before.
   renew: `SELECT renew_node_2($1, $2, $3, $4, $5, $6), (
       SELECT coalesce(json_object_agg(incarnation, at), '{}')::text FROM (
         SELECT incarnation, ended_at AS at FROM node_ends WHERE ended_at > now_ms_1() - ${ENDED_MS}
@@ -22,7 +25,7 @@ const STATEMENTS = {
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
   post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
-  // A damaged name may not be valid UTF-8 and then cannot be compared, so the rows are also found by what is wrong with them.
+  // A damaged name may not be valid UTF-8, and then cannot be compared. So the rows are also found by their wrong fields.
   "drop-odd": `DELETE FROM nodes WHERE lease_until > $2 OR incarnation = ANY (string_to_array($1, E'\\x1f'))
     OR NOT (starts_with(url, 'http://') OR starts_with(url, 'https://') OR starts_with(url, 'unix:'))`,
 } as const;
@@ -46,9 +49,9 @@ const NONE = "";
 export class PostgresMembership {
   readonly #options: MembershipOptions;
   #incarnation = NONE;
-  /** Partition -> the epoch in which this node owns it, as far as it knows. */
+  /** The epochs in which this node owns partitions, by partition, as far as it knows. */
   readonly #owned = new Map<number, number>();
-  /** Partition -> the newest epoch seen. */
+  /** The newest epoch of each partition that this node has seen. */
   readonly #seen = new Map<number, number>();
 
   constructor(options: MembershipOptions) {
@@ -59,12 +62,15 @@ export class PostgresMembership {
     return this.#incarnation;
   }
 
-  /** The epoch in which this node owns a partition; undefined: it does not. */
+  /** The epoch in which this node owns a partition; undefined if it does not own it. */
   epochOf(partition: number): number | undefined {
     return this.#owned.get(partition);
   }
 
-  /** Also returns whether the incarnation is new, and the WAL position. Removes members with damaged rows. */
+  /**
+   * Renews the lease. Also returns whether the incarnation is new, and the position of the write-ahead log. Removes members
+   * with damaged rows.
+   */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const found = await this.#renew();
     const odd = found.nodes.filter((node) => this.#isOdd(node, found));

@@ -7,7 +7,7 @@ import { DatabaseUnusable, sqlState } from "./faults.ts";
 import { MIGRATIONS, type Migration } from "./migrations/migrations.ts";
 import { quoteName } from "./session.ts";
 
-/** A migration waits this long for statements of running nodes; later statements wait behind it. */
+/** How long a migration waits for statements of running nodes; later statements wait behind the migration. */
 const LOCK_TIMEOUT_MS = 5_000;
 
 export interface MigrateOptions {
@@ -27,7 +27,7 @@ export async function migrate(client: pg.Client, options: MigrateOptions): Promi
   }
 }
 
-/** The version of the schema; 0: there is none. */
+/** The version of the schema; 0 if there is no schema. */
 async function readVersion(client: pg.Client, known: number): Promise<number> {
   const { rows } = await client
     .query<{ version: number; compatible_from: number }>(
@@ -54,7 +54,7 @@ async function applyNext(
   migrations: readonly Migration[],
 ): Promise<void> {
   await client.query("BEGIN");
-  // No timeout: a migration of large tables takes long, on this node or another.
+  // There is no timeout: a migration of large tables takes long, on this node or another.
   await client.query("SET LOCAL statement_timeout = 0");
   await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
   await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);

@@ -21,16 +21,18 @@ import { PostgresSearchIndex } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 
 const TIMEOUT_MS = 40_000;
-/** The share of a lease that a renewal waits before it tries another connection; at least the given minimum. */
+/** How long a renewal waits before it tries another connection: this share of a lease, and at least the given minimum. */
 const RENEW_SHARE = 0.3;
 const RENEW_TIMEOUT_MIN_MS = 1_000;
 /** The number of connections for all but commits and membership. */
 const LINKS = 2;
 
 export interface PostgresStoreOptions {
-  /** postgres://user:password@host:port/database; several hosts are separated by commas (hosts.ts). */
+  /**
+   * The URL of the database, `postgres://user:password@host:port/database`; several hosts are separated by commas (hosts.ts).
+   */
   readonly url: string;
-  /** Where this node listens; identifies the node. */
+  /** The URL at which this node listens. It identifies the node. */
   readonly nodeUrl: string;
   /** The schema of the store, created if it does not exist. */
   readonly schema?: string;
@@ -39,9 +41,9 @@ export interface PostgresStoreOptions {
   readonly clock?: Clock;
   /** The timeout of connecting and of statements. */
   readonly timeoutMs?: number;
-  /** How far the search index stays behind the writes of other nodes. */
+  /** How far, in time, the search index stays behind the writes of other nodes. */
   readonly searchBehindMs?: number;
-  /** Gets a line when the database begins to fail over, and when another host of the URL is used. */
+  /** Called with a line when the database begins to fail over, and when another host of the URL is used. */
   readonly onLine?: (line: string) => void;
 }
 

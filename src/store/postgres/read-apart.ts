@@ -3,7 +3,7 @@ import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
 import { joinNumbers, joinTexts } from "./text.ts";
 
-/** Reads all items, in their order; `unreadable` handles an item that cannot be read alone either. */
+/** Reads all items in their order; `unreadable` handles an item that cannot be read on its own either. */
 export async function readApart<Item, Result>(
   items: readonly Item[],
   read: (items: readonly Item[]) => Promise<readonly Result[]>,
@@ -29,7 +29,7 @@ export async function orUnreadable<T>(reading: Promise<T>): Promise<T | Unreadab
   }
 }
 
-/** The text of a row; if it cannot be read, it is empty, and `damage` says why. */
+/** The text of a row; if the text cannot be read, it is empty, and `damage` says why. */
 export interface ReadText {
   readonly text: string;
   readonly damage?: string;

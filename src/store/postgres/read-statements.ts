@@ -12,10 +12,10 @@ function head(phase: string, texts: string): string {
 
 const HEAD = head(PHASE, "x.tags, x.error");
 
-/** The least sequence number: rows with a damaged number are read too, or the journal would seem to end before them. */
+/** The lowest sequence number: rows with a damaged number are read too, or the journal would seem to end before them. */
 const LEAST_SEQ = -2_147_483_648;
 
-/** The distinct (project, workflow) pairs that have work. */
+/** SQL for the distinct (project, workflow) pairs that have work. */
 const PAIRS_WITH_WORK = `pairs AS (
   (SELECT project, workflow FROM executions WHERE want = 'work' ORDER BY project, workflow LIMIT 1)
   UNION ALL
@@ -26,7 +26,7 @@ const PAIRS_WITH_WORK = `pairs AS (
   ) n
 )`;
 
-/** The distinct (project, workflow, status) groups, of all projects or of $1. */
+/** SQL for the distinct (project, workflow, status) groups, of all projects or of the project $1. */
 function groups(ofProject: boolean): string {
   const first = ofProject ? "WHERE project = $1" : "";
   const next = ofProject
@@ -120,7 +120,7 @@ export const READS = {
   heads: `SELECT ${HEAD} FROM executions x WHERE e = ANY ($1::bigint[]) ORDER BY e DESC`,
   list: listOfGroups(false),
   "list-of-project": listOfGroups(true),
-  // Statements without large values, for when the database cannot read one of them (read-apart.ts).
+  // Statements without large values, for the case that the database cannot read one of them (read-apart.ts).
   "head-order": "SELECT e FROM executions WHERE id = $1",
   "narrow-head": `SELECT ${head(PHASE, "'', NULL")} FROM executions x WHERE e = $1`,
   "narrowest-head": `SELECT ${head("x.phase", "'', NULL")} FROM executions x WHERE e = $1`,

@@ -20,12 +20,15 @@ import { orUnreadable, readApart, textsApart } from "./read-apart.ts";
 import { READS } from "./read-statements.ts";
 import { decodeText, joinNumbers, joinTexts, plainText, splitTexts } from "./text.ts";
 
-/** Stands for "no bound" in statements that have one. */
+/** The greatest number, which stands for "no bound" in statements that need a bound. */
 export const LAST = Number.MAX_SAFE_INTEGER;
 const LAST_SEQ = 2_147_483_647;
 const LEAST_SEQ = -2_147_483_648;
 
-/** Journal rows in one read; fewer while counting characters, which limits how far a read exceeds `charsMax`. */
+/**
+ * How many journal rows one read returns. It is fewer while characters are counted, which limits how far a read exceeds
+ * `charsMax`.
+ */
 const ROWS_AT_ONCE = 1_000;
 const COUNTED_ROWS_AT_ONCE = 32;
 
@@ -68,7 +71,7 @@ type ChainedEntry = Entry & { readonly chain: string | null };
 export interface Loaded {
   readonly e: number;
   readonly end: number;
-  /** The phase, if the journal rows have it; null: the head has it. */
+  /** The phase of the execution, if the journal rows have it; null if the head has it. */
   readonly phase: string | null;
   readonly execution: LoadedExecution;
 }
@@ -77,13 +80,13 @@ export class PostgresReader {
   readonly #links: Links;
   readonly #settled: () => Promise<void>;
 
-  /** `settled` resolves when the outcome of every commit of this node is known: scans and journals wait for it. */
+  /** `settled` resolves when the outcome of every commit of this node is known. Scans and reads of journals wait for it. */
   constructor(links: Links, settled: () => Promise<void>) {
     this.#links = links;
     this.#settled = settled;
   }
 
-  /** The existing executions, by id. */
+  /** Loads the executions that exist, by id. */
   async loadAll(ids: readonly string[], foldVersion: number | undefined): Promise<Map<string, Loaded>> {
     const read = async (some: readonly string[]) => {
       const wanted = joinTexts(some.map(plainText));
@@ -160,7 +163,10 @@ export class PostgresReader {
     return orders.flatMap((order) => heads.get(order) ?? []);
   }
 
-  /** Heads by order. A head that cannot be read is read without tags and error, and then also without the phase of the journal. */
+  /**
+   * Reads heads by order number. A head that cannot be read is read without tags and error, and then also without the phase in
+   * the journal.
+   */
   #headsApart(orders: readonly number[]): Promise<readonly StoredHead[]> {
     const read = async (some: readonly number[]) =>
       some.length === 0 ? [] : (await this.#read<HeadRow>("heads", [joinNumbers(some)])).map(headOf);
@@ -222,7 +228,7 @@ export class PostgresReader {
     const bodies = await textsApart(this.#links, statement, seqs, [id]);
     return rows.flatMap(([seq, count, at, stored, phase]) => {
       const body = bodies.get(seq);
-      // The row was purged meanwhile.
+      // The row was purged since its key was read.
       if (body === undefined) return [];
       const rest = { chain: stored === null ? null : decodeText(stored), phase };
       if (body.damage !== undefined) return [{ seq, count, at, body: "", damage: body.damage, ...rest }];
@@ -238,7 +244,7 @@ export class PostgresReader {
   }
 }
 
-/** An execution of which only the existence is known. */
+/** An execution of which only the existence is known, because its rows cannot be read. */
 function unreadable(id: string, table: string, { why }: UnreadableValue, head?: StoredHead): Loaded {
   const unknown: StoredHead = {
     ...{ id, order: 0, partition: 0, workflow: "", hash: "", project: "", status: DAMAGED, phase: null },
@@ -254,7 +260,7 @@ function unreadable(id: string, table: string, { why }: UnreadableValue, head?: 
   };
 }
 
-/** A number of rows within the range that PostgreSQL accepts. */
+/** Limits a number of rows to the range that PostgreSQL accepts. */
 export function limit(max: number): number {
   return Math.max(0, Math.min(max, LAST));
 }

@@ -1,4 +1,4 @@
-/** Reads of everything beside executions, and the list of ended executions. */
+/** Reads everything except executions, and the list of ended executions. */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
@@ -25,7 +25,7 @@ import { decodeText } from "./text.ts";
 const DEAD = "d.n, x.id, d.seq, x.project, x.workflow, d.tasks";
 const NARROW_DEAD = "d.n, x.id, d.seq, x.project, x.workflow, NULL AS tasks";
 
-/** The distinct (project, workflow) groups that have dead letters, of all projects or of $1. */
+/** SQL for the distinct (project, workflow) groups that have dead letters, of all projects or of the project $1. */
 function deadOfGroups(ofProject: boolean, columns = DEAD): string {
   const first = ofProject ? "WHERE project = $1" : "";
   const next = ofProject
@@ -70,7 +70,7 @@ function deadOfExecution(columns: string): string {
     ORDER BY d.n DESC LIMIT $5`;
 }
 
-/** Documents of a kind; `bounds` and `order` as SQL. */
+/** SQL for documents of a kind; `bounds` and `order` are SQL too. */
 function documents(body: string, bounds: string, order: "ASC" | "DESC"): string {
   return `SELECT id, ${body} FROM documents WHERE kind = $1 AND id > $2 ${bounds} ORDER BY id ${order} LIMIT $3`;
 }
@@ -229,7 +229,7 @@ export class RecordReader {
     );
   }
 
-  /** If the database cannot read the body, it is empty; then it does not match the hash. */
+  /** If the database cannot read the body, the body is empty, and does not match the hash. */
   async getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null> {
     const large = { texts: "definitions" } as const;
     const [found] = await ("hash" in by

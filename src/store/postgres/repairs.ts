@@ -33,7 +33,7 @@ const STATEMENTS = {
         SELECT nextval('letters_n'), $3::int, $4, $5, $6 FROM gone WHERE $4::text IS NOT NULL ON CONFLICT DO NOTHING
       )
     SELECT e FROM gone`,
-  // One statement reads one snapshot, and counters change with their rows: so a difference is an error.
+  // One statement reads one snapshot of the database, and counters change with their rows, so a difference is an error.
   "wrong-counts": `
     SELECT coalesce(k.project, t.project), coalesce(k.workflow, t.workflow), coalesce(k.status, t.status),
       coalesce(k.n, 0)::bigint, coalesce(t.n, 0)::bigint
@@ -50,7 +50,7 @@ const STATEMENTS = {
       USING (project, workflow, status)
     WHERE coalesce(k.n, 0) <> coalesce(t.n, 0)
     ON CONFLICT (project, workflow, status, writer) DO UPDATE SET n = c.n + excluded.n`,
-  // One seek for each execution, not one for each row.
+  // The query needs one index seek for each execution, instead of one for each row.
   "lost-heads": `
     WITH RECURSIVE journals AS (
       (SELECT j.e FROM journal j, ${CHECKED} ORDER BY j.e LIMIT 1)
@@ -75,7 +75,7 @@ const STATEMENTS = {
       SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
     )`,
   "definition-body": `SELECT body FROM definitions, ${CHECKED} WHERE hash = $2`,
-  // A definition that was put meanwhile is newer.
+  // A definition that was stored meanwhile is newer, so it stays.
   "point-to-definition": `
     INSERT INTO newest_definitions AS n (name, hash) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash
@@ -185,7 +185,7 @@ export class PostgresRepairs {
     return { seq, count, at, body: decodeText(body) };
   }
 
-  /** Writes a head. False: another execution has the id now. */
+  /** Writes a head; false if another execution has the id now. */
   async #putHead(e: number, { id, partition, ...head }: Head): Promise<boolean> {
     const { workflow, hash, project, status, want, createdAt, tags } = head;
     const values = [e, plainText(id), partition, workflow, hash, project, status, want, createdAt];
@@ -209,7 +209,7 @@ export class PostgresRepairs {
     return findings;
   }
 
-  /** Runs while no commit of this node runs, after removing the execution from the cache. */
+  /** Runs `run` while no commit of this node runs, after it has removed the execution from the cache. */
   #alone(execution: string, run: () => Promise<void>): Promise<void> {
     const { queue, knowledge } = this.#parts;
     return queue.alone(() => {

@@ -16,7 +16,10 @@ export interface SchemaPlace {
   readonly schema: string;
 }
 
-/** `absent`: no store; `empty`: a store without content that no node uses. `version`: of the schema. */
+/**
+ * The state of a schema. `absent`: it has no store; `empty`: a store without content that no node uses. `version` is that of
+ * the schema.
+ */
 export interface SchemaState {
   readonly kind: "absent" | "empty" | "used" | "foreign";
   readonly version: number;
@@ -32,7 +35,7 @@ export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
 
 export interface DatabaseFacts extends SchemaState {
   readonly server: string;
-  /** Nodes whose leases run. */
+  /** The number of nodes whose leases have not expired. */
   readonly nodes: number;
 }
 
@@ -67,7 +70,7 @@ export async function moveSchema(place: SchemaPlace & { readonly from: string })
   const { schema, from } = place;
   await once(place, async (client) => {
     await client.query("BEGIN");
-    // Nodes that start meanwhile wait for this lock, as for a migration.
+    // Nodes that start now wait for this lock, as they do for a migration.
     await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
     refuseUsed(schema, await look(client, schema));
     await client.query(`DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`);

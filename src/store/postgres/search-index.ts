@@ -1,5 +1,5 @@
 /**
- * The search index of the PostgreSQL store: which executions have a term (store/search-terms.ts). It is written after the
+ * The search index of the PostgreSQL store, which maps terms to executions (store/search-terms.ts). It is written after the
  * commits:
  * 1. each node indexes its own commits, from memory;
  * 2. cursors that follow at a distance find the rest: commits of a node that died before it indexed them, commits of nodes of
@@ -13,7 +13,7 @@ import type { Links } from "./links.ts";
 import type { PostgresReader } from "./reader.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
-/** Executions that one call indexes. */
+/** How many executions one call indexes. */
 const SLICE = 200;
 /** How far the cursors stay behind: a running commit may have smaller numbers than one that has ended. */
 const BEHIND_MS = 30_000;
@@ -93,9 +93,9 @@ export class PostgresSearchIndex {
   readonly #generation: string;
   readonly #now: () => Promise<number>;
   readonly #behindMs: number;
-  /** Terms of own commits that are not indexed yet: id -> terms. */
+  /** Terms of this node's commits that are not indexed yet, by the id of the execution. */
   readonly #own = new Map<string, Set<string>>();
-  /** The bound of the cursors: the newest execution at a time. */
+  /** The bound of the cursors: the newest execution at a given time. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
   constructor(parts: {
@@ -139,7 +139,7 @@ export class PostgresSearchIndex {
     await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
 
-  /** Called before these executions are deleted; returns the function that deletes their terms afterwards. */
+  /** Called before these executions are deleted; returns a function that deletes their terms afterwards. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
     const orders = await this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const terms: string[] = [];
@@ -187,7 +187,7 @@ export class PostgresSearchIndex {
     if (newest.length === max) return ordersUpTo(newest, max);
     const [[floor, count] = [0, 0]] = await this.#read<[number, number]>("search-floor", [before, NEWEST]);
     if (count < NEWEST || newest.length > 0) return { orders: newest, floor: count < NEWEST ? 0 : floor };
-    // None of the newest executions matches: search the older ones.
+    // None of the newest executions matches, so the older ones are searched.
     const many = await this.#read<[number, number]>("search-many", [...range, MANY + 1, before, max]);
     if ((many[0]?.[1] ?? 0) <= MANY)
       return ordersUpTo(
@@ -212,7 +212,7 @@ export class PostgresSearchIndex {
     }
   }
 
-  /** Indexes executions of other nodes up to the bound; true: all of them. */
+  /** Indexes executions of other nodes up to the bound; true if all of them are indexed. */
   async #writeOthers(bound: { readonly e: number; readonly at: number }): Promise<boolean> {
     const rows = await this.#read<Unindexed>("search-unindexed", [bound.e, SLICE]);
     const [[e = 0, ended = 0, endedE = 0] = []] = rows as readonly (readonly number[])[];

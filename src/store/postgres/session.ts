@@ -2,15 +2,18 @@
 import type pg from "pg";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 
-/** PostgreSQL 14. */
+/** The oldest supported server version: PostgreSQL 14. */
 const VERSION_MIN = 140_000;
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 export interface ServerState {
-  /** Identifies the server and the database, to distinguish a copy from the original; null: not permitted. */
+  /**
+   * The identity of the server and the database, which distinguishes a copy from the original; null if the server does not
+   * permit reading it.
+   */
   readonly origin: string | null;
-  /** The position of its write-ahead log, which never decreases on one timeline. */
+  /** The position of the write-ahead log, which never decreases on one timeline. */
   readonly walPosition: number;
 }
 

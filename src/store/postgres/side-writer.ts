@@ -18,7 +18,7 @@ const STATEMENTS = {
     )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
-  // For a definition that the database cannot read, and so cannot compare.
+  // This statement is for a definition that the database cannot read, and therefore cannot compare.
   "replace-definition": `
     INSERT INTO definitions (hash, body) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (hash) DO UPDATE SET body = excluded.body`,
@@ -46,13 +46,13 @@ const STATEMENTS = {
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
   forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
-  // A number of an execution that exists is damaged data in `purged`: its rows stay.
+  // If a number in `purged` belongs to an existing execution, that entry is damaged data, and the rows of the execution stay.
   "keep-living": `DELETE FROM purged p USING ${CHECKED}
     WHERE p.e > 0 AND (SELECT true FROM executions x WHERE x.e = p.e)`,
   sweep: `SELECT sweep_purged_1($2) FROM ${CHECKED}`,
 } as const;
 
-/** Executions that one transaction of a purge forgets, and rows that one sweeps. */
+/** How many executions one transaction of a purge removes, and how many rows one sweep deletes. */
 const FORGOTTEN_AT_ONCE = 100;
 const ROWS_AT_ONCE = 1_000;
 

@@ -18,19 +18,19 @@ export function decodeText(text: string): string {
   return rest.replaceAll(`${ESCAPED}b`, "\0").replaceAll(`${ESCAPED}a`, ESCAPED);
 }
 
-/** A name, which never needs to be escaped. */
+/** Encodes a name, which never needs to be escaped. */
 export function plainText(text: string): string {
   assert(!text.includes(SEPARATOR) && !text.includes("\0"), "names hold no control characters");
   return text;
 }
 
-/** A column of texts that are encoded or plain; null: it is empty. */
+/** Joins texts that are encoded or plain to a column; null if the column is empty. */
 export function joinTexts(texts: readonly (string | null)[]): string | null {
   if (texts.length === 0) return null;
   return texts.includes(null) ? texts.map((text) => text ?? NULL).join(SEPARATOR) : texts.join(SEPARATOR);
 }
 
-/** A column of texts, or a single text if all are the same; for functions that accept both. */
+/** Joins texts to a column, or to a single text if all are the same; for SQL functions that accept both. */
 export function joinOrOnce(texts: readonly (string | null)[]): string | null {
   const [first] = texts;
   if (first === undefined) return null;
@@ -41,7 +41,7 @@ export function splitTexts(column: string): string[] {
   return column.split(SEPARATOR);
 }
 
-/** A column of numbers without nulls, or a single number if all are the same; null: it is empty. */
+/** Joins numbers without nulls to a column, or to a single number if all are the same; null if the column is empty. */
 export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string | null {
   const [first] = numbers;
   return first !== undefined && numbers.every((number) => number === first)
@@ -49,7 +49,7 @@ export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string |
     : joinNumbers(numbers);
 }
 
-/** A column of numbers; null: it is empty, or all are null. */
+/** Joins numbers to a column; null if it is empty, or if all are null. */
 export function joinNumbers(numbers: readonly (number | null)[]): string | null {
   if (!numbers.includes(null)) return numbers.length === 0 ? null : `{${numbers.join()}}`;
   if (numbers.every((number) => number === null)) return null;

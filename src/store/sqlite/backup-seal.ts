@@ -16,7 +16,9 @@ export function sealFile(file: string): void {
   appendFileSync(file, sealOf(file, statSync(file).size));
 }
 
-/** The length of the database in the file; null: the checksum is wrong. Without a seal, this is the length of the file. */
+/**
+ * The length of the database in a backup file; null if the checksum is wrong. Without a seal, it is the length of the file.
+ */
 export function sealedBytes(file: string): number | null {
   const { size } = statSync(file);
   if (size % PAGE_MIN_BYTES === 0 || readText(file, { at: 0, bytes: MAGIC.length }) !== MAGIC) return size;

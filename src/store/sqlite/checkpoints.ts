@@ -4,16 +4,16 @@
  */
 import type { Connection, Statement } from "./driver.ts";
 
-/** Pages in the WAL at which a checkpoint is due: 16 MiB, which takes some 50 ms. */
+/** The number of pages in the WAL at which a checkpoint is due: 16 MiB, whose checkpoint takes some 50 ms. */
 const PAGES_MAX = 4_000;
 const CHARS_PER_PAGE = 3_500;
-/** The estimate is an upper bound. It is trusted to be at most this many times too high. */
+/** The estimate is an upper bound; this is the greatest factor by which it is assumed to be too high. */
 const CORRECTION_MAX = 4;
 
 export class Checkpoints {
   readonly #statement: Statement;
   #estimate = 0;
-  /** Estimated pages per page found. */
+  /** The number of estimated pages for each page that the last checkpoint found. */
   #correction = 1;
 
   constructor(connection: Connection) {
@@ -32,7 +32,7 @@ export class Checkpoints {
   /** Copies the WAL into the database and makes both durable. */
   run(): void {
     const estimate = this.#estimate;
-    // If the disk is full, the next try comes after half as much again.
+    // If the disk is full, the next try comes after half as many writes again.
     this.#estimate = estimate / 2;
     const { log } = this.#statement.get<{ log: number }>([]) ?? { log: 0 };
     this.#correction = Math.min(CORRECTION_MAX, Math.max(1, estimate / Math.max(1, log)));

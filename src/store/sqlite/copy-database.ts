@@ -1,4 +1,4 @@
-/** Copies the whole database into one new file while the store runs; the file is empty or complete, and sealed. */
+/** Copies the whole database into one new file while the store runs. The file is either empty, or complete and sealed. */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { RondoError, reject } from "../../std/rejection.ts";
@@ -48,12 +48,12 @@ export function copyDatabase(connection: Connection, file: string): void {
   }
 }
 
-/** Readable by its owner only, like the database: it contains the key of the attempt tokens. */
+/** Makes a file that only its owner can read, like the database: it contains the key of the attempt tokens. */
 function makeEmptyFile(file: string): void {
   closeSync(openSync(file, "wx", 0o600));
 }
 
-/** Whether the database itself is damaged; the empty file of the copy cannot be. */
+/** Whether the error means that the database itself is damaged; the empty file of the copy cannot be. */
 function isOfTheStore(error: SqliteError): boolean {
   const CORRUPT = 11;
   return (error.code & 0xff) === CORRUPT;

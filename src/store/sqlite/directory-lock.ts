@@ -36,11 +36,11 @@ interface OwnerFile extends Owner {
   readonly opened?: OpenedStore;
 }
 
-/** The lock as held by this process. */
+/** The lock of a directory, held by this process. */
 export class DirectoryLock {
   readonly #directory: string;
   readonly #connection: Connection;
-  /** The store that the last owner had open when it was killed; null: it closed the store, or this is unknown. */
+  /** The store that the last owner had open when it was killed; null if it closed the store, or if this is unknown. */
   readonly left: OpenedStore | null;
   #content: OwnerFile;
 
@@ -48,7 +48,7 @@ export class DirectoryLock {
     this.#directory = directory;
     this.#connection = connection;
     this.left = readFile(directory)?.opened ?? null;
-    // Kept until this owner has opened the store: if it is killed before, the next owner needs it too.
+    // The entry is kept until this owner has opened the store: if it is killed before, the next owner needs the entry too.
     this.#content = { ...owner, ...(this.left === null ? {} : { opened: this.left }) };
   }
 
@@ -81,13 +81,13 @@ export class DirectoryLock {
     this.#writeOwner();
   }
 
-  /** Notes that the store is open in a durable epoch, and has a WAL from now on. */
+  /** Records that the store is open in a durable epoch, and has a WAL from now on. */
   noteOpened(opened: OpenedStore): void {
     this.#content = { ...this.#content, opened };
     this.#writeOwner();
   }
 
-  /** Notes durably that the database file is complete without the WAL. */
+  /** Records durably that the database file is complete without the WAL. */
   noteWhole(): void {
     const { opened: _, ...content } = this.#content;
     this.#content = content;
@@ -96,7 +96,7 @@ export class DirectoryLock {
     syncDirectory(this.#directory);
   }
 
-  /** `keep`: the files of the store were moved away, and the next owner must know. */
+  /** Releases the lock. `keep`: the files of the store were moved away, and the next owner must know that. */
   release({ keep }: { readonly keep: boolean } = { keep: false }): void {
     if (!keep) rmSync(join(this.#directory, OWNER_FILE), { force: true });
     this.#connection.close();
@@ -109,7 +109,9 @@ export class DirectoryLock {
   }
 }
 
-/** Creates the file for its owner only; SQLite would make it readable for all. An existing file is not opened. */
+/**
+ * Creates the file so that only its owner can read it; SQLite would make it readable for all. An existing file is not opened.
+ */
 function keepPrivate(file: string): void {
   try {
     closeSync(openSync(file, "wx", 0o600));
@@ -120,7 +122,7 @@ function keepPrivate(file: string): void {
   }
 }
 
-/** The owner according to `owner.json`; null: the file is missing or unreadable. */
+/** The owner according to `owner.json`; null if the file is missing or unreadable. */
 export function readOwner(directory: string): Owner | null {
   const file = readFile(directory);
   if (file === null) return null;
@@ -150,7 +152,7 @@ function readFile(directory: string): OwnerFile | null {
   }
 }
 
-/** Whether the process in `owner.json` runs. Only for information: the lock decides. */
+/** Whether the process in `owner.json` runs. This is only information: the lock decides about ownership. */
 export function hasLiveOwner(directory: string): boolean {
   const owner = readOwner(directory);
   if (owner === null) return false;

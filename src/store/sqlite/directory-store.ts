@@ -68,9 +68,9 @@ const PARTITIONS = 1;
 
 interface Context {
   readonly writing: boolean;
-  /** The file that is used, if not the database. */
+  /** The file that the call uses, if it is not the database. */
   readonly file?: string;
-  /** Whether the call needs the files in their places; by default a write does. */
+  /** Whether the call fails if the files of the store were moved; by default a write does. */
   readonly isPlaced?: boolean;
 }
 
@@ -84,7 +84,7 @@ export class DirectoryStore {
   readonly #file: string;
   readonly #driver: Driver;
   #opened: Opened | null = null;
-  /** Set by the first fault after which the file must not be written again. */
+  /** The first fault after which the file must not be written again; null if there was none. */
   #stopped: StoreFault | null = null;
 
   constructor(directory: string, driver: Driver) {
@@ -136,17 +136,17 @@ export class DirectoryStore {
     return this.#guard({ writing: options.repair }, () => this.#use().repairs.auditTables(options));
   }
 
-  /** The first step of a purge (purger.ts); returns how many of the ids it has handled. */
+  /** Runs the first step of a purge (purger.ts); returns how many of the ids it has handled. */
   forget(ids: readonly string[]): number {
     return this.#guard(WRITING, () => this.#use().purger.forget(ids));
   }
 
-  /** A part of the second step; true: there is more to do. */
+  /** Runs a part of the second step of a purge; true if there is more to do. */
   sweep(): boolean {
     return this.#guard(WRITING, () => this.#use().purger.sweep());
   }
 
-  /** Returns some free pages to the file system; true: there are more. */
+  /** Returns some free pages to the file system; true if there are more. */
   shrink(): boolean {
     return this.#guard(WRITING, () => this.#use().shrinker.shrink());
   }
@@ -163,7 +163,7 @@ export class DirectoryStore {
     this.#unlessFull(() => checkpoints.run());
   }
 
-  /** The fault if the files were moved away or replaced; null: they are in their places. */
+  /** The fault if the files were moved away or replaced; null if they are in their places. */
   get filesFault(): StoreFault | null {
     return this.#opened?.files.fault ?? null;
   }
@@ -266,7 +266,7 @@ export class DirectoryStore {
     try {
       writeFileSync(damageMark(this.#file), `${fault.message}\n`, { mode: 0o600 });
     } catch (error) {
-      // The disk may have caused the damage too; the fault itself is reported.
+      // If the mark cannot be written, the disk may have caused the damage too; the fault itself is reported.
       if (!(error instanceof Error && "syscall" in error)) throw error;
     }
   }

@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 export type Value = string | number | null | Uint8Array;
 
 export interface Statement {
-  /** Returns the number of changed rows. */
+  /** Runs the statement and returns the number of changed rows. */
   run(values: readonly Value[]): number;
   get<R>(values: readonly Value[]): R | undefined;
   all<R>(values: readonly Value[]): R[];
@@ -53,7 +53,7 @@ export async function loadDriver(): Promise<Driver> {
   return nodeSqlite() ?? (await libsql());
 }
 
-/** A text as a value to bind. */
+/** Converts a text to a value that can be bound. */
 export function textValue(text: string): string | Uint8Array {
   return text.includes("\0") ? Buffer.from(text) : text;
 }
@@ -70,7 +70,7 @@ export function integer(column: string): string {
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
-/** The bytes of a text as read; libsql returns an `ArrayBuffer` in lists. */
+/** The bytes of a text as a driver returns them; libsql returns an `ArrayBuffer` in lists. */
 export type Bytes = Uint8Array | ArrayBuffer;
 
 /** Decodes bytes; invalid UTF-8 becomes U+FFFD. NULL, which a damaged row can have in any column, becomes an empty text. */
@@ -82,7 +82,7 @@ export function isText(bytes: Bytes | null): boolean {
   return bytes !== null && isUtf8(bytes);
 }
 
-/** A text as bytes to bind; `CAST(? AS TEXT)` compares them bytewise. */
+/** Converts a text to bytes that can be bound; `CAST(? AS TEXT)` compares them bytewise. */
 export function bytesOf(value: string): Uint8Array {
   return Buffer.from(value);
 }
@@ -93,7 +93,7 @@ function asBuffer(bytes: Bytes): Buffer {
 }
 
 function nodeSqlite(): Driver | null {
-  // Loading it prints a warning that it is experimental.
+  // Loading `node:sqlite` prints a warning that it is experimental, which is suppressed here.
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   const sqlite = process.getBuiltinModule("node:sqlite") as typeof import("node:sqlite") | undefined;

@@ -7,7 +7,7 @@ import { SqliteError } from "./driver.ts";
 export interface Owner {
   readonly pid: number;
   readonly startedAt: number;
-  /** Where the owner's API listens, once it does. */
+  /** The address at which the owner's API listens, once it does. */
   readonly listening?: string;
 }
 
@@ -41,7 +41,7 @@ const ADVICE: Readonly<Record<UnreadableReason, string>> = {
   newer: "use the newer Rondo, or choose another directory",
 };
 
-/** A file that this Rondo must not open. */
+/** The fault for a file that this Rondo must not open. */
 export class StoreUnreadable extends StoreFault {
   override name = "StoreUnreadable";
   readonly file: string;
@@ -63,7 +63,7 @@ export class StoreUnreadable extends StoreFault {
   }
 }
 
-/** The disk failed while writing: the process must end, since only a restart shows what is on the disk. */
+/** The fault for a disk that failed while writing: the process must end, since only a restart shows what is on the disk. */
 export class DiskFailed extends StoreFault {
   override name = "DiskFailed";
   constructor(message: string, cause?: unknown) {
@@ -86,7 +86,7 @@ const CODE = {
   notADatabase: 26,
 } as const;
 
-/** The fault for an error of SQLite or of the file system; returns every other error as it is. */
+/** Converts an error of SQLite or of the file system into a fault; returns every other error unchanged. */
 export function faultOf(error: unknown, context: { file: string; writing: boolean }): unknown {
   const { file, writing } = context;
   if (!(error instanceof SqliteError)) return fileFault(error, file);

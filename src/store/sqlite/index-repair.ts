@@ -14,7 +14,7 @@ import {
   textOf,
 } from "./driver.ts";
 
-/** SQLite's code of a value that a column cannot hold. */
+/** SQLite's error code for a value that a column cannot hold. */
 const CONSTRAINT = 19;
 
 /** Messages of SQLite about an index that differs from its table. */
@@ -52,7 +52,9 @@ export function rebuildIndexes(connection: Connection): void {
   }
 }
 
-/** A row with another value that violates a constraint stays as it is; reading it shows the damage. */
+/**
+ * Writes a value into a row, unless that violates a constraint; then the row stays as it is, and reading it shows the damage.
+ */
 function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0]): void {
   try {
     statement.run(values);

@@ -15,7 +15,7 @@ import {
 
 /** An embedded store has one partition. */
 const PARTITIONS = 1;
-/** Older than every unclean epoch, so that tasks that may have started run carefully. */
+/** The epoch of a restored head: older than every unclean epoch, so that tasks that may have started run carefully. */
 const OLDEST_EPOCH = 0;
 
 export class LostHeads {
@@ -48,7 +48,7 @@ export class LostHeads {
     return row === undefined || !isText(row.body) ? null : { ...row, body: textOf(row.body) };
   }
 
-  /** Writes a head. False: another execution has the id by now. */
+  /** Writes a head; false if another execution has the id by now. */
   #put(e: number, head: Head): boolean {
     const { id, partition, workflow, hash, project, status, phase, want, priority } = head;
     const { createdAt, finishedAt, tags, error } = head;
@@ -59,7 +59,7 @@ export class LostHeads {
 }
 
 const STATEMENTS = {
-  // One seek for each execution, not one for each row.
+  // The query needs one index seek for each execution, instead of one for each row.
   orphans: `WITH RECURSIVE journals (e) AS (
         SELECT min(e) FROM journal
         UNION ALL SELECT (SELECT min(j.e) FROM journal j WHERE j.e > journals.e) FROM journals WHERE e IS NOT NULL

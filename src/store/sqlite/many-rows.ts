@@ -1,7 +1,7 @@
 /** Batches rows into statements with many rows, since a call of the driver costs as much as writing a small row. */
 import type { Connection, Statement, Value } from "./driver.ts";
 
-/** Rows per statement, largest first. */
+/** The numbers of rows per statement, largest first. */
 const SIZES = [32, 8, 1] as const;
 
 export class ManyRows {
@@ -9,7 +9,7 @@ export class ManyRows {
   readonly #statements: readonly { readonly rows: number; readonly statement: Statement }[];
   #values: Value[] = [];
 
-  /** `sql` returns the statement for rows of parameters, each like `(?, ?)`. */
+  /** `sql` returns the statement for rows of parameters, each of the form `(?, ?)`. */
   constructor(connection: Connection, columns: number, sql: (rows: string) => string) {
     this.#columns = columns;
     const row = `(${Array(columns).fill("?").join(", ")})`;

@@ -1,9 +1,8 @@
 /**
- * The numbered steps that make and change the database: entry i leads to version i + 1, which is kept in the
- * file's header as `user_version`. A landed migration is never edited. Each is applied in a transaction of its own.
- *
- * Columns of type ANY hold texts that may contain a NUL (see driver.ts). The journal is appended in the order of
- * commits, whatever the execution, so that a commit touches few pages; its rows are found by (e, seq).
+ * The numbered steps that create and change the database: entry i leads to version i + 1, which is kept in the file's header as
+ * `user_version`. A released migration is never edited. Each is applied in a transaction of its own.
+ * Columns of type ANY hold texts that may contain a NUL (see driver.ts). The journal is appended in the order of commits,
+ * whatever the execution, so that a commit touches few pages; its rows are found by (e, seq).
  */
 export const MIGRATIONS: readonly string[] = [
   `

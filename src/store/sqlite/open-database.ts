@@ -25,7 +25,7 @@ export function databaseFile(directory: string): string {
   return join(directory, "rondo.db");
 }
 
-/** A connection to a current, verified database; each commit costs one fsync. */
+/** Opens a connection to a verified database of the current version. Each commit costs one fsync. */
 export function openDatabase(
   file: string,
   options: {
@@ -65,9 +65,9 @@ export function openDatabase(
   connection.exec("PRAGMA locking_mode = EXCLUSIVE");
   connection.exec("PRAGMA journal_mode = WAL");
   connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
-  // A file of an older version stays as it is; a restored backup of it can shrink (purger.ts).
+  // A file of an older version keeps its setting; a restored backup of it can shrink (purger.ts).
   connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
-  // Checkpoints are run by checkpoints.ts: SQLite's own would hide an fsync error.
+  // checkpoints.ts runs the checkpoints: SQLite's own would hide an fsync error.
   connection.exec("PRAGMA wal_autocheckpoint = 0");
   connection.exec(`PRAGMA journal_size_limit = ${WAL_KEPT_BYTES}; PRAGMA cache_size = -${CACHE_KIB}`);
   const mode = connection.prepare("PRAGMA journal_mode").get<{ journal_mode: string }>([]);
@@ -90,7 +90,7 @@ export function damageMark(file: string): string {
 function create(file: string, driver: Driver, migrations: readonly string[]): void {
   const unfinished = `${file}.new`;
   removeDatabase(unfinished);
-  // Readable by its owner only, since it contains the key of the attempt tokens. The WAL gets the same mode.
+  // Only the owner can read the file, since it contains the key of the attempt tokens. The WAL gets the same mode.
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
   try {

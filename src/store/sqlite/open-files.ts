@@ -8,7 +8,7 @@ import { StoreFault } from "../store.ts";
 interface OpenFile {
   readonly path: string;
   readonly identity: string | null;
-  /** What to do if the file was removed. */
+  /** The advice to the user if the file was removed. */
   readonly advice: string;
 }
 
@@ -16,13 +16,13 @@ export class OpenFiles {
   readonly #database: OpenFile;
   readonly #log: OpenFile;
 
-  /** Must be constructed when the database and its WAL exist. */
+  /** The constructor must run when the database and its WAL exist. */
   constructor(database: string) {
     this.#database = openFile(database, DATABASE_ADVICE);
     this.#log = openFile(`${database}-wal`, LOG_ADVICE);
   }
 
-  /** The fault if a file was removed or replaced; null: the files are in their places. */
+  /** The fault if a file was removed or replaced; null if the files are in their places. */
   get fault(): StoreFault | null {
     return faultOf(this.#database) ?? faultOf(this.#log);
   }
@@ -53,7 +53,7 @@ function faultOf({ path, identity, advice }: OpenFile): StoreFault | null {
   );
 }
 
-/** The identity of a file; null: there is no such file, or it cannot be accessed. */
+/** The identity of a file; null if there is no such file, or if it cannot be accessed. */
 function identityOf(path: string): string | null {
   try {
     const { dev, ino } = statSync(path, { bigint: true });

@@ -25,7 +25,10 @@ export class Pace {
     return this.#size;
   }
 
-  /** Runs one call. The next one is smaller in proportion if this one takes too long, twice as large if it is quick. */
+  /**
+   * Runs one call of background work. The next call is smaller in proportion if this one took too long, and twice as large if
+   * it was quick.
+   */
   run<T>(work: (size: number) => T): T {
     const { goalMs, min, max } = this.#options;
     const began = this.#monotonic();

@@ -33,7 +33,7 @@ export interface RowRecords {
 
 export interface RowLog {
   readonly attempt: string;
-  /** The greatest number among the lines. */
+  /** The greatest number among the log lines. */
   readonly lastN: number;
   readonly mayRepeat: boolean;
   readonly body: string;
@@ -193,7 +193,7 @@ function unpackRecords(reader: Reader): RowRecords {
   };
 }
 
-/** Reads the fields one after the other, with the types of `packWrites`. */
+/** Reads the fields of a packed commit in order, with the types that `packWrites` wrote. */
 class Reader {
   readonly #packed: Packed;
   #at = 0;

@@ -14,7 +14,7 @@ import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
 import type { SqliteWriter } from "./sqlite-writer.ts";
 
-/** How long one call should take, and how many executions it forgets or rows it sweeps. */
+/** How long one call should take, and how many executions or rows it deletes. */
 const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
 const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
@@ -47,7 +47,7 @@ export class Purger {
     this.#statements = prepareAll(connection, STATEMENTS);
   }
 
-  /** Deletes the first of these executions, if they have ended; returns how many ids it has handled. */
+  /** Runs the first step for the first of these executions, if they have ended; returns how many ids it has handled. */
   forget(ids: readonly string[]): number {
     return this.#forgetPace.run((size) => {
       const some = ids.slice(0, size);
@@ -79,7 +79,9 @@ export class Purger {
     for (const statement of [note, head, snapshot, timers, opened]) statement.run([e]);
   }
 
-  /** The first step for a damaged execution, which cannot end. Also deletes mailbox messages to it, and stores one. */
+  /**
+   * Runs the first step for a damaged execution, which cannot end. Also deletes mailbox messages to it, and stores one message.
+   */
   dropDamaged(execution: string, message: MailboxMessage | null): boolean {
     const { damaged, keepLastE, dropMail, post } = this.#statements;
     const isDropped = inTransaction(this.#connection, () => {
@@ -95,7 +97,7 @@ export class Purger {
     return isDropped;
   }
 
-  /** Deletes some rows of forgotten executions; true: there are more. */
+  /** Deletes some rows of purged executions; true if there are more. */
   sweep(): boolean {
     if (this.#statements.next.get([]) === undefined) return false;
     const { rows, more } = this.#sweepPace.run((size) =>
@@ -132,7 +134,7 @@ const STATEMENTS = {
   snapshot: "DELETE FROM snapshots WHERE e = ?",
   timers: "DELETE FROM timers WHERE e = ?",
   opened: "DELETE FROM opened WHERE e = ?",
-  // A number of an execution that exists is damaged data in `purged`: its rows stay.
+  // If a number in `purged` belongs to an existing execution, that entry is damaged data, and the rows of the execution stay.
   next: `SELECT e FROM purged WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = purged.e) ORDER BY e LIMIT 1`,
   done: "DELETE FROM purged WHERE e = ?",
   journal: "DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)",
@@ -140,7 +142,7 @@ const STATEMENTS = {
   deadLetters: "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
 } as const;
 
-/** Free pages that stay in the file: this number, or this share of the file if that is more. */
+/** How many free pages stay in the file: this number, or this share of the file if that is more. */
 const KEPT_PAGES = 1_024;
 const KEPT_SHARE = 0.1;
 /** How long one call should take, and how many pages it returns. */
@@ -172,7 +174,7 @@ export class Shrinker {
     const surplus = this.#isPossible ? this.#surplus() : 0;
     if (surplus <= 0) return false;
     const pages = Math.min(this.#pace.size, surplus);
-    // Synced like a commit; otherwise the next commit would sync these pages, for an unknown time.
+    // These pages are synced like a commit; otherwise the next commit would sync them, for an unknown time.
     this.#pace.run(() => this.#connection.exec(`PRAGMA incremental_vacuum(${pages})`));
     this.#checkpoints.note(pages, 0);
     if (surplus > pages) return true;

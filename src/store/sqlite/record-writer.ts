@@ -59,7 +59,7 @@ export class RecordWriter {
 }
 
 const STATEMENTS = {
-  // Not by ON CONFLICT, which would use up an order number.
+  // ON CONFLICT is not used, because it would use up an order number.
   message: `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
       WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
   findMessage: "SELECT row FROM letters WHERE id = ?",

@@ -117,7 +117,7 @@ function verifyCopy(copy: string, backup: string, driver: Driver): void {
   }
 }
 
-/** Uses only `exec`, so that the connection is really closed (driver.ts). */
+/** Gives the copy its new generation and key. It uses only `exec`, so that the connection is really closed (driver.ts). */
 function renew(copy: string, driver: Driver): void {
   const connection = driver.open(copy);
   try {

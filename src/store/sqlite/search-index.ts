@@ -32,14 +32,14 @@ import { distinct } from "./skip-scan.ts";
 import { READS } from "./sqlite-reader.ts";
 import type { Noted, SqliteWriter } from "./sqlite-writer.ts";
 
-/** Executions that one call indexes. A call may take three times as many rows, and clears ten times as many. */
+/** How many executions one call indexes. A call may process three times as many rows, and clears ten times as many. */
 const SLICE_PACE = { goalMs: 10, first: 250, min: 50, max: 2_000 };
 const ROWS_EACH = 3;
 const CLEARED_EACH = 10;
 /** After a restart, executions that ended up to this long before the last indexed end are indexed again. */
 const OVERLAP_MS = 60_000;
 
-/** Executions that share the row of a broad term. */
+/** The number of executions that share the row of a broad term. */
 const BLOCK = 32;
 
 /** Search by the beginning of an id: up to FEW matches are sorted by age; beyond that the NEWEST executions are read first. */
@@ -65,7 +65,10 @@ export class SearchIndex {
   readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
   readonly #insert: ManyRows;
   readonly #pace = new Pace(SLICE_PACE);
-  /** The position among executions that ended before this start, and the last of them; null: all are indexed. The writer notes later ones. */
+  /**
+   * The position among executions that ended before this start of the store, and the last of them; null if all are indexed. The
+   * writer notes executions that end later.
+   */
   #ended: { readonly at: number; readonly e: number; readonly until: number } | null;
 
   constructor({ connection, writer, checkpoints }: WriteParts) {
@@ -140,7 +143,7 @@ export class SearchIndex {
     this.#ended = null;
   }
 
-  /** Called before these executions are deleted; returns the function that deletes their terms afterwards. */
+  /** Called before these executions are deleted; returns a function that deletes their terms afterwards. */
   removing(executions: readonly number[]): () => void {
     const { byE, remove, inBlock } = this.#statements;
     const blocks = new Map<number, Set<string>>();
@@ -177,7 +180,10 @@ export class SearchIndex {
     return rows;
   }
 
-  /** A transaction without its own sync. If a crash loses it, the cursor is lost with it, and the work is done again. */
+  /**
+   * Runs a transaction without its own sync. If a crash loses the transaction, the cursor is lost with it, and the work is done
+   * again.
+   */
   #unsynced(write: () => void): void {
     this.#connection.exec("PRAGMA synchronous = NORMAL");
     try {
@@ -248,7 +254,7 @@ export class SearchReader {
     const isAll = floor === undefined || floor.n < NEWEST;
     if (isAll || newest.length > 0)
       return { orders: newest.map(({ e }) => e), floor: isAll ? 0 : floor.floor };
-    // None of the newest executions matches: search the older ones.
+    // None of the newest executions matches, so the older ones are searched.
     if ((countFrom.get<{ n: number }>([...range, MANY + 1])?.n ?? 0) <= MANY)
       return this.#list(manyFrom, [...range, MANY, before, max], max);
     return { orders: [], floor: floor.floor };

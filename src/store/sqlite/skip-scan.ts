@@ -4,7 +4,7 @@ import { bytesOf, type Statement, type Value } from "./driver.ts";
 
 type Bytes = Uint8Array;
 
-/** Stands for "no bound" in statements that have one. */
+/** The greatest number, which stands for "no bound" in statements that need a bound. */
 export const LAST = Number.MAX_SAFE_INTEGER;
 
 /** The distinct values of a column after the given prefix; `next` is the statement that finds the next value. */
@@ -18,7 +18,7 @@ export function* distinct(next: Statement, prefix: readonly Value[]): Generator<
   }
 }
 
-/** The value of a filter, or all values if there is no filter. */
+/** The value of a filter as a list, or all values if there is no filter. */
 export function oneOrAll(one: string | undefined, all: () => Iterable<Bytes>): Iterable<Bytes> {
   return one === undefined ? all() : [bytesOf(one)];
 }
@@ -28,7 +28,7 @@ export function hasPartition({ partitions }: { readonly partitions: Partitions }
   return partitions === null || partitions.includes(0);
 }
 
-/** A number of rows within the range that SQLite accepts. */
+/** Limits a number of rows to the range that SQLite accepts. */
 export function limit(max: number): number {
   return Math.max(0, Math.min(max, LAST));
 }

@@ -75,7 +75,7 @@ export const READS = {
     WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)`,
 } as const;
 
-/** Journal rows in one read while counting characters; limits how far a read exceeds `charsMax`. */
+/** How many journal rows one read returns while characters are counted; it limits how far a read exceeds `charsMax`. */
 const ROWS_AT_ONCE = 32;
 
 interface HeadRow {
@@ -119,7 +119,7 @@ export class SqliteReader {
     const opened = this.#statements.opened.all<{ mark: Bytes; tasks: number }>([row.e]);
     const of = { id, e: row.e };
     return {
-      // The index found the row by this id; the id in the row may be damaged.
+      // The index found the row by this id; the id in the row itself may be damaged.
       head: { ...headOf(row), id },
       snapshot,
       entries: this.#rows(of, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),
@@ -224,7 +224,7 @@ export class SqliteReader {
     });
   }
 
-  /** The snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
+  /** The stored snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
   #validSnapshot(e: number, foldVersion: number | undefined): Snapshot | null {
     const row = this.#statements.snapshot.get<{
       seq: number;

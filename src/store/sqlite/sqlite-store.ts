@@ -32,7 +32,7 @@ import { StoreThread } from "./store-thread.ts";
 const FORGOTTEN_AT_ONCE = 100;
 
 export interface SqliteStoreOptions {
-  /** Created, readable by its owner only, if it does not exist. */
+  /** The directory of the store. If it does not exist, it is created so that only its owner can read it. */
   readonly directory: string;
   /** Called when the disk failed while writing. The process must end; by default it does, with code 70. */
   readonly onFatal?: (error: StoreFault) => void;
@@ -133,7 +133,7 @@ export class SqliteStore extends DerivedStore implements Store {
     const thread = this.#thread;
     if (thread === null) return;
     this.#indexer.stop();
-    // Refuses further calls: the thread would never answer them.
+    // Later calls are refused: the thread would never answer them.
     this.#thread = null;
     try {
       if (!thread.isDead) await thread.call("close", { clean: options.clean });
@@ -145,7 +145,10 @@ export class SqliteStore extends DerivedStore implements Store {
     releaseInProcess(thread.directory);
   }
 
-  /** Returns pages that were free when the file was opened to the file system. Commits report faults of the store. */
+  /**
+   * Returns pages to the file system that were free when the file was opened. It reports no faults of the store, since commits
+   * do.
+   */
   async #shrinkBehind(): Promise<void> {
     try {
       while (this.#thread !== null && (await this.#call("shrink")));

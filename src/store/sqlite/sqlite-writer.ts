@@ -13,7 +13,7 @@ const RECENT_MAX = 100_000;
 export interface Noted {
   /** Numbers of executions whose heads were written with an error. */
   readonly failed: readonly number[];
-  /** The latest end that was written. */
+  /** The latest time of an execution's end that was written. */
   readonly finishedAt: number;
 }
 
@@ -43,7 +43,7 @@ export class SqliteWriter {
   /** Notes for the search index (`Noted`). */
   readonly #failed: number[] = [];
   #finishedAt = 0;
-  /** Executions whose heads are changed by rows in the batch. */
+  /** Executions whose heads are changed by rows in the current batch. */
   readonly #changed = new Set<number>();
 
   constructor(connection: Connection, owner: { readonly generation: string; readonly epoch: number }) {
@@ -113,7 +113,7 @@ export class SqliteWriter {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** Why a commit is refused; a commit of a stale owner that touches nothing is not. */
+  /** Why a commit is refused; null if it is not. A commit of a stale owner that touches nothing is not refused. */
   #whyStale(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): string | null {
     const another = whyOtherGeneration(fence, this.#generation);
     if (another !== null) return another;
@@ -121,7 +121,7 @@ export class SqliteWriter {
     return why !== null && (writes.length > 0 || this.#records.hasOneOf(mailTaken)) ? why : null;
   }
 
-  /** Inserts the row of the execution; null: the id is taken. */
+  /** Inserts the row of an execution; null if the id is taken. */
   #create(write: RowWrite): Known | null {
     const head = write.head as RowHead;
     const e = this.#lastE + 1;
@@ -177,7 +177,7 @@ export class SqliteWriter {
     this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
 
-  /** Writes indexed columns only if they change, since each change updates an index. */
+  /** Writes a head. Indexed columns are written only if they change, since each change updates an index. */
   #writeHead(known: Known, head: RowHead): void {
     const { status, want, finishedAt, phase, priority, tags } = head;
     if (head.error !== null) this.#failed.push(known.e);

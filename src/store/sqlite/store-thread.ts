@@ -8,13 +8,13 @@ import { DiskFailed, type FaultReport, fromReport } from "./faults.ts";
 
 export type Call = readonly [method: keyof ThreadMethods, ...args: unknown[]];
 
-/** Replies come in the order of the calls, so a reply needs no id. */
+/** A message of the store's thread. Replies come in the order of the calls, so a reply needs no id. */
 export type Reply =
   | { readonly kind: "done"; readonly value: unknown }
   | { readonly kind: "failed"; readonly report: FaultReport }
-  /** Not a reply to a call: maintenance between calls failed. */
+  /** This message is no reply to a call: maintenance between calls failed. */
   | { readonly kind: "broken"; readonly report: FaultReport }
-  /** Not a reply to a call: the store's files were moved away, or are in their places again (null). */
+  /** This message is no reply to a call: the store's files were moved away, or are in their places again (null). */
   | { readonly kind: "files"; readonly report: FaultReport | null };
 
 export interface ThreadData {
@@ -69,7 +69,7 @@ export class StoreThread {
     });
   }
 
-  /** Resolves when the thread has ended, and its handles on the files with it. */
+  /** Resolves when the thread has ended and its file handles are closed. */
   end(): Promise<void> {
     this.#worker.ref();
     return this.#ended;

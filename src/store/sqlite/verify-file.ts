@@ -4,7 +4,7 @@ import { type Connection, type Driver, SqliteError } from "./driver.ts";
 import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
 import { isOfIndex } from "./index-repair.ts";
 
-/** "Rond": marks a SQLite file as ours, in its header. */
+/** The application id in the header of a SQLite file: "Rond" marks it as a database of Rondo. */
 export const APPLICATION_ID = 0x526f6e64;
 
 const HEADER_BYTES = 100;
@@ -14,9 +14,9 @@ const MAGIC = "SQLite format 3\0";
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
 export interface Verified {
-  /** The version of the store; null: the file does not exist yet. */
+  /** The version of the store; null if the file does not exist yet. */
   readonly version: number | null;
-  /** Messages about indexes that differ from their tables. They must be rebuilt before anything is read. */
+  /** Messages about indexes that differ from their tables. These indexes must be rebuilt before anything is read. */
   readonly indexes: readonly string[];
 }
 
@@ -69,8 +69,9 @@ function verifyHeader(
 }
 
 /**
- * Returns messages about indexes. It uses only `exec`, so that the connection is really closed (driver.ts); results come as
- * texts of errors. Files that a read-only connection creates beside the database are removed.
+ * Verifies the content of a database; returns messages about indexes. It uses only `exec`, so that the connection is really
+ * closed (driver.ts); results are read from the texts of errors. Files that a read-only connection creates beside the database
+ * are removed.
  */
 function verifyContent(
   file: string,
@@ -78,7 +79,7 @@ function verifyContent(
 ): string[] {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = driver.open(file, { readOnly: true });
-  // Where the damage is if SQLite throws.
+  // Describes where the damage is if SQLite throws.
   let where = () => " in sqlite_schema";
   try {
     connection.exec("SELECT count(*) FROM sqlite_schema");
@@ -86,7 +87,7 @@ function verifyContent(
     if (textOfError(connection, "SELECT count(*) FROM meta") !== "1")
       throw unreadable(file, "damaged", "is damaged in meta: its one row, which names the store, is missing");
     where = () => " in sqlite_schema";
-    // Another schema would be read and written in another way.
+    // A different schema would be read and written in another way, so it is refused.
     if (schema !== null && textOfError(connection, SCHEMA) !== schema)
       throw unreadable(
         file,
@@ -119,15 +120,15 @@ function verifyContent(
   }
 }
 
-/** All messages of the integrity check, one per line. */
+/** SQL for all messages of the integrity check, one per line. */
 const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
-/** The integrity check of one table and its indexes. */
+/** SQL for the integrity check of one table and its indexes. */
 const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`);
 const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
-/** The root page of each table and index. */
+/** SQL for the root page of each table and index. */
 const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
-/** The schema: tables, indexes and triggers. */
+/** SQL for the schema: tables, indexes and triggers. */
 const SCHEMA =
   "SELECT group_concat(type || name || tbl_name || coalesce(sql, ''), char(10)) FROM (SELECT * FROM sqlite_schema ORDER BY name)";
 const TOLD = "bad JSON path: '";

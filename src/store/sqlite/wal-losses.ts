@@ -13,7 +13,10 @@ const MAGIC_LITTLE = 0x377f0682;
 const MAGIC_BIG = 0x377f0683;
 const PAGE_DEFAULT = 4_096;
 
-/** The number of complete transactions that cannot be read; 0: none, or there is no log. Overwritten ones are not counted. */
+/**
+ * The number of complete transactions in a write-ahead log that cannot be read; 0 if there are none, or no log. Overwritten
+ * transactions are not counted.
+ */
 export function lostInWal(file: string): number {
   if (!existsSync(file)) return 0;
   const wal = readFileSync(file);
@@ -32,14 +35,14 @@ export function lostInWal(file: string): number {
   return complete > 1 ? complete : 0;
 }
 
-/** The store before it is opened in a new epoch. */
+/** The store as it was found, before it is opened in a new epoch. */
 export interface FoundStore extends OpenedStore {
   readonly hasFile: boolean;
   readonly hasLog: boolean;
   readonly isClean: boolean;
 }
 
-/** Whether the WAL of a killed owner, or its whole database, is missing. */
+/** Whether the WAL of a killed owner, or the whole database, is missing. */
 export function isLogLost(left: OpenedStore | null, found: FoundStore): boolean {
   if (left === null) return false;
   if (!found.hasFile) return true;
@@ -53,7 +56,7 @@ interface Header {
   readonly size: number;
   readonly isBig: boolean;
   readonly sums: Sums;
-  /** Whether the checksum of the header is right. */
+  /** Whether the checksum of the WAL's header is right. */
   readonly isWhole: boolean;
 }
 
@@ -68,7 +71,9 @@ function readHeader(wal: Buffer): Header {
   return { size: isPage ? size : PAGE_DEFAULT, isBig, sums, isWhole };
 }
 
-/** The index of the first frame of an earlier log or with a wrong checksum; the number of frames if there is none. */
+/**
+ * The index of the first frame that belongs to an earlier log or has a wrong checksum; the number of frames if there is none.
+ */
 function firstMisfit(
   wal: Buffer,
   log: Omit<Header, "isWhole"> & {
@@ -87,7 +92,7 @@ function firstMisfit(
   return starts.length;
 }
 
-/** SQLite's checksum of a WAL, over words of one byte order. */
+/** Adds bytes to SQLite's checksum of a WAL, over words of one byte order. */
 function addUp(bytes: Buffer, [a, b]: Sums, isBig: boolean): Sums {
   let [s0, s1] = [a, b];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
