@@ -21,7 +21,7 @@ const ISOLATED = [
 ];
 /** What takes long: processes that are killed again and again, and the demo with its rounds. */
 const LONG = ["test/{faults,sim/demo}/**/*.test.ts"];
-/** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
+/** Clusters of processes with short leases: one at a time. `npm test` runs all other files beside them at a lower priority. */
 const CLUSTERS = ["test/cluster/processes/**/*.test.ts"];
 
 /**

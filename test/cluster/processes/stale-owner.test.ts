@@ -18,6 +18,10 @@ test("F18, F11: a node that is stopped past its lease and goes on writes nothing
   const [id = ""] = await bench.idsByNode("f18");
   await bench.start("tasks", { tasks: 3, hold: { 0: ["begin"], 1: ["begin"], 2: ["begin"] } }, id);
   await bench.ledger.seen({ what: "held", execution: id }, 3);
+  // An enumeration that ends while its node is stopped counts as lost only after a minute.
+  await until("its enumeration is journaled", async () => {
+    return (await bench.eventsOf(id, "handler.enumerated")).length === 1;
+  });
   const [stale, other] = bench.nodes as [NodePlace, NodePlace];
   stale.running.signal("SIGSTOP");
   const taken = await takenBy(bench, other);
