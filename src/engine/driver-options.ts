@@ -11,19 +11,22 @@ import type { Settings } from "./settings.ts";
 
 export interface WorkerLink {
   accept(grant: Grant): void;
-  /** Tells the worker that these attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
+  /** Notifies the worker that these attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-  /** For a queueing worker: no task of the handler may begin now. */
+  /** For a queueing worker: called when no task of the handler may begin now. */
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
   /** For a queueing worker: asks it to check the topic of a command that has been silent for long. */
   check?(sent: SentAt): void;
-  /** For a queueing worker, at its first join and at each takeover: this node has partitions of other nodes or processes. */
+  /**
+   * For a queueing worker, at its first join and at each takeover: called when this node has partitions that other nodes or
+   * processes had.
+   */
   tookOver?(): void;
-  /** For a queueing worker: the visit of the handler is over. */
+  /** For a queueing worker: called when the visit of the handler is over. */
   closed?(place: ReportPlace): void;
-  /** For a queueing worker: another worker has joined, and serves this code. */
+  /** For a queueing worker: called when another worker has joined and serves this code. */
   joined?(serves: readonly Serves[]): void;
   /** For a queueing worker: adds whether commands in its queues have a reader. */
   explain?(inspection: Inspection): Promise<Inspection>;
@@ -44,7 +47,9 @@ export type ClusterNotice = Extract<
   }
 >;
 
-/** Outputs of an engine for its cluster: to the owner of a partition or to a node; or that it was fenced. */
+/**
+ * Outputs of an engine for its cluster: a message to the owner of a partition or to a node, or the notice that it was fenced.
+ */
 export type ClusterOutput = Extract<
   Output,
   {
@@ -69,11 +74,11 @@ export interface EngineOptions {
   readonly onFault?: (fault: Error) => void;
   /** In a cluster: outputs for other nodes. Without it a fenced engine stops. */
   readonly onCluster?: (output: ClusterOutput) => void;
-  /** Whether the engine may act now; by default always. An engine that may not act gives out and writes nothing. */
+  /** Whether the engine may act now; by default always. An engine that may not act grants and writes nothing. */
   readonly mayAct?: () => boolean;
   /** Performs post-operations; without a performer they stay owed. */
   readonly postOps?: PostOps;
-  /** Called if the engine cannot go on: because of a bug, or another owner. */
+  /** Called if the engine cannot continue because of a bug, or because another process owns the store. */
   readonly onStop?: (reason: Error) => void;
 }
 
@@ -83,7 +88,7 @@ export interface Reply {
   readonly view?: ExecutionView;
 }
 
-/** Called after each commit; `end` is set at the end, or is `stopped` if the engine stops. */
+/** Called after each commit; `end` is set at the end of the execution, and is `stopped` if the engine stops. */
 export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
 
 export function stoppedAnswer(reason: Error): Rejection {

@@ -38,7 +38,7 @@ import { nowFor } from "./timers/now-for.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
-/** The longest wait of a close for post-operations under way; the rest is done again after the next open. */
+/** The longest time that a close waits for running post-operations; the rest is done again after the next open. */
 const POST_OPS_GRACE_MS = 5_000;
 
 export class Engine implements EnginePort {
@@ -58,7 +58,7 @@ export class Engine implements EnginePort {
   readonly cluster: PartitionInputs;
   readonly outbox: OutboxPort;
   #stopped: Error | null = null;
-  /** The fault that the store has reported by itself and that prevents commits. */
+  /** The fault that the store has reported on its own and that prevents commits. */
   #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
   readonly #postOpRunner: PostOpRunner;
@@ -173,12 +173,15 @@ export class Engine implements EnginePort {
 
   readonly quiesce = (): void => this.#input({ kind: "closing" });
 
-  /** Waits for open work, then releases the store: cleanly if no lease is open, else the next owner gets the lease table. */
+  /**
+   * Waits for open work, then releases the store. The release is clean if no lease is open; otherwise the next owner gets the
+   * lease table.
+   */
   async close(): Promise<void> {
     this.quiesce();
     await this.#idle();
     const isHandedOver = await this.#handOver();
-    // Messages may have come meanwhile, and post-operations under way may end soon.
+    // Messages may have arrived meanwhile, and running post-operations may end soon.
     const until = this.#clock.now() + POST_OPS_GRACE_MS;
     do {
       await this.#postOpRunner.idle(until - this.#clock.now());
@@ -204,7 +207,9 @@ export class Engine implements EnginePort {
     return this.#node.residentCount;
   }
 
-  /** Nothing can be finished while the store fails: open work goes on after the next open. */
+  /**
+   * Waits until there is no open work. While the store fails, nothing can be finished: open work continues after the next open.
+   */
   async #idle(): Promise<void> {
     while (
       this.#stopped === null &&
@@ -216,7 +221,7 @@ export class Engine implements EnginePort {
     }
   }
 
-  /** Hands over attempts at remote workers to the next owner; false: not possible. */
+  /** Hands over attempts at remote workers to the next owner; false if that is not possible. */
   async #handOver(): Promise<boolean> {
     if (this.#stopped !== null || this.#backoff.isFailing) return this.#node.openLeases === 0;
     try {
@@ -235,7 +240,7 @@ export class Engine implements EnginePort {
     this.#schedule();
   }
 
-  /** For inputs that come in batches: acted on at once. */
+  /** Applies an input at once. It is for inputs that come in batches already. */
   #inputNow(input: Input): void {
     if (this.#stopped !== null) return;
     this.#node.input(input, this.#now());
@@ -372,7 +377,7 @@ export class Engine implements EnginePort {
     );
   }
 
-  /** An execution that cannot be purged now is purged another time. */
+  /** Purges executions. If an execution cannot be purged now, a later purge deletes it. */
   async #purge(ids: readonly string[]): Promise<void> {
     try {
       await this.#store.purge(ids);

@@ -1,4 +1,7 @@
-/** The engine as the rest of the process uses it: an `Engine` for a single node, a `ClusterEngine` for a cluster. */
+/**
+ * The engine in the form in which the rest of the process uses it: an `Engine` for a single node, a `ClusterEngine` for a
+ * cluster.
+ */
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { SignalMessage, StartMessage, Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
@@ -27,7 +30,7 @@ export type { Request } from "./io.ts";
 export interface StartOf {
   readonly plan: Plan;
   readonly fresh: boolean;
-  /** Return the view with the answer, if that costs nothing. */
+  /** Whether to return the view with the answer, if that costs nothing. */
   readonly views?: boolean;
 }
 
@@ -54,28 +57,28 @@ export interface EnginePort {
   holderOf(at: ReportedAttempt): AttemptHolder | null;
   /** Whether code that enumerates must not get the attempt's task, as far as is known in memory. */
   needsSingleCode(at: ReportedAttempt): boolean;
-  /** Why the store takes no writes; null if it does. */
+  /** Why the store accepts no writes; null if it accepts them. */
   readonly commitFault: Error | null;
 
-  /** Calls `progress` after every commit of the execution. Returns a function that stops this. */
+  /** Calls `progress` after every commit of the execution. Returns a function that stops the calls. */
   watch(execution: string, progress: Progress): () => void;
-  /** Calls `logged` after every commit with log lines of the execution. Returns a function that stops this. */
+  /** Calls `logged` after every commit with log lines of the execution. Returns a function that stops the calls. */
   watchLogs(execution: string, logged: () => void): () => void;
 
   join(worker: string, link: WorkerLink, options: JoinOptions): void;
-  /** A remote worker requests up to `max` items. The last request counts; 0 withdraws it, perhaps with a reason. */
+  /** Requests up to `max` items for a remote worker. Its last request counts; 0 withdraws it, perhaps with a reason. */
   claim(worker: string, max: number, why?: string): void;
   /** Delivers a worker's reports. Resolves with verdicts, in their order, after the commit. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]>;
   beat(worker: string, beats: readonly Beat[]): void;
-  /** A worker returns claims that were not begun. No attempt is counted, and nothing is journaled. */
+  /** Returns claims of a worker that were not begun. No attempt is counted, and nothing is journaled. */
   release(worker: string, beats: readonly Beat[]): void;
-  /** The broker has confirmed these commands of a queueing worker. */
+  /** Tells the engine that the broker has confirmed these commands of a queueing worker. */
   sent(worker: string, beats: readonly Beat[]): void;
   leave(worker: string): void;
 
   purge(ids: readonly string[]): void;
-  /** A definition was stored: executions that wait for a workflow of this name continue. */
+  /** Tells the engine that a definition was stored: executions that wait for a workflow of this name continue. */
   definitionStored(workflow: string): void;
 
   /** Sets the projects that tokens are bound to: they may use only some topics (kernel/command/topic-rules.ts). */
@@ -94,10 +97,15 @@ export interface EnginePort {
   close(): Promise<void>;
 }
 
-/** How many ids are tried. A node with a tenth of the partitions finds an own id in all but one of a thousand cases. */
+/**
+ * How many ids are tried. A node with a tenth of the partitions finds an id in its own partitions in all but one of a thousand
+ * cases.
+ */
 const TRIES_MAX = 64;
 
-/** An id for a new execution. It is one of this node's own if possible, so that the start needs no other node. */
+/**
+ * Makes an id for a new execution. If possible it belongs to this node's partitions, so that the start needs no other node.
+ */
 export function newOwnId(engine: Pick<EnginePort, "isOwn">, now: number, random: Random): string {
   let id = newExecutionId(now, random);
   for (let tries = 1; tries < TRIES_MAX && !engine.isOwn(id); tries++) id = newExecutionId(now, random);
@@ -112,7 +120,7 @@ export interface StartOptions {
   readonly startAt?: number | undefined;
   readonly deadline?: number | undefined;
   readonly trace?: string | null;
-  /** The signal that it starts with, or that the existing execution gets. */
+  /** The signal with which the execution starts, or that an existing execution gets. */
   readonly signal?: SignalMessage;
 }
 

@@ -1,4 +1,7 @@
-/** The contract between the deterministic node and its driver. The node never waits: an output requests, an input answers. */
+/**
+ * The contract between the deterministic node and its driver. The node never waits: an output is a request, and an input is its
+ * answer.
+ */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { FinalStatus } from "../kernel/event.ts";
@@ -44,7 +47,7 @@ export type Input =
       readonly message: Request;
       readonly plan?: Plan;
       readonly fresh?: boolean;
-      /** Return the view with the answer. */
+      /** Whether to return the view with the answer. */
       readonly views?: boolean;
     }
   | {
@@ -63,7 +66,10 @@ export type Input =
       readonly load: number;
       readonly loads: readonly { readonly id: string; readonly loaded: LoadedExecution | null }[];
     }
-  /** `damage`: why it cannot be read. Without it, a plan of null is of a newer version. */
+  /**
+   * A definition that was read. `damage` says why it cannot be read. If there is no damage, a null plan means that a newer
+   * version wrote it.
+   */
   | {
       readonly kind: "definition";
       readonly hash: string;
@@ -97,9 +103,9 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-sent"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** Events of an execution up to this one are published. */
+  /** Events of an execution up to this number are published. */
   | { readonly kind: "published"; readonly execution: string; readonly seq: number }
-  /** Events that were given out and not published are given out again. */
+  /** Events that were sent to the publisher and are not published must be sent again. */
   | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
@@ -134,14 +140,14 @@ export type Input =
       readonly kind: "permits-asked";
       readonly node: string;
       readonly asks: readonly PermitAsk[];
-      /** The partitions whose quotas are completely listed here. */
+      /** The partitions whose quotas this request lists completely. */
       readonly declares: readonly number[];
     }
   /** A quota server sends grants to this node. */
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
-  /** New quota servers ask for a declaration of all that this node has. */
+  /** New quota servers ask for a declaration of all permits that this node has. */
   | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
-  /** The quotas of a partition were stored, or could not be. */
+  /** The quotas of a partition were stored, or could not be stored. */
   | {
       readonly kind: "quotas-stored";
       readonly partition: number;
@@ -197,14 +203,14 @@ export type ClusterInput = Extract<
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
-  /** When the leases of nodes ended that have gone. */
+  /** When the leases of nodes that have left ended, by incarnation. */
   readonly ended: Readonly<Record<string, number>>;
   readonly epochs: ReadonlyMap<number, number>;
-  /** The highest version of events that all nodes read. */
+  /** The highest version of events that all nodes can read. */
   readonly reads: number;
 }
 
-/** The end of an execution, or its damage. */
+/** The end of an execution, or the damage of its data. */
 export interface Ending {
   readonly status: FinalStatus | "damaged";
   /** The output, as JSON text. */
@@ -232,14 +238,14 @@ export interface Overview {
     readonly max: number;
     readonly held: number;
     readonly waiting: number;
-    /** For a rate: how long a start counts. */
+    /** For a rate: how long a start counts, in milliseconds. */
     readonly perMs?: number;
   }[];
-  /** Executions in memory, those of them with work, and open leases. */
+  /** The number of executions in memory, of those with work, and of open leases. */
   readonly resident: number;
   readonly working: number;
   readonly leases: number;
-  /** Tasks that could be given out now, by code: an estimate for scaling. */
+  /** The number of tasks that could be granted now, by code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
   /** Totals of commits since the node was opened. */
   readonly totals: Readonly<Totals>;
@@ -297,12 +303,12 @@ export type Output =
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
   | { readonly kind: "perform"; readonly task: PostOpTask }
-  /** Silent attempts: ask their worker's status API before the verdict. */
+  /** A request to ask a worker's status API about silent attempts before they count as lost. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
   /** Log lines of the execution were stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
-  /** `whole`: the journal from its first row, without a snapshot. */
+  /** A request to load executions. `whole`: the journal from its first row, without a snapshot. */
   | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number; readonly whole?: true }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
@@ -327,7 +333,7 @@ export type Output =
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
-  /** Publish committed events; null if they must be read from the journal. */
+  /** A request to publish committed events; null if they must be read from the journal. */
   | {
       readonly kind: "publish";
       readonly execution: string;
@@ -336,7 +342,7 @@ export type Output =
       readonly rows: readonly Entry[] | null;
       readonly plan: Plan;
     }
-  /** Nothing of the handler may begin now: a queue returns tasks that no worker has taken. */
+  /** A notice that no task of the handler may begin now: a queue returns tasks that no worker has received. */
   | {
       readonly kind: "withdraw";
       readonly worker: string;
@@ -344,9 +350,9 @@ export type Output =
       readonly why: "paused" | "cancelled";
     }
   | { readonly kind: "check-sent"; readonly worker: string; readonly at: SentAt }
-  /** Partitions were taken: commands of their last owner may be at topics. */
+  /** A notice that partitions were taken: commands of their last owner may be at topics. */
   | { readonly kind: "took-over"; readonly worker: string }
-  /** The visit of the handler is over: its queues can be deleted. */
+  /** A notice that the visit of the handler is over: its queues can be deleted. */
   | { readonly kind: "queue-closed"; readonly worker: string; readonly place: ReportPlace }
   | {
       readonly kind: "cancel";
@@ -381,12 +387,12 @@ export type Output =
     }
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
-  /** Store these quotas. Until then no more permits are given out than the stored bounds cover. */
+  /** A request to store these quotas. Until they are stored, no more permits are granted than the stored bounds cover. */
   | { readonly kind: "store-quotas"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Other nodes own these partitions; this node has dropped them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /** The partition may be released. `leases`: open leases, for the next owner; null: not all are known. */
+  /** The partition may be released. `leases` are the open leases, for the next owner; null if not all are known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   | { readonly kind: "damaged"; readonly head: Head }
   /** A message between executions has no receiver. The next commit deletes it. */
@@ -397,7 +403,7 @@ export type Output =
       readonly at: number;
       readonly message: Message;
     }
-  /** This node cannot go on with the execution: this version does not know its definition or its rows. */
+  /** This node cannot continue with the execution: this version does not know its definition or its rows. */
   | {
       readonly kind: "unreadable";
       readonly execution: string;

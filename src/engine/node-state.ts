@@ -25,28 +25,31 @@ import { Tenures } from "./partitions/tenures.ts";
 import type { Settings } from "./settings.ts";
 import { noTotals } from "./views/totals.ts";
 
-/** The number of handlers whose limits have a remembered time of declaration. */
+/** The most handlers whose limits have a remembered time of declaration. */
 const DECLARED_MAX = 20_000;
 
-/** The phases of a plan with those that compensate them. */
+/** The phases of a plan, and the phases that compensate them. */
 function allPhases({ phases, compensations }: Plan): readonly PhasePlan[] {
   return compensations.length === 0 ? phases : [...phases, ...compensations];
 }
 
-/** Whether handlers of a plan have limits that count over executions. */
+/** Whether a handler of the plan has limits that count over several executions. */
 function hasLimits(plan: Plan): boolean {
   return allPhases(plan).some(({ handlers }) =>
     handlers.some(({ definition: { concurrency, rate } }) => concurrency !== undefined || rate !== undefined),
   );
 }
 
-/** Attempts of an execution that may still run though there is no lease for them here. */
+/** Attempts of an execution that may still run although this node has no lease for them. */
 export interface Suspects {
-  /** The handlers concerned; null: all. */
+  /** The handlers concerned; null for all. */
   readonly handlers: readonly string[] | null;
-  /** When this owner dropped their leases, because the execution could not be read; null: they are of a former owner. */
+  /** When this owner dropped the leases because the execution could not be read; null if they are of a former owner. */
   readonly droppedAt: number | null;
-  /** From this time on, the next owner need not know of them; Infinity: it must, until their loss is journaled. */
+  /**
+   * The time from which the next owner need not know these attempts; Infinity if it must know them until their loss is
+   * journaled.
+   */
   readonly until: number;
 }
 
@@ -63,15 +66,15 @@ export class NodeState {
   readonly newest = new NewestPlans();
   readonly dropped = new RecentDuplicates();
   readonly topics: TopicRules;
-  /** Leases that the last owner left, by execution; only executions that are not in memory yet. */
+  /** Leases that the last owner handed over, for executions that are not in memory yet, by execution. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of damaged mailbox messages, as the last scan found them. */
   readonly damagedMail = new Map<string, Damage>();
-  /** Executions that left memory while attempts may still run whose leases are not in memory. */
+  /** Executions that left memory while attempts without a lease here may still run. */
   readonly suspects = new Map<string, Suspects>();
   /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
-  /** Slots with messages to step, in the order they got them. */
+  /** Slots with messages to step, in the order in which they became ready. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, by the last input about them. */
   // @plant timer discarded by a node not first 2
@@ -87,7 +90,7 @@ export class NodeState {
   outputs: Output[] = [];
   readonly totals = noTotals();
   now: number;
-  /** The number of turns that handlers had. */
+  /** The number of turns that handlers have had. */
   turns = 0;
   /** Whether the node is closing and grants nothing more. */
   closing = false;
@@ -107,8 +110,8 @@ export class NodeState {
   }
 
   /**
-   * Declares the limits of a plan's handlers in a project, unless a newer plan was declared there. Attempts of a former owner
-   * are waited for; in a cluster the quota server does that.
+   * Declares the limits of a plan's handlers in a project, unless a newer plan was declared there. The limits wait for attempts
+   * of a former owner; in a cluster the quota server does that.
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
     this.#declared.add(project);
@@ -118,7 +121,7 @@ export class NodeState {
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
     for (const phase of allPhases(plan)) {
       for (const handler of phase.handlers) {
-        // Until this time, attempts of a former owner may report.
+        // The time until which attempts of a former owner may report.
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
         if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
@@ -150,7 +153,7 @@ export class NodeState {
     if (newest && newest.hash !== plan.hash) this.#redeclare(newest, project);
   }
 
-  /** Handles a new definition: if limits of its workflow count here, their values are updated. */
+  /** Called when a definition was stored: if limits of its workflow are declared, their values are updated. */
   definitionStored(workflow: string): void {
     this.newest.forget(workflow);
     if (this.#limited.has(workflow)) this.newest.get(this, workflow);
@@ -163,7 +166,7 @@ export class NodeState {
     else if (plan !== null) for (const project of this.#declared) this.#redeclare(plan, project);
   }
 
-  /** Updates the limits that count in a project to the values of a newer plan. */
+  /** Updates the declared limits of a project to the values of a newer plan. */
   #redeclare(plan: Plan, project: string): void {
     for (const { handlers } of allPhases(plan)) {
       for (const handler of handlers) {
@@ -223,7 +226,7 @@ export class NodeState {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
   }
 
-  /** Whether attempts without leases may still run in executions that left memory. */
+  /** Whether attempts without leases may still run in executions that have left memory. */
   hasSuspects(isOf: (execution: string) => boolean): boolean {
     for (const [execution, { until }] of this.suspects) if (until > this.now && isOf(execution)) return true;
     return false;
@@ -239,7 +242,7 @@ export class NodeState {
     this.outputs.push(output);
   }
 
-  /** Adds a message to a slot's queue and puts the slot in line. */
+  /** Adds a message to a slot's queue and marks the slot as ready to step. */
   enqueue(slot: Slot, queued: Queued): void {
     if (slot.queue.length === 0) slot.queue = [queued];
     else slot.queue.push(queued);
@@ -256,19 +259,19 @@ export class NodeState {
     this.enqueue(slot, { kind: "mark", mark: null });
   }
 
-  /** Puts a slot in line if it can be stepped. */
+  /** Marks a slot as ready to step, if it can be stepped. */
   wake(slot: Slot): void {
     if (slot.isRunnable || slot.status !== "clean") return;
     slot.isRunnable = true;
     this.runnable.push(slot);
   }
 
-  /** Wakes the slot at this time. Set by the node, which has the timers. */
+  /** Wakes the slot at this time. The node sets this function, since it has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
 
   unwake: (slot: Slot) => void = () => {};
 
-  /** Whether post-operations of the execution are in progress. Set by the node, which has their queue. */
+  /** Whether post-operations of the execution are in progress. The node sets this function, since it has their queue. */
   performs: (execution: string) => boolean = () => false;
 
   /** The highest version of events that may be written, which every node of the cluster can read. */
@@ -320,14 +323,14 @@ export class NodeState {
       this.dispatcher.offer({ slot, queue, wanted: plan.wanted });
   }
 
-  /** A worker that enumerates code whose single task must not go to such code; null: the task may be given out. */
+  /** A worker that enumerates code whose single task must not go to such code; null if the task may be granted. */
   enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
     // @plant input given to code that enumerates
     if (execution === null || !state.needsSingleCode) return null;
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
-  /** Ends a lease and frees its permits and its place at the worker, unless it moves on with its partition. */
+  /** Ends a lease and frees its permits and its place at the worker, unless the attempt moves on with its partition. */
   endLease(queue: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
     if (queue.leases.get(lease.task) !== lease) return;
     queue.leases.delete(lease.task);
@@ -338,7 +341,7 @@ export class NodeState {
     else this.endPermits(lease, moves);
   }
 
-  /** Releases the permits of a lease that is over; `moves`: its attempt goes on at another node. */
+  /** Releases the permits of a lease that has ended; `moves` is given if its attempt goes on at another node. */
   endPermits({ permits, isAdopted }: Lease, moves: Moves | null): void {
     for (const permit of permits) {
       if (isAdopted === true) this.limits.endAdopted(permit);
@@ -348,10 +351,10 @@ export class NodeState {
     }
   }
 
-  /** A claim lapsed before it began: its task is pending again, and its next claim has another number. */
+  /** Called when a claim lapsed before it began: its task is pending again, and its next claim has another number. */
   lapse(slot: Slot, queue: HandlerQueue, lease: Lease): void {
     this.endUnrecorded(slot, queue, lease);
-    // If a former owner with a fast clock gave it out, its time may be in the future.
+    // If a former owner with a fast clock granted the task, its retry time may be in the future.
     if (lease.task !== ENUMERATION && queue.state.tasks.until(lease.task) <= this.now)
       queue.requeue(lease.task);
   }

@@ -75,7 +75,7 @@ export class EngineNode {
     this.#node.declareLimits(plan, project);
   }
 
-  /** Accepts an input; outputs come from `advance`. */
+  /** Applies an input; outputs come from `advance`. */
   input(input: Input, now: number): void {
     const node = this.#node;
     node.now = Math.max(node.now, now);
@@ -186,7 +186,7 @@ export class EngineNode {
     return outputs;
   }
 
-  /** When `advance` must be called again if no input comes; Infinity: never. */
+  /** When `advance` must be called again if no input arrives; Infinity if it need not be. */
   nextWakeAt(): number {
     const { limits, roster } = this.#node;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
@@ -198,12 +198,12 @@ export class EngineNode {
     return this.#node;
   }
 
-  /** Open leases without a receipt; a graceful end waits for them. */
+  /** The number of open leases without a receipt; a graceful end waits for them. */
   get openLeases(): number {
     return this.#node.openLeases;
   }
 
-  /** Leases at remote workers, for the next owner of each partition; null: a lease is open in this process. */
+  /** The leases at remote workers, for the next owner of each partition; null if a lease is open in this process. */
   leaseTables(): ReadonlyMap<number, LeaseTable> | null {
     return leaseTables(this.#node);
   }
@@ -213,7 +213,7 @@ export class EngineNode {
     for (const execution of [...this.#node.handedOver.keys()]) this.#cache.slot(execution);
   }
 
-  /** Whether attempts of a former owner may still run; then an end now is not clean. */
+  /** Whether attempts of a former owner may still run. If so, an end now is not clean. */
   get hasSuspects(): boolean {
     const { slots } = this.#node;
     return this.#node.hasSuspects(() => true) || [...slots.values()].some((slot) => slot.suspects.length > 0);
@@ -275,14 +275,14 @@ export class EngineNode {
     if (slot.sentLeases > 0) this.#cache.settle(slot);
   }
 
-  /** A newer definition may exist: executions that wait for it check again. */
+  /** Called when a newer definition may exist: executions that wait for it check again. */
   #mayBeDefined(workflow: string): void {
     this.#node.definitionStored(workflow);
     this.#cache.rescan();
     this.#offerChildren(workflow);
   }
 
-  /** Executions whose children wait for this workflow's definition. */
+  /** Offers executions whose children wait for this workflow's definition. */
   #offerChildren(workflow: string): void {
     for (const slot of waitingFor(this.#node, workflow)) this.#afterCommit.becameClean(slot);
   }
@@ -305,7 +305,7 @@ export class EngineNode {
     if (slot === undefined || queue === undefined) return;
     if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.recheck(slot);
     nameKeys(node, slot, queue);
-    // Children are started from it too, without a worker.
+    // Children of the workflow are started too, without a worker.
     if (slot.status === "clean")
       // @plant page that was read starts no children
       this.#afterCommit.becameClean(slot);
@@ -320,11 +320,11 @@ export class EngineNode {
         ...scan,
         /* @plant timers of one partition scanned */ partitions: node.tenures.scope,
       });
-    // Bounded only by the loads under way, so timers fire however much is in memory.
+    // Only the number of running loads limits this, so timers fire however many executions are in memory.
     while (this.#cache.loading < node.settings.windowMax) {
       const due = this.#timers.popDue(node.now);
       if (due === null) break;
-      // A scan from before the loss has shown it; the next owner scans again.
+      // A scan from before the loss of the partition found the timer; the next owner scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
       // @plant timer of a lost partition fires
       if (node.tenures.of(due.execution) === undefined) continue;

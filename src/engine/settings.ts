@@ -3,9 +3,9 @@ import { DEFAULTS } from "../kernel/definition/definition.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/journal/replay.ts";
 
 export interface Settings {
-  /** The lifetime of a remote worker's claim that was not begun. */
+  /** How long a claim of a remote worker that was not begun lasts. */
   readonly claimLeaseMs: number;
-  /** How long tasks that may still run elsewhere are left alone after a takeover; 0: all workers were in the process. */
+  /** How long tasks that may still run elsewhere are left alone after a takeover; 0 if all workers were in the process. */
   readonly suspectMs: number;
   /** The silence after which an attempt is lost, if its handler has no heartbeat. */
   readonly heartbeatMs: number;
@@ -24,41 +24,41 @@ export interface Settings {
   /** The most executions and messages in one commit. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
-  /** The most messages of one execution in a turn; then others have theirs. */
+  /** The most messages of one execution in a turn; then other executions get their turn. */
   readonly turnMessages: number;
-  /** Payload characters after which a commit is full. */
+  /** The number of payload characters at which a commit is full. */
   readonly commitCharsMax: number;
   /** The most characters of task pages in memory. */
   readonly pageCacheChars: number;
-  /** Tasks that a worker gets from one handler before the next handler has its turn. */
+  /** The number of tasks that a worker gets from one handler before the next handler gets its turn. */
   readonly quantum: number;
-  /** How many tasks ahead of need pages are opened. */
+  /** How many tasks in advance pages are opened. */
   readonly openTasksAhead: number;
-  /** A snapshot is written after this many rows. */
+  /** The number of rows after which a snapshot is written. */
   readonly snapshotRows: number;
-  /** How far ahead timers are kept in memory, and how many. */
+  /** How far into the future timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
   /** By project: the most attempts at a time, and patterns of allowed topics (kernel/command/topic-rules.ts). */
   readonly projects: Readonly<
     Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
   >;
-  /** Projects that tokens are bound to, as of the opening of the node. */
+  /** Projects that tokens are bound to, when the node is opened. */
   readonly boundProjects: ReadonlySet<string>;
   /** The prefix of Rondo's own names at the broker. No topic may begin with it. */
   readonly prefix: string;
-  /** In a cluster: how long the quota server of a node that has gone waits for reports of adopted attempts. */
+  /** In a cluster: how long the quota server of a node that has left waits for reports of adopted attempts. */
   readonly takeoverMs: number;
   /** When an unanswered request to a quota server is repeated. */
   readonly permitPatienceMs: number;
   /** How long a permit of one limit is reserved for a task that waits at another limit. */
   readonly permitReserveMs: number;
-  /** The most post-operations of one kind (persistence, broadcasts) at a time, and of one execution. */
+  /** The most post-operations of one kind (persistence, broadcasts) at a time, and the most of one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
-  /** Whether events are published, and the publisher reports its progress. */
+  /** Whether events are published and the publisher reports its progress. */
   readonly outbox: boolean;
-  /** How long a worker may take to answer for a silent attempt. */
+  /** How long a worker may take to answer about a silent attempt. */
   readonly askMs: number;
   /** The versions of events and snapshots that the node reads. */
   readonly vocabulary: Vocabulary;

@@ -1,4 +1,4 @@
-/** Signals: their messages, and the start with a signal, which is one message, so that both are in one commit. */
+/** Signals: their messages, and the start with a signal. Such a start is one message, so that both are in one commit. */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { executionId } from "../kernel/definition/names.ts";
@@ -12,7 +12,7 @@ import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { Reply } from "./driver-options.ts";
 import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
 
-/** The message of a signal, or why its name, id or data is refused. */
+/** Makes the message of a signal, or returns why its name, id or data is refused. */
 export function signalMessage(
   { clock, random }: Pick<StartParts, "clock" | "random">,
   { name, data, id }: { readonly name: string; readonly data?: unknown; readonly id?: string },
@@ -24,13 +24,16 @@ export function signalMessage(
   return { kind: "signal", id: id ?? newMessageId(clock.now(), random), signal: name, data: text };
 }
 
-/** How a signal stands that was sent, or why it was refused. A node of version 0.2 does not say whether a wait has it. */
+/**
+ * Whether a wait has taken a signal that was sent, or why the signal was refused. A node of version 0.2 does not say whether a
+ * wait has taken it.
+ */
 export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
   if (isRejection(answer)) return answer;
   return (answer.kind === "applied" && answer.signal) || "kept";
 }
 
-/** What happens if the execution exists: it is signalled; with `new`, one that has ended is followed by a new one. */
+/** What to do if the execution exists: it is signalled; with `new`, an execution that has ended is followed by a new one. */
 export type IfExists = "signal" | "new";
 
 export interface SignalWithStart extends StartOptions {
@@ -38,7 +41,7 @@ export interface SignalWithStart extends StartOptions {
   readonly ifExists: IfExists;
 }
 
-/** Signals the execution of this id, or starts it. The id is that of the execution that was signalled. */
+/** Signals the execution with this id, or starts it. Returns the id of the execution that was signalled. */
 export async function signalWithStart(
   parts: StartParts,
   { plan, input, signal }: { readonly plan: Plan; readonly input: string; readonly signal: SignalMessage },
@@ -50,7 +53,7 @@ export async function signalWithStart(
     const reply = await startExecution(parts, plan, input, { ...options, id, signal }).send();
     const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
     if (!isGone || ifExists === "signal") return { id, reply };
-    // The last one that has ended is asked too: this signal may be a repeat, and may have reached it.
+    // The last ended execution is asked too: this signal may be a repeat that reached it before.
     const last = await lastEnded(parts.engine, options.id, n);
     n = last > n ? last : n + 1;
   }
@@ -61,7 +64,9 @@ function numbered(id: string, n: number): string {
   return n === 1 ? id : `${id}:${n}`;
 }
 
-/** The highest number of an execution that has ended. Each begins after the end of the one before, so this is a binary search. */
+/**
+ * The highest number of an execution that has ended. Each begins after the end of the one before, so a binary search finds it.
+ */
 async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
   const hasEnded = async (n: number) => {
     const found = await engine.inspect(numbered(id, n));

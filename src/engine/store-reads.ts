@@ -24,7 +24,7 @@ export function isRead(output: Output): output is ReadOutput {
   return (READS as readonly string[]).includes(output.kind);
 }
 
-/** The methods of a store that a node reads by. A store in memory may answer without a promise. */
+/** The methods of a store with which a node reads. A store in memory may answer without a promise. */
 type ReadStore = {
   [M in "load" | "getDefinition" | "readJournal" | "scanWork" | "scanTimers" | "scanMail"]: (
     ...args: Parameters<Store[M]>
@@ -35,11 +35,11 @@ type FoundPlan = { readonly plan: Plan | null; readonly damage?: string };
 
 interface ReadOptions {
   readonly foldVersion?: number;
-  /** Finds the plan of a definition. By default it compiles the stored one. */
+  /** Finds the plan of a definition. By default it compiles the stored definition. */
   readonly planOf?: (found: { readonly body: string } | null, hash: string) => FoundPlan;
 }
 
-/** The answer to a read: a promise, unless the store answers without one. */
+/** Performs a read; returns a promise, unless the store answers without one. */
 export function readFor(
   store: ReadStore,
   output: ReadOutput,
@@ -99,12 +99,12 @@ export function readFor(
   }
 }
 
-/** Applies a function to the answer of a store, at once if the answer is there. */
+/** Applies a function to the answer of a store, at once if the answer is no promise. */
 function after<T>(answer: T | Promise<T>, toInput: (value: T) => Input): Input | Promise<Input> {
   return answer instanceof Promise ? answer.then(toInput) : toInput(answer);
 }
 
-/** The plan of a stored definition; null: there is none, it is damaged, or this version cannot read it. */
+/** The plan of a stored definition; null if there is none, if it is damaged, or if this version cannot read it. */
 function definitionOf(found: { readonly body: string } | null, hash: string): FoundPlan {
   if (found === null) return { plan: null, damage: "the definition is not in the store" };
   const stored = readDefinition(found.body, hash);

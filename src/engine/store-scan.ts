@@ -1,4 +1,4 @@
-/** The state of a repeated scan of the store. `invalidate` makes a scan stale when rows are stored meanwhile. */
+/** The state of a repeated scan of the store. `invalidate` marks a scan as stale when rows are stored during it. */
 export class StoreScan {
   #isRunning = false;
   #isStale = false;
@@ -16,7 +16,7 @@ export class StoreScan {
     this.#isStale = this.#isRunning;
   }
 
-  /** Ends the scan; true: it was stale. */
+  /** Ends the scan; true if it was stale. */
   finish(): boolean {
     const isStale = this.#isStale;
     this.#isRunning = false;

@@ -17,7 +17,7 @@ const ERROR_CHARS = 500;
 export interface Found {
   readonly damage: Damage;
   readonly head: StoredHead;
-  /** The state before the damaged row; null: nothing can be read. */
+  /** The state before the damaged row; null if nothing can be read. */
   readonly readable: Execution | null;
 }
 
@@ -78,9 +78,10 @@ function viewDamaged(found: Found, now: number): ExecutionView {
 }
 
 /**
- * Ends open leases of an execution that leaves memory unreadable, leases that a former owner handed over, and pending beats.
- * Their workers are told so, including those whose reports are refused. Attempts may go on until they notice. If the
- * execution becomes readable in this tenure, it treats them like attempts of an owner that ended now.
+ * Ends open leases of an execution that leaves memory because it is unreadable, leases that a former owner handed over, and
+ * pending heartbeats. The node notifies the workers of these attempts, including workers whose reports are refused. Attempts
+ * may go on until they notice. If the execution becomes readable in this tenure, it treats them like attempts of an owner that
+ * ended now.
  */
 export function dropAttempts(node: NodeState, slot: Slot): void {
   let isOpen = slot.suspects.length > 0;
@@ -115,7 +116,7 @@ export function dropAttempts(node: NodeState, slot: Slot): void {
   slot.beats.splice(0);
 }
 
-/** Drops a damaged execution; a rejection: it is not damaged. */
+/** Drops a damaged execution; returns a rejection if it is not damaged. */
 export async function dropDamaged(
   parts: { readonly store: Pick<Store, "dropDamaged">; readonly engine: Pick<EnginePort, "purge"> },
   view: ExecutionView,

@@ -1,6 +1,7 @@
 /**
- * The cache of executions: those with work, up to a window; those with messages; a few idle ones (LRU). Scans load more work
- * as room becomes free, oldest first for each pair of project and workflow, so that no pair keeps another out.
+ * The cache of executions. It holds executions with work, up to a window; executions with messages; and a few idle ones (LRU).
+ * Scans load more work as room becomes free, oldest first for each pair of project and workflow, so that no pair keeps another
+ * out.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { assert } from "../../std/assert.ts";
@@ -20,7 +21,7 @@ interface OwnershipView {
   turnAway(execution: string, queued: Queued): void;
   /** Refuses a message, because its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
-  /** Continues with a damaged execution or head that is readable again. */
+  /** Continues with a damaged execution that is readable again. */
   mended(slot: Slot): void;
 }
 
@@ -31,7 +32,7 @@ export class ExecutionCache {
   #loads = 0;
   readonly #purging = new Set<string>();
   readonly #waitingForPlan = new Map<string, { slot: Slot; loaded: LoadedExecution }[]>();
-  /** Clean slots with nothing to do, oldest first. */
+  /** Clean slots that have nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   readonly #sent: SentSlots;
   /** Whether the store may have work that is not in memory. */
@@ -39,11 +40,11 @@ export class ExecutionCache {
   readonly #scan = new StoreScan();
   #after: Record<string, number> = {};
   #working = 0;
-  /** Executions with work in memory, by (project, workflow). */
+  /** The number of executions with work in memory, by (project, workflow) pair. */
   readonly #perPair = new Map<string, number>();
-  /** Pairs that have more work in the store. */
+  /** (project, workflow) pairs that have more work in the store. */
   readonly #behind = new Set<string>();
-  /** Pairs that got more work in the store during a scan; true: only new executions. */
+  /** Pairs that got more work in the store during a scan; true if the work is in new executions only. */
   readonly #meanwhile = new Map<string, boolean>();
 
   readonly #ownership: () => OwnershipView;
@@ -87,12 +88,12 @@ export class ExecutionCache {
     return slot;
   }
 
-  /** Whether an execution that was just counted may stay in memory; the first of a pair always may. */
+  /** Whether an execution that was just counted may stay in memory; the first execution of a pair always may. */
   hasRoomBeside(pair: string): boolean {
     return this.#working <= this.#node.settings.windowMax || this.#perPair.get(pair) === 1;
   }
 
-  /** Notes that an execution of the pair waits in the store. */
+  /** Records that an execution of the pair waits in the store. */
   noteBacklog(pair: string, isNew: boolean): void {
     this.#backlog = true;
     this.#behind.add(pair);
@@ -212,7 +213,7 @@ export class ExecutionCache {
       if (known === undefined && mayBeServed(this.#node, head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
-          // The rest of the pair waits, so its cursor stays here.
+          // The rest of the pair's executions wait in the store, so its cursor stays here.
           cut.add(pair);
           this.#behind.add(pair);
           continue;
@@ -258,7 +259,10 @@ export class ExecutionCache {
     }
   }
 
-  /** `damage`: why the definition cannot be read. Without it, null means that a newer version wrote the definition. */
+  /**
+   * `damage` says why the definition cannot be read. If there is no damage, a null plan means that a newer version wrote the
+   * definition.
+   */
   definition(hash: string, plan: Plan | null, damage?: string): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
@@ -273,7 +277,7 @@ export class ExecutionCache {
     }
   }
 
-  /** After a commit or a load: evicts the slot, or makes it idle, if nothing needs it in memory. */
+  /** Called after a commit or a load: evicts the slot, or makes it idle, if nothing needs it in memory. */
   settle(slot: Slot): void {
     const node = this.#node;
     if (
@@ -293,7 +297,7 @@ export class ExecutionCache {
     if (execution.ended && node.performs(slot.id)) return;
     // An ended execution with unpublished events counts as idle.
     if (slot.want === "time" && !execution.ended) {
-      // The slot is evicted only after the store has this want, or no scan would load the execution again.
+      // The slot is evicted only after the store has its present `want`, or no scan would load the execution again.
       if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);
@@ -306,7 +310,7 @@ export class ExecutionCache {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
       if (oldest.leaseCount > oldest.sentLeases) continue;
-      // A worker serves the execution by now, but the scan has passed it over.
+      // A worker serves the execution by now, although the scan has passed it over.
       if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
       return;
@@ -316,13 +320,13 @@ export class ExecutionCache {
   /** Evicts an execution that was loaded for a message or an inspection while the window is full. */
   #letWait(slot: Slot): void {
     const pair = slot.countedAs;
-    // For a new execution, AfterCommit decides after its first commit.
+    // If the execution is new, AfterCommit decides after its first commit.
     if (!slot.wasLoaded || pair === null || slot.storedWant !== "work" || this.hasRoomBeside(pair)) return;
     this.noteBacklog(pair, false);
     this.evict(slot);
   }
 
-  /** Recounts a slot whose want may have changed. */
+  /** Counts a slot again, because its `want` may have changed. */
   count(slot: Slot): void {
     const { execution } = slot;
     const works =

@@ -1,6 +1,6 @@
 /** A cache of task pages. A full cache refuses pages that are not needed now, since the oldest are needed next. */
 
-/** This many pages are kept regardless of their size, since tasks that wait for a permit still need theirs. */
+/** The number of pages that are kept regardless of their size, since tasks that wait for a permit still need their pages. */
 const PAGES_MIN = 64;
 
 export interface Page {
@@ -9,7 +9,7 @@ export interface Page {
   readonly keys: readonly string[] | null;
 }
 
-/** Results of tasks, whose numbers need not be consecutive. */
+/** Results of tasks whose numbers need not be consecutive. */
 export interface ResultPage {
   readonly numbers: readonly number[];
   readonly tasks: readonly string[];
@@ -29,13 +29,13 @@ export class PageCache {
     return page !== undefined && "from" in page ? page : undefined;
   }
 
-  /** The results in the event with this number. */
+  /** The results in the event with this sequence number. */
   results(execution: string, seq: number): ResultPage | undefined {
     const page = this.#pages.get(key(execution, seq));
     return page !== undefined && "numbers" in page ? page : undefined;
   }
 
-  /** Keeps a page if there is room; `isNeeded`: replaces old pages if there is none. */
+  /** Keeps a page if there is room. With `isNeeded`, it replaces old pages if there is none. */
   put(execution: string, seq: number, page: Page | ResultPage, isNeeded = false): void {
     const size = pageChars(page);
     const at = key(execution, seq);

@@ -1,7 +1,7 @@
 /** An LRU cache of plans by their hashes. Slots have references to their own plans, and all definitions are in the store. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 
-/** The size of the window: each submitted command has a definition of its own. */
+/** The most plans in the cache: each submitted command has a definition of its own. */
 const PLANS_MAX = 1_024;
 
 export class PlanCache {

@@ -21,11 +21,11 @@ export type Unreadable =
   | {
       readonly kind: "damaged";
       readonly damage: Damage;
-      /** The state before the damaged row; null: nothing can be read. */
+      /** The state before the damaged row; null if nothing can be read. */
       readonly readable: Execution | null;
     };
 
-/** Restores the slot; the result says why that failed. */
+/** Restores the slot from the store; the result says why that failed. */
 export function restoreSlot(
   node: NodeState,
   slot: Slot,
@@ -44,7 +44,7 @@ export function restoreSlot(
   slot.want = loaded.head.want;
   slot.storedWant = loaded.head.want;
   slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
-  // Whether a retry row exists is not known; the next commit corrects it.
+  // It is unknown whether the execution has a retry row; the next commit corrects that.
   const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
   slot.retryRow = mayHaveRow ? -1 : 0;
   slot.refreshQueues();
@@ -52,7 +52,7 @@ export function restoreSlot(
     queue.carefulBelow = Math.max(queue.carefulBelow, slot.opened[carefulMark(queue)] ?? 0);
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
-  // An epoch in the future is damaged: then it is not known which attempts were open.
+  // If the epoch is in the future, it is damaged, and it is unknown which attempts were open.
   const { uncleanEpoch, epoch } = slot.tenure;
   // @plant suspects treated as clean after a takeover
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
@@ -112,15 +112,15 @@ export function hashInJournal({ head, entries }: LoadedExecution): string {
 interface Suspicion {
   /** The last epoch in which the execution was committed. */
   readonly committedIn: number;
-  /** The handlers concerned; null: all. */
+  /** The handlers concerned; null for all. */
   readonly handlers: readonly string[] | null;
-  /** Whether this owner dropped the leases: attempts of its own process may still run, too. */
+  /** Whether this owner itself dropped the leases, so that attempts of its own process may still run too. */
   readonly isOurs: boolean;
 }
 
 /**
- * Handles open leases of a former owner. Attempts with a recorded start are lost if they are silent for a heartbeat after the
- * last owner ended; other tasks are leased again then, from then on with recorded starts.
+ * Handles open leases of a former owner. Attempts with a recorded start are lost if they send no heartbeat in time after the
+ * last owner ended. Other tasks are leased again after that time, from then on with recorded starts.
  */
 function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }: Suspicion): void {
   const { settings } = node;
@@ -142,7 +142,7 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
       slot.carefulMarks[freeEpochMark(queue)] = free.epoch;
       slot.carefulMarks[freeBelowMark(queue)] = queue.carefulBelow;
     }
-    // The other handlers were decided before the slot was evicted.
+    // The other handlers were handled before the slot was evicted.
     if (handlers !== null && !handlers.includes(queue.key)) {
       queue.suspectsJudged = true;
       continue;
@@ -161,7 +161,7 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
 
 /**
  * The last epoch in which tasks of the handler may have been leased without a recorded start. If more pages are open than the
- * owner after an unclean end found, it is the epoch of the last commit.
+ * owner found after an unclean end, it is the epoch of the last commit.
  */
 function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(queue)];
@@ -169,22 +169,22 @@ function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number
   return epoch === undefined || queue.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
-/** The mark for tasks whose starts are recorded before they are leased, also in later epochs. */
+/** The name of the mark for tasks whose starts are recorded before they are leased, in later epochs too. */
 function carefulMark(queue: HandlerQueue): string {
   return `${queue.markName}?`;
 }
 
-/** Whether the want of a head fits the state. With a wrong one, scans would never load the execution. */
+/** Whether the `want` of a head fits the state. If it is wrong, scans would never load the execution. */
 export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
   return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
 }
 
-/** The mark with the last epoch in which tasks were leased without a recorded start. */
+/** The name of the mark with the last epoch in which tasks were leased without a recorded start. */
 function freeEpochMark(queue: HandlerQueue): string {
   return `${queue.markName}?epoch`;
 }
 
-/** The mark with the number below which tasks are covered by `freeEpochMark`. */
+/** The name of the mark with the number below which tasks are covered by `freeEpochMark`. */
 function freeBelowMark(queue: HandlerQueue): string {
   return `${queue.markName}?below`;
 }

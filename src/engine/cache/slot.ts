@@ -1,4 +1,7 @@
-/** One execution in memory. Clean: committed, can be leased from and read. Dirty: its commit is in progress, messages wait. */
+/**
+ * One execution in memory. Clean: its state is committed and can be leased from and read. Dirty: its commit is in progress, and
+ * messages wait.
+ */
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution, HandlerState, Visit } from "../../kernel/execution.ts";
@@ -20,14 +23,14 @@ export type Queued =
       readonly message: Message;
       readonly request: number | null;
       readonly plan?: Plan | undefined;
-      /** Whether the reply has a view of the execution. */
+      /** Whether the reply must contain a view of the execution. */
       readonly views?: boolean | undefined;
-      /** A grant that is sent once this message (its start) is committed. */
+      /** A grant that is sent once this message, the start of its attempt, is committed. */
       readonly held?: HeldGrant;
-      /** The id of the mailbox message that brought it, which the commit deletes. */
+      /** The id of the mailbox message from which this message comes; the commit deletes it. */
       readonly mail?: string;
     }
-  /** Requests a commit, perhaps with a mark: pages opened, or the start of an enumeration after an unclean stop. */
+  /** A request for a commit, perhaps with a mark: pages opened, or the start of an enumeration after an unclean stop. */
   | {
       readonly kind: "mark";
       readonly mark: { readonly name: string; readonly value: number } | null;
@@ -61,9 +64,9 @@ export class Slot {
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
   inspections: SlotInspection[] = [];
-  /** Beats that came while the execution was loading. */
+  /** Heartbeats that arrived while the execution was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Releases that came while the execution was loading. */
+  /** Releases of claims that arrived while the execution was loading. */
   readonly releases: { beat: Beat; worker: string }[] = [];
   queues: HandlerQueue[] = [];
   /** Queues of visits that end with the commit in progress. */
@@ -72,22 +75,22 @@ export class Slot {
   /** A summary of the stored head, which is written only when it changes. */
   headKey = "";
   want: Want = "work";
-  /** The want in the store's head row. */
+  /** The `want` in the store's head row. */
   storedWant: Want = "work";
-  /** The due time of the retry row in the store; 0: none. */
+  /** The due time of the retry row in the store; 0 if there is none. */
   retryRow = 0;
-  /** Whether the retry row was due. Then the next commit updates it, or each scan would find it again. */
+  /** Whether the retry row was due. If it was, the next commit updates it, or each scan would find it again. */
   retryFired = false;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
   carefulMarks: Record<string, number> = {};
-  /** Loaded after an unclean stop: leases of a former owner may be open. */
+  /** Whether the slot was loaded after an unclean stop, so that leases of a former owner may be open. */
   suspect = false;
-  /** When its leases were dropped, because it could not be read; null: they were not. */
+  /** When the leases of the execution were dropped because it could not be read; null if they were not. */
   droppedAt: number | null = null;
-  /** Whether the slot is in the node's list of slots with messages to step. */
+  /** Whether the slot is in the node's list of slots whose messages are to be stepped. */
   isRunnable = false;
-  /** The retry wake-up in the node's heap; 0: none. */
+  /** The time of the retry wake-up in the node's heap; 0 if there is none. */
   wakeAt = 0;
   /** Whether a scan for work passed the execution while it was in memory. */
   wasPassed = false;
@@ -95,16 +98,22 @@ export class Slot {
   /** The (project, workflow) pair that the slot is counted under; null if it has no work. */
   countedAs: string | null = null;
 
-  /** The version of the execution's next events. While it is above the version that may be written, its messages wait. */
+  /**
+   * The version of events that the execution's next events need. While it is above the version that may be written, its
+   * messages wait.
+   */
   needs = 0;
-  /** Whether a worker has said that it accepted an attempt, and that is not recorded. */
+  /** Whether a worker has reported that it accepted an attempt, and the journal does not contain that yet. */
   hasAccepted = false;
-  /** The last published event, the last one sent to the publisher, and whether the store has a row for unpublished ones. */
+  /**
+   * The number of the last published event, of the last event sent to the publisher, and whether the store has a row for
+   * unpublished events.
+   */
   published = 0;
   publishing = 0;
   hasEventsRow = false;
 
-  /** Whether a part of it could not be read: its next load reads the whole journal and decides. */
+  /** Whether a part of the execution could not be read, so that its next load reads the whole journal and decides. */
   isDoubted = false;
 
   /** The number of the load that the slot waits for. */
@@ -132,7 +141,7 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Handlers with attempts of a former owner that may still run, or whose loss is not journaled yet. */
+  /** Names of handlers with attempts of a former owner that may still run, or whose loss is not journaled yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
     return this.queues
@@ -173,7 +182,7 @@ export class Slot {
     return this.closedQueues.length === 0 ? this.queues : [...this.queues, ...this.closedQueues];
   }
 
-  /** Makes the queues fit the current visit and round; those that already fit stay, with their leases. */
+  /** Makes the queues match the current visit and round. Queues that match already stay, with their leases. */
   refreshQueues(): void {
     const visit = this.execution?.current ?? null;
     if (visit === null || visit.status !== "running") {
@@ -198,7 +207,7 @@ export class Slot {
     return true;
   }
 
-  /** The queue of a handler: the one it has, or a new one that inherits the leases of a queue whose state was dropped. */
+  /** Finds the queue of a handler, or makes a new one that inherits the leases of a queue whose state was dropped. */
   #queueFor(visit: Visit, state: HandlerState, kept: Set<HandlerQueue>): HandlerQueue {
     const isSame = (queue: HandlerQueue) => queue.serves(visit, state.plan.name);
     const same = this.queues.find(isSame) ?? this.closedQueues.find(isSame);
@@ -222,13 +231,13 @@ export class Slot {
     );
   }
 
-  /** Computes what the execution needs from its owner at `now`: work, a wake-up at some time, or nothing. */
+  /** Computes what the execution needs from its owner at `now`: work, a wake-up at a later time, or nothing. */
   computeWant(now: number): Want {
     const { execution } = this;
     if (execution === null) return "nothing";
     // The retry row brings back an execution with owed post-operations.
     if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
-    // A queued message may be the only record of the end of a lease.
+    // A queued message may be the only record that a lease has ended.
     if (this.queue.length > 0) return "work";
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > this.sentLeases ? "work" : "time";
@@ -236,7 +245,7 @@ export class Slot {
     return this.queues.every((queue) => queue.waitsForTimeOnly(now)) ? "time" : "work";
   }
 
-  /** The earliest time at which something becomes ready without a message. */
+  /** The earliest time at which a task or timer becomes ready without a message. */
   nextDue(now: number, checkMs: number): number {
     let due = Number.POSITIVE_INFINITY;
     const isRunning = this.execution?.status === "running";
@@ -256,7 +265,7 @@ export class Slot {
     return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
   }
 
-  /** When owed post-operations or the end of a draining visit are due, perhaps in the past; Infinity: none. */
+  /** When owed post-operations or the end of a draining visit are due, perhaps in the past; Infinity if there are none. */
   get owedDue(): number {
     const { execution } = this;
     if (execution === null) return Number.POSITIVE_INFINITY;

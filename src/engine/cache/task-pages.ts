@@ -23,7 +23,7 @@ export function taskKey(node: NodeState, slot: Slot, queue: HandlerQueue, task: 
   return page?.keys?.[task - page.from];
 }
 
-/** The key of the one task that is the input. */
+/** The key of the single task that is the input. */
 function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
   const { key } = queue.state.plan.definition;
   if (typeof key !== "string") return undefined;
@@ -32,7 +32,7 @@ function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
   return queue.inputKey ?? undefined;
 }
 
-/** The page with the task, if it is in memory; the queue remembers the last one, since tasks come in order. */
+/** The page with the task, if it is in memory. The queue caches the last page, since tasks are read in order. */
 function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): Page | undefined {
   const last = queue.page;
   if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
@@ -41,7 +41,7 @@ function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number):
   return page;
 }
 
-/** What a task that compensates another one is about; undefined if the row with the result is not in memory. */
+/** The outcome and result of the task that this task compensates; undefined if the row with the result is not in memory. */
 export function compensationOf(
   node: NodeState,
   slot: Slot,
@@ -58,7 +58,7 @@ export function compensationOf(
   return undefined;
 }
 
-/** Asks for the page with the task. */
+/** Requests the page with the task from the store. */
 export function fetchPage(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): void {
   fetchRow(node, slot, queue, queue.state.pageOf(task));
 }
@@ -69,7 +69,7 @@ function fetchRow(node: NodeState, slot: Slot, queue: HandlerQueue, seq: number)
   node.emit({ kind: "read-page", execution: slot.id, seq });
 }
 
-/** Keeps a requested page in the cache and in the queue. False: it cannot be read. */
+/** Keeps a requested page in the cache and in the queue; false if it cannot be read. */
 export function pageRead(
   node: NodeState,
   slot: Slot,

@@ -1,4 +1,7 @@
-/** The effects of a verdict: leases end, grants and answers go out, timers are set; then the clean execution continues. */
+/**
+ * Performs the effects of a commit's verdict: leases end, grants and answers are sent, timers are set; then the clean execution
+ * continues.
+ */
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { FinalStatus } from "../../kernel/event.ts";
@@ -53,7 +56,7 @@ export class AfterCommit {
     this.#timers = timers;
   }
 
-  /** Performs the effects of a step after its commit, or if nothing had to be written. */
+  /** Performs the effects of a step after its commit, or at once if the step had nothing to write. */
   finish(stepped: Stepped): void {
     const node = this.#node;
     const { slot, write } = stepped;
@@ -122,7 +125,7 @@ export class AfterCommit {
   #admit(slot: Slot, isNew: boolean): void {
     const { execution } = slot;
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
-    // An execution that begins by waiting may wait for long, and there may be many: it is not kept in memory.
+    // An execution that begins with a wait may wait for a long time, and there may be many, so it is not kept in memory.
     const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
     if (isNew && isWaiting) return this.#cache.evict(slot);
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
@@ -164,7 +167,7 @@ export class AfterCommit {
     });
   }
 
-  /** Answers the messages of a step whose partition is no longer this node's. */
+  /** Answers the messages of a step whose partition this node no longer owns. */
   answer({ slot, taken, totals }: Stepped, isWritten: boolean): void {
     if (isWritten) addTotals(this.#node.totals, totals);
     for (const { queued, answer, existed } of taken) {
@@ -175,7 +178,7 @@ export class AfterCommit {
     }
   }
 
-  /** Answers a message that was not applied: the caller must ask the owner. */
+  /** Answers a message that was not applied with the advice to ask the owner. */
   turnAway(execution: string, queued: Queued): void {
     if (queued.kind === "report")
       // @plant report about a lost partition acknowledged
@@ -192,7 +195,10 @@ export class AfterCommit {
     if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
   }
 
-  /** A damaged execution is readable again: its next commit corrects the head, and refused timers and messages are rescanned. */
+  /**
+   * Called when a damaged execution is readable again: its next commit corrects the head, and refused timers and messages are
+   * scanned again.
+   */
   mended(slot: Slot): void {
     this.#node.requestCommit(slot);
     // @plant timers of a mended execution do not fire
@@ -211,7 +217,7 @@ export class AfterCommit {
       for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     if (slot.releases.length > 0)
       for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
-    // Before anything is leased: broadcasts go before the next command.
+    // Post-operations start before anything is leased, so that broadcasts are sent before the next command.
     this.#postOps.startDue(slot);
     if (execution !== null && !execution.ended) {
       for (const queue of slot.queues) this.#expireSuspects(slot, queue);
@@ -264,7 +270,7 @@ export class AfterCommit {
     return execution === null ? null : viewExecution(execution, this.#node.now, runningOf(slot));
   }
 
-  /** Records the verdict on a report; the worker gets the verdicts when its whole batch has one. */
+  /** Records the verdict on a report. The worker gets its verdicts when its whole batch has them. */
   #verdict({ answer, index }: Extract<Queued, { kind: "report" }>, verdicts: readonly Verdict[]): void {
     answer.verdicts[index] = verdicts;
     answer.open--;
@@ -327,7 +333,7 @@ export class AfterCommit {
       for (const lease of queue.leases.values())
         if (!lease.reported) requestStop(this.#node, slot, { queue, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
-    // Attempts of a former owner may still beat.
+    // Attempts of a former owner may still send heartbeats.
     if (slot.queues.some((queue) => !queue.state.finished && queue.isSuspect(this.#node.now))) return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
@@ -348,7 +354,7 @@ export class AfterCommit {
     });
   }
 
-  /** After the wait that follows a takeover, recorded starts without a beat are lost. */
+  /** Loses recorded starts that sent no heartbeat within the wait after a takeover. */
   #expireSuspects(slot: Slot, queue: HandlerQueue): void {
     const node = this.#node;
     loseUnconfirmed(node, slot, queue);
@@ -376,7 +382,7 @@ export class AfterCommit {
     }
   }
 
-  /** Requests a commit if tasks wait only for their pages to be marked as opened. */
+  /** Requests a commit if tasks only wait until their pages are marked as opened. */
   #openPages(slot: Slot): void {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
     const isStuck = slot.queues.some(

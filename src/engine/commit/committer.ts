@@ -8,12 +8,12 @@ import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { AfterCommit } from "./after-commit.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
 
-/** Fewer executions than this are not split over two commits. */
+/** The fewest executions that are split over two commits. */
 const SHARE_MIN = 16;
 
 interface UnderWay {
   readonly stepped: readonly Stepped[];
-  /** Mailbox messages that the commit deletes without a write of their receivers. */
+  /** Mailbox messages that the commit deletes although their receivers write nothing. */
   readonly mailDone: readonly ReceivedMessage[];
 }
 
@@ -23,7 +23,7 @@ export class Committer {
   readonly #mailbox: Mailbox;
   readonly #timers: TimerQueue;
   readonly #lose: (partitions: readonly number[]) => void;
-  /** Commits without a verdict yet, by number. */
+  /** Commits that have no verdict yet, by number. */
   readonly #underWay = new Map<number, UnderWay>();
   // @plant acknowledged before it is durable 3
   #commits = 0;
@@ -80,7 +80,7 @@ export class Committer {
     }
   }
 
-  /** The commit failed or its outcome is unknown: reloads the executions and steps the same messages again. */
+  /** Called when the commit failed or its outcome is unknown: reloads the executions and steps the same messages again. */
   failed(commit: number): void {
     // @plant unknown outcome taken for success
     const underWay = this.#underWay.get(commit);
@@ -102,13 +102,13 @@ export class Committer {
     }
   }
 
-  /** Ends the priority holds of the commit. */
+  /** Ends the priority holds of the commit's executions. */
   #unhold({ stepped }: UnderWay): void {
     const { holds } = this.#node.dispatcher;
     if (!holds.isEmpty) for (const { slot } of stepped) holds.remove(slot.id);
   }
 
-  /** Other nodes own these partitions: nothing of them was written, and this node drops them. */
+  /** Called when other nodes own partitions of a commit: nothing of these was written, and this node drops them. */
   #fenced({ stepped }: UnderWay, verdict: CommitVerdict): void {
     const partitions = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
     const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";

@@ -36,7 +36,7 @@ export class PendingReplies {
     }
   }
 
-  /** Answers everything that is pending, since the engine stops. */
+  /** Answers all pending calls, since the engine stops. */
   dismiss(answer: Rejection): void {
     this.replies.answerAll({ answer, existed: false });
     this.inspections.answerAll(answer);

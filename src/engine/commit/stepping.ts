@@ -1,4 +1,4 @@
-/** Steps the queued messages of a clean execution and builds its part of a commit. The rest waits for the verdict. */
+/** Steps the queued messages of a clean execution and builds its part of a commit. Further messages wait for the verdict. */
 import { endOfChild } from "../../kernel/advance.ts";
 import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
 import type { Execution } from "../../kernel/execution.ts";
@@ -29,22 +29,22 @@ import type { NodeState } from "../node-state.ts";
 import { countEvent, noTotals, type Totals } from "../views/totals.ts";
 import { extendChain } from "./journal-chain.ts";
 
-/** The timer row that loads an execution for its earliest retry. */
+/** The name of the timer row by which an execution is loaded for its earliest retry. */
 export const RETRY_TIMER = "~retry";
 
 export interface Stepped {
   readonly slot: Slot;
   readonly write: ExecutionWrite | null;
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
-  /** Events are large, so only their number, pages and totals are kept until the verdict. */
+  /** The number of events. Events are large, so only their number, pages and totals are kept until the verdict. */
   readonly eventCount: number;
-  /** The version that readers of its events must know; 0: every node does. */
+  /** The version of events that every node must be able to read before these are written; 0 if every node is. */
   readonly needs: number;
   readonly pages: readonly Recorded[];
   readonly totals: Totals;
   readonly messages: number;
   readonly chars: number;
-  /** Mailbox messages that were applied. */
+  /** Ids of the mailbox messages that were applied. */
   readonly mail: readonly string[];
 }
 
@@ -102,7 +102,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   };
 }
 
-/** The version of events that all nodes must read before this is written: they must know its definition, too. */
+/** The version of events that all nodes must be able to read before these are written. It covers the definition too. */
 function needs({ id, execution }: Slot, events: readonly Recorded[]): number {
   if (events.length === 0) return 0;
   return Math.max(versionNeeded(events, id), execution?.plan.version ?? 0);
@@ -210,7 +210,7 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
   return stepped.answer;
 }
 
-/** Signals an existing execution in place of a start with a signal. Its input may be another one. */
+/** Sends the signal of a start to an execution that exists already. The execution's input may differ. */
 function signalInstead(node: NodeState, slot: Slot, message: StartMessage, into: Collected): Answer {
   const { id, plan, project } = slot.execution as Execution;
   if (plan.definition.name !== message.workflow || project !== message.project) {
@@ -220,7 +220,7 @@ function signalInstead(node: NodeState, slot: Slot, message: StartMessage, into:
   return run(node, slot, message.signal as SignalMessage, into);
 }
 
-/** The answer to a start of an existing execution: a repeat is applied, another input is a conflict. */
+/** The answer to a start of an existing execution: a repeat counts as applied, another input is a conflict. */
 function repeatedStart(execution: Execution, message: StartMessage): Answer {
   const sameWorkflow = execution.plan.definition.name === message.workflow;
   if (
@@ -234,8 +234,8 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
 }
 
 /**
- * Joins an existing child to a parent that was purged and began anew: a running child will report its end, a done one reports
- * it again, a failed one is retried, and one with another input is reported as cancelled.
+ * Joins an existing child to a parent that was purged and started again. A running child will report its end, a done one
+ * reports it again, a failed one is retried, and one with another input is reported as cancelled.
  */
 function rejoin(
   node: NodeState,
@@ -245,7 +245,7 @@ function rejoin(
 ): void {
   const { parent } = message;
   const execution = slot.execution as Execution;
-  // A message that is stepped twice, after a commit of unknown outcome, comes from the same parent.
+  // A message that is stepped twice after a commit of unknown outcome comes from the same parent.
   if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
   if (answer.kind === "rejection") {
     const payload = JSON.stringify({ code: answer.code, message: answer.message });
@@ -274,7 +274,7 @@ function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
 
-/** Adds the events of a step. The array of the first step is reused as the list. */
+/** Adds the events of a step to the list. The array of the first step is reused as the list. */
 function collect(into: Collected, more: Recorded[]): void {
   if (into.events === NO_EVENTS) into.events = more;
   else for (const event of more) into.events.push(event);
@@ -285,7 +285,7 @@ interface Parts {
   readonly events: readonly Recorded[];
   readonly entries: ExecutionWrite["entries"];
   readonly snapshot: Snapshot | null;
-  /** Rows of timers that are not set any more. */
+  /** Names of timer rows that are not set any more. */
   readonly stale: readonly string[];
   readonly marks: Readonly<Record<string, number>>;
   readonly effects: Effects;
@@ -298,7 +298,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const timersCleared: string[] = [...parts.stale];
   let deadLetters: DeadLetter[] = [];
   let clearedFrom = 0;
-  /** The first failure of tasks that were chosen for a retry. */
+  /** The sequence number of the first failure of the tasks that were chosen for a retry. */
   let chosenFrom = Number.POSITIVE_INFINITY;
   for (const { seq, event } of parts.events) {
     if (event.kind === "tasks.settled") {
@@ -391,7 +391,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   return write;
 }
 
-/** The dead letters of an execution from an event on, derived from its state. */
+/** Derives the dead letters of an execution from an event on, from its state. */
 function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
   const bySeq = new Map<number, number[]>();
   const add = (seq: number, task: number) => {

@@ -1,4 +1,4 @@
-/** Starts children (tasks that name a workflow) without a worker, by a message to their own execution. */
+/** Starts children (tasks that name a workflow) without a worker, by a message to the child's execution. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskText } from "../cache/task-pages.ts";
@@ -17,10 +17,10 @@ export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
   #nextAskAt = 0;
-  /** Names that were requested before a newer definition was stored, so that the answer may be outdated. */
+  /** Names of workflows that were requested before a newer definition was stored, so that the answer may be outdated. */
   readonly #stale = new Set<string>();
 
-  /** The plan; null: there is no such workflow; undefined: it was requested. */
+  /** The plan of a workflow; null if there is no such workflow; undefined while it is being requested. */
   get(node: NodeState, workflow: string): Plan | null | undefined {
     const known = this.#plans.get(workflow);
     if (known !== undefined || this.#asking.has(workflow)) return known;
@@ -29,7 +29,7 @@ export class NewestPlans {
     return undefined;
   }
 
-  /** Keeps an answer. False: a newer definition may have been stored since the request. */
+  /** Keeps the answer to a request for a plan; false if a newer definition may have been stored since. */
   found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
     if (this.#stale.delete(workflow)) return false;
@@ -37,7 +37,7 @@ export class NewestPlans {
     return true;
   }
 
-  /** Forgets the plan of a workflow, because a newer definition may be stored. */
+  /** Drops the plan of a workflow, because a newer definition may be stored. */
   forget(workflow: string): void {
     this.#plans.delete(workflow);
     if (this.#asking.has(workflow)) this.#stale.add(workflow);
@@ -106,7 +106,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
   });
 }
 
-/** Starts children again when the rate allows it; a slot that is dirty then does so when it is clean. */
+/** Starts children again when the rate allows it. If the slot is dirty at that time, it starts them when it is clean. */
 function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerQueue): void {
   const { key } = waiting;
   node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {

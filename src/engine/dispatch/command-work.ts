@@ -8,7 +8,7 @@ import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** When a command without a receipt times out. A worker measures the timeout itself, so it gets a little longer. */
+/** When a command without a receipt times out. A worker measures the timeout itself, so the engine waits a little longer. */
 export function receiptDueAt(
   node: NodeState,
   { state }: HandlerQueue,
@@ -19,7 +19,7 @@ export function receiptDueAt(
   return from + timeoutMs + (queued ? 0 : node.settings.askMs);
 }
 
-/** The text to lease; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
+/** The text to lease; undefined if its page is not in memory; null if the command cannot be sent, so that its task fails. */
 export function workText(
   node: NodeState,
   slot: Slot,

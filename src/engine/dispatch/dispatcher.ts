@@ -46,7 +46,7 @@ class Ring {
         this.#head = 0;
       }
       if (ready.queue.queued.includes(this.wanted.key)) return ready;
-      // The entry was withdrawn. If its execution was being reloaded then, this ring did not count it.
+      // The entry was withdrawn. If its execution was being reloaded at that time, this ring did not count it.
       this.#gone = Math.max(0, this.#gone - 1);
     }
   }

@@ -14,7 +14,7 @@ import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
 const PARKED_MAX = 100_000;
 /** The back-off of a task that must run alone and finds no empty worker. */
 const ASIDE = { minMs: 5_000, maxMs: 60_000 } as const;
-/** The most due retries in the queue; the others follow as these leave. */
+/** The most due retries in the queue; the others follow as these are dequeued. */
 const BACK_MAX = 4_096;
 /** The most commands of one handler whose results wait to be persisted. */
 const HELD_MAX = 64;
@@ -22,7 +22,7 @@ const HELD_MAX = 64;
 const SENT_MAX = 16;
 /** The longest time between two checks of a command at a broker, as a multiple of the first. */
 const CHECKS_MAX = 8;
-/** A task that took its process down this often runs alone. */
+/** After it crashed its process this often, a task runs alone on a worker. */
 export const ALONE_AFTER_CRASHES = 2;
 
 export class HandlerQueue {
@@ -30,35 +30,35 @@ export class HandlerQueue {
   readonly state: HandlerState;
   readonly round: number;
   readonly leases = new SparseMap<number, Lease>();
-  /** The end of the pages that are durably marked as opened: tasks beyond are not leased. */
+  /** The end of the pages that are durably marked as opened: tasks beyond it are not leased. */
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
   carefulBelow = 0;
-  /** Until this time, tasks without a recorded start may still run at workers of a former owner. */
+  /** The time until which tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
-  /** Until this time, attempts whose starts a former owner recorded may beat. */
+  /** The time until which attempts whose starts a former owner recorded may send heartbeats. */
   lostAt = 0;
   /** When attempts with recorded starts can no longer be adopted, by the epoch whose owner held them last. */
   adoptable: readonly UncleanEnd[] = [];
   suspectsJudged = false;
-  /** Whether the loss of attempts of a former owner is being journaled: until then nothing is leased. */
+  /** Whether the loss of attempts of a former owner is being journaled. Until that is done, no task is leased. */
   isLosing = false;
   page: Page | null = null;
-  /** The key of the one task that is the input; null: it has none; undefined: not computed yet. */
+  /** The key of the single task that is the input; null if it has none; undefined if it is not computed yet. */
   inputKey: string | null | undefined;
-  /** Pages before this index are settled and out of memory. */
+  /** The index of the first page that is kept in memory; all pages before it are settled. */
   pagesDropped = 0;
   /** The counts of earlier phases, for grants. */
   counts: PhaseCounts | null = null;
-  /** The rows with results that were read for a compensation. */
+  /** Sequence numbers of the rows with results that were read for a compensation. */
   readonly resultSeqs = new Set<number>();
-  /** The page being read from the store; -1: none. */
+  /** The index of the page that is being read from the store; -1 if there is none. */
   fetching = -1;
   /** The number of dequeued tasks that wait for an empty worker. */
   heldAlone = 0;
   /** The turn in which the handler was last served. */
   servedAt = 0;
-  /** The number of leases whose receipt has not come. */
+  /** The number of leases whose receipt has not arrived. */
   openLeases = 0;
   /** The uses under which the queue is in the dispatcher's rings. */
   readonly queued: string[] = [];
@@ -68,10 +68,10 @@ export class HandlerQueue {
   #parked: Map<string, number[]> | null = null;
   /** The number of the first claim of each attempt, above all claims before this queue was created. */
   #firstClaim: number;
-  /** The number of lapsed claims of a task's next attempt that were not started. */
+  /** The number of claims of each task's next attempt that lapsed before they started. */
   #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
-  /** Tasks set aside: until when (0: not now), and how often so far. */
+  /** Tasks that are set aside: until when (0 if not now), and how often so far. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
   constructor(visit: Visit, state: HandlerState, firstClaim: number) {
@@ -101,7 +101,7 @@ export class HandlerQueue {
     return this.visit.place(this.state.plan.name);
   }
 
-  /** The place of the handler with its execution and round, as beats and reports have it. */
+  /** The place of the handler with its execution and round, in the form of heartbeats and reports. */
   placeIn(execution: string): Omit<ReportPlace, "epoch"> {
     return { ...this.place, execution, round: this.visit.round };
   }
@@ -110,7 +110,7 @@ export class HandlerQueue {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
   }
 
-  /** The first task that may be fresh: all before it are settled, leased or requeued. */
+  /** The first task that may be fresh: all tasks before it are settled, leased or requeued. */
   get cursor(): number {
     this.#advanceCursor();
     return this.#cursor;
@@ -127,7 +127,7 @@ export class HandlerQueue {
       : this.state.offered;
   }
 
-  /** The number of open leases of commands at a broker, if they are few; such leases need no memory. */
+  /** The number of open leases of commands at a broker, if they are few. Such leases need not be kept in memory. */
   get sentLeases(): number {
     if (this.state.plan.command === null || this.leases.size > SENT_MAX) return 0;
     let n = 0;
@@ -160,7 +160,7 @@ export class HandlerQueue {
   hasTasks(now: number): boolean {
     if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
-    // Results that wait to be persisted are in memory, so their number is limited.
+    // Results that wait to be persisted are held in memory, so their number is limited.
     if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
     this.refill(now);
     this.#dropSettled();
@@ -179,14 +179,14 @@ export class HandlerQueue {
     }
     if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
     for (const task of tasks.takeDue(now, BACK_MAX)) {
-      // After a reload, a task that is leased again shows its old time once more; its lease counts.
+      // After a reload, a task that is leased again still has its old retry time; the lease counts.
       const lease = this.leases.get(task);
       const isOver = lease === undefined ? !this.#isInDoubt(task) : lease.attempt <= tasks.ended(task);
       if (isOver) this.requeue(task);
     }
   }
 
-  /** The oldest task that can be dequeued, or -1. */
+  /** The oldest task that can be dequeued; -1 if there is none. */
   peek(now: number): number {
     if (!this.hasTasks(now)) return -1;
     const back = this.#back.peek();
@@ -202,7 +202,7 @@ export class HandlerQueue {
     else this.#back.remove(task);
   }
 
-  /** Sets a task aside that must run alone and found no empty worker; it is requeued after a back-off. */
+  /** Sets a task aside that must run alone but found no empty worker; it is requeued after a back-off. */
   setAside(task: number, now: number): void {
     this.#aside ??= new Map();
     const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
@@ -221,11 +221,11 @@ export class HandlerQueue {
     this.#back.push(task);
   }
 
-  /** Sets a task aside until its key has room. */
+  /** Parks a task until the limit of its key has room. */
   park(key: string, task: number): void {
     this.#parked ??= new Map();
     const parked = this.#parked.get(key) ?? [];
-    // In order: a task that was unparked and found the key full again is older than the others.
+    // Parked tasks stay in order: a task that was unparked and found the key full again is older than the others.
     let at = parked.length;
     while (at > 0 && (parked[at - 1] as number) > task) at--;
     parked.splice(at, 0, task);
@@ -287,7 +287,7 @@ export class HandlerQueue {
     return this.#advanceCursor() < 0 && this.opened >= state.total;
   }
 
-  /** When something becomes ready by time alone, after `now`; Infinity: never. */
+  /** The next time after `now` at which a task becomes ready by time alone; Infinity if there is none. */
   nextDue(now: number): number {
     const { state } = this;
     if (state.finished || state.plan.waits) return Number.POSITIVE_INFINITY;
@@ -298,7 +298,7 @@ export class HandlerQueue {
     return Math.min(next, this.nextSuspectEnd(now));
   }
 
-  /** When fewer attempts of former owners can be adopted, after `now`; Infinity: never. */
+  /** The next time after `now` at which attempts of a former owner can no longer be adopted; Infinity if there is none. */
   nextSuspectEnd(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     for (const at of [this.suspectUntil, this.lostAt]) if (at > now && at < next) next = at;
@@ -307,8 +307,8 @@ export class HandlerQueue {
   }
 
   /**
-   * Until when an attempt with a recorded start can be adopted. Its permits come back a heartbeat after the end of the last
-   * owner that held it: the one that recorded it last, or the one that granted it in `epoch`. Later owners did not adopt it.
+   * Until when an attempt with a recorded start can be adopted. Its permits become free a heartbeat after the end of the last
+   * owner that held it: the owner that recorded it last, or the one that granted it in `epoch`. Later owners did not adopt it.
    */
   adoptableUntil(start: RecordedStart, epoch: number): number {
     if (start.epoch === undefined) return this.lostAt;
@@ -331,12 +331,12 @@ export class HandlerQueue {
     this.isLosing = before.isLosing;
   }
 
-  /** Whether attempts of a former owner may still beat. */
+  /** Whether attempts of a former owner may still send heartbeats. */
   isSuspect(now: number): boolean {
     return this.suspectUntil > now || this.lostAt > now;
   }
 
-  /** Whether a former owner recorded a start of the task whose attempt has neither beaten nor been lost. */
+  /** Whether a former owner recorded a start of the task, and the attempt has neither sent a heartbeat nor been lost. */
   #isInDoubt(task: number): boolean {
     // @plant recorded attempts given out again while they are in doubt
     return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
@@ -347,7 +347,7 @@ export class HandlerQueue {
     return this.#firstClaim + this.lapsesOf(task);
   }
 
-  /** How many claims of the task's next attempt lapsed unstarted, as far as is known here. */
+  /** How many claims of the task's next attempt lapsed before they started, as far as this queue knows. */
   lapsesOf(task: number): number {
     return this.#lapsed?.get(task) ?? 0;
   }
@@ -358,7 +358,7 @@ export class HandlerQueue {
     this.#lapsed.set(task, this.lapsesOf(task) + 1);
   }
 
-  /** Forgets the lapsed claims of an attempt that has ended. */
+  /** Drops the count of lapsed claims of an attempt that has ended. */
   forgetLapses(task: number): void {
     this.#lapsed?.delete(task);
   }
@@ -378,7 +378,7 @@ export class HandlerQueue {
     if (isOne) for (const key of [...(this.#parked?.keys() ?? [])]) this.unpark(key);
   }
 
-  /** The next fresh task at or after the cursor, or -1. */
+  /** The next fresh task at or after the cursor; -1 if there is none. */
   #advanceCursor(): number {
     const { tasks } = this.state;
     const end = this.offeredEnd;
@@ -389,7 +389,7 @@ export class HandlerQueue {
         return -1;
       }
       this.#cursor = n;
-      // A task with a retry time, a lease or a place among those that are back is not fresh.
+      // A task is not fresh if it has a retry time, a lease or a place among the requeued tasks.
       if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n) && !this.#isInDoubt(n))
         return n;
       this.#cursor = n + 1;

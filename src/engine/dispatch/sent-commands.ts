@@ -1,5 +1,5 @@
 /**
- * Commands that the broker has confirmed. Their executions can leave memory until a receipt comes: a mark in the store has
+ * Commands that the broker has confirmed. Their executions can leave memory until a receipt arrives: a mark in the store has
  * the time of sending, and the lease is restored from it when the execution is loaded.
  */
 import type { Outcome } from "../../kernel/message.ts";
@@ -47,7 +47,10 @@ function marksToWrite(slot: Slot): readonly Queued[] {
   return marks;
 }
 
-/** Executions in memory with sent commands whose marks are not stored; the oldest are marked once there are many. */
+/**
+ * Executions in memory with sent commands whose marks are not stored yet. Once there are many, the marks of the oldest are
+ * stored.
+ */
 export class SentSlots {
   readonly #node: NodeState;
   /** The executions, oldest first. */
@@ -61,7 +64,7 @@ export class SentSlots {
     this.#slots.delete(slot);
   }
 
-  /** Whether an execution with leases of sent commands may leave memory: the store knows them. */
+  /** Whether an execution with leases of sent commands may leave memory, because the store has marks for them. */
   mayLeave(slot: Slot): boolean {
     const isKnown = slot.sentLeases === slot.markedLeases;
     if (!isKnown) this.#slots.add(slot);
@@ -82,7 +85,7 @@ export class SentSlots {
   }
 }
 
-/** Drops the leases of sent commands when their execution leaves memory; a timer row brings it back. */
+/** Drops the leases of sent commands when their execution leaves memory; a timer row makes it load again. */
 export function forgetSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues)
     for (const { reported, worker } of queue.leases.values()) {
@@ -125,7 +128,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
   }
 }
 
-/** Asks the worker that queues commands to check whether these are still in their queues. */
+/** Asks the worker that forwards to the broker to check whether these commands are still in their queues. */
 export function checkSent(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;
@@ -179,7 +182,10 @@ function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease):
   node.enqueue(slot, { kind: "report", report, worker, answer, index: 0 });
 }
 
-/** The mark with the time at which a task's command was sent; `#` beside it is its attempt, `%` its claim. */
+/**
+ * The name of the mark with the time at which a task's command was sent; the mark with `#` has the attempt, the one with `%`
+ * the claim.
+ */
 function markOf(queue: HandlerQueue, task: number): string {
   return `${queue.markName}@${task}`;
 }
@@ -192,7 +198,7 @@ function attemptValue({ visit }: HandlerQueue, attempt: number): number {
 const ROUNDS_MAX = 1_000_000;
 const EPOCHS_MAX = 1_000_000;
 
-/** The command of a lease is not at the broker any more: its mark is void from the next write on. */
+/** Called when the command of a lease is no longer at the broker: the next write removes its mark. */
 export function voidMark(slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.isMarked) slot.carefulMarks[markOf(queue, lease.task)] = 0;
 }

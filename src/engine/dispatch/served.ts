@@ -29,7 +29,7 @@ export function mayBeServed(node: NodeState, head: StoredHead): boolean {
   const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;
   const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-  // Only after loading is it known whether the single task must not go to enumerating code.
+  // Whether the single task must be kept from enumerating code is known only after the execution is loaded.
   return handlers.some((plan) => isHandlerServed(node, plan, head.project));
 }
 

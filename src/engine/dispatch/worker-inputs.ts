@@ -1,4 +1,6 @@
-/** Inputs from workers: they join, claim work, report, beat, release claims, confirm sent commands and leave. */
+/**
+ * Handles inputs from workers: they join, claim work, report, send heartbeats, release claims, confirm sent commands and leave.
+ */
 import type { Beat } from "../../protocol/work.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { ReportAnswer, Slot } from "../cache/slot.ts";
@@ -28,7 +30,7 @@ export class WorkerInputs {
       case "worker-joined": {
         const isFirst = input.queued === true && node.roster.queued === null;
         workerJoined(node, input);
-        // Takeovers before this were not announced to it.
+        // The worker was not notified of takeovers before it joined, so it is notified now.
         if (isFirst) node.emit({ kind: "took-over", worker: input.worker });
         return this.#parts.cache.rescan();
       }
@@ -91,7 +93,7 @@ export class WorkerInputs {
   }
 }
 
-/** Adds a worker, or replaces it; open leases of the same worker stay. */
+/** Adds a worker, or replaces the one with the same id; open leases of that worker stay. */
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
@@ -108,7 +110,7 @@ export function workerJoined(node: NodeState, input: JoinOptions & { readonly wo
   offerSingles(node);
 }
 
-/** Sets the number of items that a worker asks for; true: it may serve executions that were passed over. */
+/** Sets the number of items that a worker asks for; true if it may serve executions that a scan passed over. */
 export function workerClaims(
   node: NodeState,
   id: string,
@@ -140,7 +142,7 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   return [...touched];
 }
 
-/** Removes a worker; true: it enumerated, so tasks that waited for it to leave may be leased now. */
+/** Removes a worker; true if it enumerated, so that tasks that waited for it to leave may be leased now. */
 export function workerLeft(node: NodeState, id: string): boolean {
   const worker = node.roster.workers.get(id);
   if (worker !== undefined) endHold(node, worker);
@@ -150,7 +152,7 @@ export function workerLeft(node: NodeState, id: string): boolean {
   return enumerated;
 }
 
-/** Offers tasks that must not go to enumerating code again. */
+/** Offers the tasks again that must not go to enumerating code. */
 function offerSingles(node: NodeState): void {
   for (const slot of node.slots.values())
     if (slot.queues.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);

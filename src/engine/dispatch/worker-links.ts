@@ -1,4 +1,4 @@
-/** The links of a driver to its workers. */
+/** The driver's connections to its workers. */
 import type { Serves } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { WorkerLink } from "../driver-options.ts";
@@ -13,7 +13,7 @@ export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
   readonly #serves = new Map<string, readonly Serves[]>();
 
-  /** Adds a worker. A worker that queues learns what each other worker serves, whichever joined first. */
+  /** Adds a worker. A worker that queues is told which code each other worker serves, whichever joined first. */
   add(worker: string, link: WorkerLink, serves: readonly Serves[]): void {
     const isNew = this.#links.get(worker) !== link;
     this.#links.set(worker, link);
@@ -48,7 +48,7 @@ export class WorkerLinks {
     }
   }
 
-  /** Adds what the worker that queues knows of an execution's commands to an inspection. */
+  /** Adds to an inspection what the worker that queues knows about the execution's commands. */
   async explain(inspection: Inspection | Rejection): Promise<Inspection | Rejection> {
     if (isRejection(inspection) || inspection.commands?.some(({ queued }) => queued !== undefined) !== true)
       return inspection;

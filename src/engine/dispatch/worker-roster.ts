@@ -15,14 +15,14 @@ export interface Alone {
   readonly until: number;
   readonly slot: Slot;
   readonly queue: HandlerQueue;
-  /** The task, which is removed from its queue while it waits. */
+  /** The task that runs alone. It is removed from its queue while it waits. */
   readonly task: number;
 }
 
 export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
-  /** The project whose tasks the worker gets; null for all. */
+  /** The project whose tasks the worker gets; null if it gets tasks of all projects. */
   readonly project: string | null;
   /** Whether the worker has a status API that can be asked about an attempt. */
   readonly canBeAsked: boolean;
@@ -38,7 +38,7 @@ export class RosterEntry {
   /** Whether the worker gets work that no other worker serves. */
   readonly fallback: boolean;
   readonly perQueue: number;
-  /** The handlers of visits that the worker has had work of, and the most at a time. */
+  /** The handlers of visits from which the worker has got work, and the most at a time. */
   readonly queues = new Set<string>();
   readonly queuesMax: number;
   /** The task that waits to run alone on this worker, or runs alone; null if there is none. */
@@ -91,7 +91,7 @@ export class RosterEntry {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
 
-  /** Forgets executions that another node owns by now. */
+  /** Drops executions that another node owns by now. */
   forget(isOver: (execution: string) => boolean): void {
     for (const key of this.queues) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.queues.delete(key);
   }
@@ -107,12 +107,14 @@ export class RosterEntry {
 /** The most remembered names of code that workers served before they left. */
 const LEFT_MAX = 1_000;
 
-/** The code of the fallback worker, of which it is not known whether it enumerates. */
+/** The entry for the code of the fallback worker: it is unknown whether that code enumerates. */
 const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
-  /** The version that gets the work, by the wanted code and, if it has its own workers, the project. */
+  /**
+   * The version that gets the work. The key consists of the wanted code and, if the project has its own workers, the project.
+   */
   readonly #chosen = new Map<string, string | null>();
   /** A worker that enumerates, in the version that gets the work; by the same keys. */
   readonly #enumerators = new Map<string, string | null>();
@@ -140,14 +142,14 @@ export class WorkerRoster {
     if (this.queued?.id === id) this.queued = null;
   }
 
-  /** When a worker of this code for all projects left last; undefined if it is not known. */
+  /** When a worker that serves this code for all projects left last; undefined if that is not known. */
   leftAt(use: string): number | undefined {
     return this.#leftAt.get(use);
   }
 
   #noteLeft({ uses }: RosterEntry, now: number): void {
     for (const use of uses) {
-      // Inserted again, so that the map stays in the order of time.
+      // The entry is inserted again, so that the map stays ordered by time.
       this.#leftAt.delete(use);
       this.#leftAt.set(use, now);
     }
@@ -165,7 +167,7 @@ export class WorkerRoster {
       this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
   }
 
-  /** Code that is served by workers for all projects that do not queue. */
+  /** The code that workers for all projects serve; workers that queue are left out. */
   usesServed(): ReadonlySet<string> {
     const all = [...this.workers.values()].filter(({ queued, project }) => !queued && project === null);
     return new Set(all.flatMap(({ uses }) => [...uses]));
@@ -216,14 +218,17 @@ export class WorkerRoster {
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
 
-  /** Code that declares whether it enumerates is believed; other code enumerates only if no worker declares it. */
+  /**
+   * Whether code may get enumerations. Code that declares this is believed; other code may enumerate only if no worker declares
+   * it.
+   */
   #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
     // @plant enumeration given to code that only processes
     // @plant enumeration given to code that does not say
     return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
-  /** Whether unserved work goes to the fallback worker: no version ranges. */
+  /** Whether unserved work goes to the fallback worker. Work with a version range does not. */
   #fallsBack({ range }: Wanted): boolean {
     if (range !== null) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
@@ -298,7 +303,7 @@ function highest(versions: readonly string[], range: string | null): string | nu
   return best ?? [...versions].sort().at(-1) ?? null;
 }
 
-/** Two builds of one version are the same version. */
+/** The normal form of a version, without the build: two builds of one version count as the same. */
 function normal(version: string): string {
   const known = normals.get(version);
   if (known !== undefined) return known;
@@ -308,6 +313,6 @@ function normal(version: string): string {
   return found;
 }
 
-/** A cache: workers register with the same versions again and again. */
+/** A cache of normal forms: workers register with the same versions again and again. */
 const normals = new Map<string, string>();
 const NORMALS_MAX = 1_000;

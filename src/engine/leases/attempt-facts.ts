@@ -14,28 +14,30 @@ export interface AttemptHolder {
   readonly worker: string;
   /** Whether the attempt must stop. */
   readonly isCancelled: boolean;
-  /** Of a command: which one of its workflow, counted from 0. */
+  /** For a command: its number within the workflow, from 0. */
   readonly step?: number;
 }
 
 /** An attempt that holds its lease. */
 export interface AttemptFacts extends AttemptHolder {
-  /** Null: it is not an attempt of a script. */
+  /** The progress of the script; null if the attempt runs no script. */
   readonly script: ScriptFacts | null;
 }
 
-/** How far an attempt of a script is. */
+/** The progress of an attempt at a script. */
 export interface ScriptFacts {
   readonly runs: ScriptWork["runs"];
   /** The number of finished runs. */
   readonly finished: number;
-  /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
+  /** The state before the next run: a JSON text, or the sequence number of the event that contains it. */
   readonly state: string | number;
-  /** The run that this attempt began last: it is open, or it crashed. Null: none, or it is finished. */
+  /** The run that this attempt began last, which is open or has crashed; null if there is none, or if it is finished. */
   readonly begun: { readonly name: string; readonly isOpen: boolean } | null;
 }
 
-/** The facts of an attempt from committed state; an attempt of a former owner is adopted. Null: it has no lease. */
+/**
+ * The facts of an attempt, from committed state. An attempt of a former owner is adopted. Null if the attempt has no lease.
+ */
 export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {
   if (!isLive(node, slot, at, UNKNOWN_WORKER)) return null;
   const holder = holderOf(slot, at);
@@ -55,7 +57,7 @@ export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): 
   };
 }
 
-/** The lines of a row without those about runs that the script does not have. */
+/** The lines of a log row without those about runs that the script does not have. */
 export function knownRuns(
   slot: Slot,
   row: LogRow,

@@ -17,7 +17,7 @@ import { acquirePermits, isLimited, mayBegin, noteBegun } from "../limits/permit
 import type { NodeState } from "../node-state.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
-/** Serves every worker with room, in turn; then calls the waiters of limits with room, until there are none. */
+/** Serves every worker with room, in turn; then calls the waiters at limits that have room, until there are none. */
 export function grantAll(node: NodeState): void {
   if (node.closing) return;
   const { limits, dispatcher, roster } = node;
@@ -27,7 +27,7 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** A bound, so that a bug in the order of limits cannot block the node. */
+/** The most passes, so that a bug in the order of limits cannot block the node. */
 const PASSES_MAX = 10_000;
 
 function serveWorkers(node: NodeState): void {
@@ -45,7 +45,10 @@ function serveWorkers(node: NodeState): void {
   }
 }
 
-/** Whether a worker that queues may have more of a handler, or one more handler; commands go to queues of their topics. */
+/**
+ * Whether a worker that queues may get more tasks of a handler, or tasks of one more handler. Commands go to the queues of
+ * their topics.
+ */
 function hasRoomFor(worker: RosterEntry, { slot, queue }: Ready): boolean {
   if (queue.openLeases >= worker.perQueue) return false;
   if (queue.state.plan.command !== null) return true;
@@ -57,14 +60,14 @@ function hasRoomFor(worker: RosterEntry, { slot, queue }: Ready): boolean {
 }
 
 /**
- * Serves a task that must run alone once its worker is empty. Other tasks are held back for a limited time: after that, a
- * running task gets company, and a waiting task is set aside for a while.
+ * Serves a task that must run alone once its worker is empty. Other tasks are held back for a limited time. After that time,
+ * the worker gets other tasks beside a running one, and a waiting task is set aside for a while.
  */
 function tendAlone(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   if (alone === null) return;
   const { slot, queue, task } = alone;
-  // Another version gets the work by now: it waits for a worker with that one.
+  // Another version gets the work by now, so the task waits for a worker with that version.
   const { wanted } = queue.state.plan;
   const project = slot.execution?.project ?? "";
   if (alone.kind === "waiting" && node.roster.servedBy(worker, wanted, project) === undefined)
@@ -88,7 +91,7 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   }
 }
 
-/** A worker leaves: requeues the task that waited for it to be empty. */
+/** Called when a worker leaves: requeues the task that waited for this worker to be empty. */
 export function endHold(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   worker.alone = null;
@@ -131,7 +134,7 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
   const grant = newGrant(node, slot, queue, { do: "enumerate", items: [item], resume, worker });
-  // What waits in a queue has not begun, and the end of this process is not its end.
+  // Tasks that wait in a broker's queue have not begun, and the end of this process does not end them.
   if (!slot.suspect || worker.queued) node.emit({ kind: "grant", worker: worker.id, grant });
   else
     node.enqueue(slot, {
@@ -141,7 +144,7 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     });
 }
 
-/** The mark that says which enumeration attempt was started after an unclean stop. */
+/** The name of the mark that says which enumeration attempt was started after an unclean stop. */
 export function enumerationMark(queue: HandlerQueue): string {
   return `${queue.markName}!`;
 }
@@ -150,7 +153,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   const { state } = queue;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
-  // Under a limit permits are few: if other handlers are ready, a turn is short.
+  // Permits under a limit are few, so a turn is short if other handlers are ready.
   const isShort = node.dispatcher.size > 0 && isLimited(node, slot, queue);
   const quantum = isShort ? LIMITED_QUANTUM : node.settings.quantum;
   let left = Math.min(Math.max(quantum, batchOf(state.plan)), worker.room);
@@ -161,7 +164,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     if (task < 0) break;
     const crashes = state.tasks.crashes(task);
     if (/* @plant task that kills workers not alone */ crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
-      // Whoever is empty gets it, or the first that is busy would keep it from all others.
+      // The task goes to any empty worker, or the first busy worker would keep it from all others.
       const project = slot.execution?.project ?? "";
       const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
       if (empty !== undefined && plain.length + careful.length === 0)
@@ -213,7 +216,9 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   return isFull ? "full" : "given";
 }
 
-/** Whether the start is committed before the task is given out: it may have begun before, or it is compensated. */
+/**
+ * Whether the start must be committed before the task is granted: the task may have begun before, or it has a compensation.
+ */
 function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): boolean {
   // @plant start of a compensated task not recorded
   if (queue.state.plan.isCompensated) return true;
@@ -221,7 +226,10 @@ function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): bool
   return task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES;
 }
 
-/** The content of a task for a worker. Undefined: it is being read from the store; null: it cannot be sent, and fails. */
+/**
+ * The content of a task for a worker; undefined while it is being read from the store; null if it cannot be sent, so that the
+ * task fails.
+ */
 function contentOf(
   node: NodeState,
   slot: Slot,
@@ -239,7 +247,7 @@ function contentOf(
   return compensates === undefined ? undefined : { task: text, compensates };
 }
 
-/** Tasks granted under a limit before other ready handlers have their turn. */
+/** The number of tasks that are granted under a limit before other ready handlers get their turn. */
 const LIMITED_QUANTUM = 1;
 
 /** Grants one task to an empty worker, after its start is journaled. */
@@ -279,7 +287,7 @@ function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
 }
 
-/** Commits the start first; the grant is sent after that commit. */
+/** Commits the start of an attempt first; the grant is sent after that commit. */
 function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
   const { phase, visit, handler, round } = grant;
   const attempts = grant.items.map(({ number, attempt }) => ({ task: number, attempt, worker: worker.id }));
@@ -291,7 +299,7 @@ function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant
   });
 }
 
-/** Claims of one attempt that lapsed: from then on its start counts from the claim, in case the task kills its worker. */
+/** After this many lapsed claims of one attempt, its start counts from the claim, in case the task kills its worker. */
 const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
@@ -392,7 +400,7 @@ function batchOf(plan: HandlerPlan): number {
 
 const scripts = new WeakMap<HandlerPlan, ScriptWork>();
 
-/** The runs of a script handler, as every grant of it carries them. */
+/** The runs of a script handler, which every grant of it contains. */
 export function scriptOf(plan: HandlerPlan): ScriptWork {
   let script = scripts.get(plan);
   if (script === undefined) {
@@ -407,12 +415,12 @@ export function scriptOf(plan: HandlerPlan): ScriptWork {
   return script;
 }
 
-/** The grant goes out, as far as its leases still stand; the rest is taken back. */
+/** Sends a grant after its commit, for the leases that still exist; the other items are requeued. */
 export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitted: boolean): void {
   const { worker, grant } = held;
   const queue = slot.handlerQueue(grant);
   if (queue === undefined) return;
-  // Whoever leaves gives out nothing more: the next owner would wait for what its worker may not get.
+  // A node that leaves grants nothing more: the next owner would have to wait for attempts that no worker may have received.
   const mayGive = !node.closing && !slot.tenure.isYielding && slot.execution?.open === true;
   const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
   const items: GrantItem[] = [];
@@ -421,7 +429,7 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     const lease = queue.leases.get(number);
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || queue.state.tasks.startOf(number)?.attempt === attempt;
-    // Under a rate it starts now, and not when it was taken.
+    // Under a rate, the attempt counts as started now, and not when it was leased.
     if (isThere && isRecorded && mayBegin(node, slot, queue, lease)) {
       noteBegun(node, slot, queue, lease);
       items.push(item);

@@ -17,7 +17,7 @@ import type { NodeState } from "../node-state.ts";
 import type { Tenure } from "../partitions/tenures.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
-/** A lease as it is handed over. */
+/** A lease in the form in which it is handed over. */
 export interface HandedLease
   extends ReportPlace,
     Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
@@ -27,10 +27,13 @@ export interface HandedLease
 }
 
 export interface LeaseTable {
-  /** The owner that wrote it: it counts for the next one only. */
+  /** The epoch of the owner that wrote the table. The table counts for the next owner only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
-  /** Limits that were at home in the partition; undefined: there are none. Null is of an earlier version: it did not know all. */
+  /**
+   * Limits whose quota server was in the partition; undefined if there are none. An earlier version wrote null if it did not
+   * know all.
+   */
   readonly home?: HandedQuotas | null;
   /** The limits under which the leases count, where other nodes count under them too. */
   readonly declared?: Readonly<Record<string, Declared>>;
@@ -39,10 +42,10 @@ export interface LeaseTable {
 /** The leases and quotas that former owners handed over. */
 export interface Handover {
   readonly leases: readonly HandedLease[];
-  /** Quotas of the limits in these partitions; null: nodes must declare them. */
+  /** Quotas of the limits in these partitions; null if nodes must declare them. */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   readonly declared: Readonly<Record<string, Declared>>;
-  /** Partitions whose tables are damaged: it is not known what is open there. */
+  /** Partitions whose tables are damaged, so that it is unknown which attempts are open there. */
   readonly doubtful?: readonly number[];
   /** Lasting limits as the last owners stored them, by partition. */
   readonly stored?: ReadonlyMap<number, StoredQuotas>;
@@ -62,7 +65,7 @@ const storedLease = object(
 );
 const FORM = jsonForm<LeaseTable>(KIND, object({ epoch: number, leases: listOf(storedLease) }, KEPT));
 
-/** The tables of all partitions; null: something is open in this process. */
+/** The lease tables of all partitions; null if a lease is open in this process. */
 export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {
   const tables = new Map<number, LeaseTable>();
   for (const tenure of node.tenures.all()) {
@@ -73,7 +76,7 @@ export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | 
   return tables;
 }
 
-/** The open leases of a partition at remote workers; null: a local attempt is open, and ends with this process. */
+/** The open leases of a partition at remote workers; null if a local attempt is open, which ends with this process. */
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
@@ -81,7 +84,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       const place = { ...queue.place, execution: slot.id, round: queue.round };
       for (const lease of queue.leases.values()) {
         if (lease.local) return null;
-        // A report that is held back will be repeated to the next owner: until then the lease is open.
+        // A report that is held back will be repeated to the next owner, so the lease stays open until then.
         if (lease.reported && !node.isHeldBack(slot)) continue;
         const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
         const isStarted = lease.startedAt > 0;
@@ -111,7 +114,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
 }
 
-/** The limits under which these count. */
+/** The limits under which these leases count. */
 function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick<LeaseTable, "declared"> {
   if (limits.shares === null) return {};
   const declared: Record<string, Declared> = {};
@@ -127,7 +130,7 @@ function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick
 }
 
 /**
- * Stores the table by compare-and-set; false: it was not stored, so open attempts are in doubt. A stalled owner never
+ * Stores the table by compare-and-set; false if it was not stored, so that open attempts are in doubt. A stalled owner never
  * overwrites the table of a later one.
  */
 export async function storeLeases(
@@ -139,13 +142,13 @@ export async function storeLeases(
   if (table.leases.length === 0 && table.home === undefined) return true;
   const id = String(partition);
   const was = await readTable(store, partition);
-  // A damaged one is in nobody's way. Until it is gone, what is open is in doubt.
+  // A damaged table is deleted. Until it is gone, open attempts are in doubt.
   if (was === "damaged") await store.putDocument(KIND, id, null);
   if (was === "damaged" || (was !== null && was.table.epoch > table.epoch)) return false;
   return store.swapDocument(KIND, id, { was: was?.body ?? null, body: JSON.stringify(table) });
 }
 
-/** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
+/** Stores the tables of all partitions; false if a lease is open in this process, which ends with it. */
 export async function storeAllLeases(
   store: Store,
   tables: ReadonlyMap<number, LeaseTable> | null,
@@ -157,7 +160,7 @@ export async function storeAllLeases(
   return isStored;
 }
 
-/** Reads what the last owners of these partitions handed over, if they ended cleanly. */
+/** Reads the tables that the last owners of these partitions handed over, if they ended cleanly. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Handover> {
   const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
   const doubtful: number[] = [];
@@ -173,14 +176,14 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
   return { ...handoverOf(tables.flat()), doubtful, stored: await readQuotas(store, unclean) };
 }
 
-/** The ownerships; partitions with damaged lease tables count as ended uncleanly. */
+/** The ownerships, in which partitions with damaged lease tables count as ended uncleanly. */
 export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Handover): readonly Ownership[] {
   return owned.map((own) =>
     doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
   );
 }
 
-/** The stored table of a partition; null: there is none. */
+/** Reads the stored table of a partition; null if there is none. */
 async function readTable(
   store: Pick<Store, "getDocument">,
   partition: number,
@@ -194,7 +197,7 @@ async function readTable(
   }
 }
 
-/** The handover in these tables. */
+/** Makes the handover from the tables of partitions. */
 export function handoverOf(
   tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[],
 ): Handover {
@@ -215,7 +218,7 @@ export function tableFor({ partition, epoch }: Ownership, body: string | null): 
   return table?.epoch === epoch - 1 ? table : null;
 }
 
-/** Keeps handed-over leases: limits count them at once, and each becomes a lease when its execution is loaded. */
+/** Keeps leases that were handed over: limits count them at once, and each becomes a lease when its execution is loaded. */
 export function noteHandedOver(
   node: NodeState,
   leases: readonly HandedLease[],
@@ -243,7 +246,7 @@ export function restoreHandedOver(node: NodeState, slot: Slot): void {
   }
 }
 
-/** Whether the attempt is still the one that its task waits for. */
+/** Whether the task still waits for this attempt. */
 function isOpen(queue: HandlerQueue, { task, attempt, round }: HandedLease): boolean {
   const { tasks, sealed, enumeration } = queue.state;
   if (queue.visit.round !== round || queue.leases.has(task)) return false;
@@ -267,7 +270,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     queued,
     startedAt: isStarted ? openedAt : 0,
     sentAt,
-    // Counted from the opening of the partition, however late the execution is loaded.
+    // The lease is counted from the opening of the partition, however late the execution is loaded.
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     dueAt:
       queued || isStarted

@@ -70,8 +70,8 @@ function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly 
 }
 
 /**
- * Loses adopted attempts that the quota servers of their limits have not confirmed in time: from now on those servers grant
- * the permits of their first owner to other nodes.
+ * Loses adopted attempts that the quota servers of their limits have not confirmed in time: from now on those servers grant the
+ * permits of the first owner to other nodes.
  */
 export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (node.unconfirmed.size === 0) return;
@@ -90,7 +90,7 @@ function lose(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly
   const place = { ...queue.place, round: queue.visit.round };
   const lost: Lease[] = [];
   for (const lease of silent) {
-    // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
+    // The sweeper ignores the lease from now on: its claim has ended, or its loss is being journaled.
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
       requestStop(node, slot, { queue, lease }, "lost");

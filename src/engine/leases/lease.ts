@@ -7,49 +7,52 @@ export interface Lease {
   readonly attempt: number;
   readonly claim: number;
   readonly epoch: number;
-  /** The lease was restored from the store: a receipt for an earlier claim of the same command counts too. */
+  /** Whether the lease was restored from the store, so that a receipt for an earlier claim of the same command counts too. */
   readonly anyClaim?: true;
   readonly worker: string;
-  /** The worker is in this process: the lease ends with it and needs no beats. */
+  /** Whether the worker is in this process, so that the lease ends with it and needs no heartbeats. */
   readonly local: boolean;
-  /** The attempt is in a queue of a broker or runs at a consumer, so the lease needs no beats. */
+  /** Whether the attempt is in a queue of a broker or runs at a consumer, so that the lease needs no heartbeats. */
   readonly queued: boolean;
-  /** When the attempt began, as far as its worker has said; 0: it is only claimed. */
+  /** When the attempt began, as far as its worker has reported it; 0 if it is only claimed. */
   startedAt: number;
-  /** When the broker confirmed a command; 0: it has not confirmed it yet, or the attempt is not a command at a broker. */
+  /** When the broker confirmed a command; 0 if it has not yet, or if the attempt is not a command at a broker. */
   sentAt: number;
   /** Whether the store has a mark that the command was sent. */
   isMarked: boolean;
-  /** When the lease ends without a beat. */
+  /** When the lease ends without a heartbeat. */
   until: number;
-  /** When a command without a receipt times out, even if its worker beats. */
+  /** When a command without a receipt times out, even if its worker sends heartbeats. */
   dueAt: number;
-  /** Whether a worker has said that it accepted the attempt, and whether that is journaled or about to be. */
+  /**
+   * Whether a worker has reported that it accepted the attempt (`said`), and whether that is journaled or about to be
+   * (`recorded`).
+   */
   accepted?: "said" | "recorded";
   /** Whether the start is journaled or about to be. */
   recorded: boolean;
   /**
-   * It was adopted, and the quota servers of its limits must confirm that before this time; its start is not recorded before.
-   * Undefined: it is confirmed, or was not adopted.
+   * For an adopted attempt: the time before which the quota servers of its limits must confirm it; its start is not recorded
+   * before. Undefined if it is confirmed, or was not adopted.
    */
   confirmBy?: number | undefined;
-  /** It was adopted from a node that died. */
+  /** Whether the attempt was adopted from a node that died. */
   isAdopted?: true;
-  /** It ended before the quota servers confirmed it; its permits are kept until then. */
+  /** Whether the attempt ended before the quota servers confirmed it; its permits are kept until then. */
   isEnded?: true;
-  /** Whether its receipt has come and waits for its commit. */
+  /** Whether the attempt's receipt has arrived and waits for its commit. */
   reported: boolean;
-  /** Whether the worker was told to stop. */
+  /** Whether the worker was asked to stop the attempt. */
   cancelled: boolean;
-  /** Whether its worker was asked since the last beat if the attempt still runs. */
+  /** Whether the worker was asked, since the last heartbeat, if the attempt still runs. */
   asked: boolean;
-  /** Enumeration only: the number of items that have come. */
+  /** For an enumeration: the number of items that have arrived. */
   position: number;
   /** The number of the last log line. */
   lastLine: number;
-  /** Under a rate: the time from which its start counts, until it has begun. */
+  /** For a rate: the time from which the attempt's start counts, until it has begun. */
   rateAt?: number | undefined;
-  /** The limits whose permits it holds. */
+  /** The names of the limits whose permits the lease holds. */
   permits: readonly string[];
 }
 
@@ -68,7 +71,7 @@ interface NewLease
   readonly anyClaim?: true;
 }
 
-/** Adds a lease to a handler's queue and counts it at its worker, if that is here. */
+/** Adds a lease to a handler's queue and counts it at its worker, if that worker is known at this node. */
 export function addLease(queue: HandlerQueue, worker: RosterEntry | undefined, at: NewLease): Lease {
   const plain: Lease = {
     task: at.task,
@@ -104,7 +107,7 @@ export function isSameAttempt(lease: Lease, attempt: number, claim: number, epoc
   return lease.anyClaim === true || (lease.claim === claim && lease.epoch === epoch);
 }
 
-/** Whether the command is at a broker and holds no permits, so that its execution can leave memory until a receipt comes. */
+/** Whether the command is at a broker and holds no permits, so that its execution can leave memory until a receipt arrives. */
 export function isSent({ queued, sentAt, reported, permits }: Lease): boolean {
   return queued && sentAt > 0 && !reported && permits.length === 0;
 }

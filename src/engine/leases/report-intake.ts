@@ -1,6 +1,6 @@
 /**
- * Reports of workers: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases decide
- * whether an attempt is live. After the commit, the leases that they ended are dropped.
+ * Handles reports of workers: starts, pages, receipts, heartbeats. Reports become messages when their execution is stepped;
+ * leases decide whether an attempt is live. After the commit, the leases that the reports ended are dropped.
  */
 import { versionOf } from "../../kernel/event.ts";
 import type { AttemptRef, CheckpointMessage, Message, Receipt, Verdict } from "../../kernel/message.ts";
@@ -57,8 +57,8 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
 }
 
 /**
- * Whether attempts may begin, or be accepted: only while they hold their leases. That they have is recorded with the next
- * commit, by `unrecordedStarts`, unless they are settled by then.
+ * Decides whether attempts may begin, or be accepted: only while they hold their leases. The next commit records that they have
+ * begun (`unrecordedStarts`), unless they are settled by then.
  */
 export function verdictsOnStarts(
   node: NodeState,
@@ -71,7 +71,7 @@ export function verdictsOnStarts(
   );
 }
 
-/** The kernel's message for a report; null if it needs none. */
+/** Converts a report into a message for the kernel; null if it needs none. */
 export function toMessage(
   node: NodeState,
   slot: Slot,
@@ -110,7 +110,7 @@ export function toMessage(
         return null;
       const byIdentity = queue?.state.identities !== null;
       if (report.kind === "enumeration") {
-        // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
+        // If tasks have identities, they cannot be counted by their numbers, so the whole stream must have arrived.
         if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position)
           return null;
         return {
@@ -130,7 +130,7 @@ export function toMessage(
   }
 }
 
-/** What a report says about a step or a run, without its attempt. */
+/** The content of a report about a step or a run, without its attempt. */
 function doneIn(
   report: Extract<Report, { kind: "step" | "run" | "run.started" | "run.crashed" }>,
 ): CheckpointMessage["done"] {
@@ -155,7 +155,7 @@ function doneIn(
   }
 }
 
-/** The verdict on a report that needs no message: a repeated end of an enumeration is a duplicate, all else is stale. */
+/** The verdict on a report that needs no message: a repeated end of an enumeration is a duplicate, any other is stale. */
 export function verdictOnRest(slot: Slot, report: Report): Verdict {
   const state = queueOf(slot, report)?.state;
   const isRepeat =
@@ -163,7 +163,7 @@ export function verdictOnRest(slot: Slot, report: Report): Verdict {
   return isRepeat ? "duplicate" : "stale";
 }
 
-/** The row for lines that an attempt logged; null: it has no right to log any more. */
+/** Makes the row for lines that an attempt logged; null if the attempt has lost the right to log. */
 export function toLogRow(
   node: NodeState,
   slot: Slot,
@@ -184,7 +184,7 @@ export function toLogRow(
     number: attempt,
     worker,
     lines: report.lines,
-    // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
+    // The lines may have been reported twice, stepped again after a commit of unknown outcome, or stored by a former owner.
     // @plant lines stored again after adoption
     // @plant lines stored again after an unknown commit
     mayRepeat: report.epoch !== slot.tenure.epoch || (report.lines[0]?.n ?? 0) <= before,
@@ -209,7 +209,7 @@ export function unrecordedStarts(slot: Slot): AttemptsMessage[] {
   });
 }
 
-/** Messages for attempts that were accepted and are not recorded as such yet. A commit for another reason records them. */
+/** Messages for attempts whose acceptance is not recorded yet. A commit for another reason records them. */
 export function unrecordedAccepts(node: NodeState, slot: Slot): readonly AttemptsMessage[] {
   if (!slot.hasAccepted || !writesRunNotices(node)) return NO_MESSAGES;
   if (slot.queue.every((queued) => queued.kind === "report" && queued.report.kind === "accepted"))
@@ -248,8 +248,8 @@ function unrecorded(
 }
 
 /**
- * Whether notices about runs are recorded. While an older node is in the cluster, which cannot read them, they are not:
- * they change no outcome, and to hold back their executions would.
+ * Whether notices about runs are recorded. They are not while the cluster has an older node that cannot read them: they change
+ * no outcome, but holding their executions back would.
  */
 export function writesRunNotices(node: NodeState): boolean {
   return node.writes >= RUN_NOTICES_VERSION;
@@ -257,18 +257,18 @@ export function writesRunNotices(node: NodeState): boolean {
 
 const RUN_NOTICES_VERSION = versionOf("task.run.started");
 
-/** After the commit of a report: ends its leases, and stops other attempts at settled tasks. */
+/** Called after the commit of a report: ends its leases, and stops other attempts at settled tasks. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
   const queue = slot.handlerQueue(report);
   if (queue === undefined) return;
-  // A receipt of an earlier round may have settled a task that somebody works on in this one.
+  // A receipt of an earlier round may have settled a task that another worker runs in this round.
   const isRound = queue.visit.round === report.round;
   if (report.kind === "enumeration") {
     const lease = isRound ? queue.leases.get(ENUMERATION) : undefined;
     if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
     const { sealed, enumeration } = queue.state;
     if (sealed || enumeration.ended >= report.attempt) node.endLease(queue, lease);
-    // What it said was not taken.
+    // The report was not accepted, so its lease ends without a record in the journal.
     else node.endUnrecorded(slot, queue, lease);
     return;
   }
@@ -277,7 +277,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     const lease = queue.leases.get(receipt.task);
     if (lease === undefined) continue;
     const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
-    // A report of an earlier claim or attempt, which changed nothing.
+    // The report is about an earlier claim or attempt, and changed nothing.
     if (!isOwn && !queue.state.isClosed(receipt.task)) continue;
     if (!isOwn) requestStop(node, slot, { queue, lease }, "cancel");
     const isOver =
@@ -290,12 +290,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
-/** Extends the leases of a beat; attempts without a lease, or that must stop, are cancelled. */
+/** Extends the leases that a heartbeat names; attempts without a lease, or that must stop, are cancelled. */
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
   const queue = queueOf(slot, beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
   const stopped: typeof gone = [];
-  // Committed: of a cancel that is on its way to the journal nobody is told yet.
+  // Only a committed cancel counts: before its commit, workers are not notified of it.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
   for (const attempt of beat.attempts) {
     const known = queue?.leases.get(attempt.task);
@@ -308,7 +308,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     if (queue === undefined || lease === undefined) continue;
     start(node, queue, lease);
     if (isDraining) lease.cancelled = true;
-    // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
+    // The worker is notified again: the node or broker that was to pass the notice on may have lost it.
     if (lease.cancelled) stopped.push(attempt);
   }
   if (node.unconfirmed.size > 0) recordConfirmed(node);
@@ -332,7 +332,7 @@ export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHo
   };
 }
 
-/** Tells the worker of a lease to stop, once; that it is lost, in any case. */
+/** Asks the worker of a lease to stop, once; if the lease is lost, the worker is notified in any case. */
 export function requestStop(
   node: NodeState,
   slot: Slot,
@@ -353,7 +353,7 @@ export function requestStop(
   });
 }
 
-/** The worker's own status API says that these attempts still run: that extends them, once. */
+/** Called when the worker's own status API says that these attempts still run: extends their leases, once. */
 export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   const queue = queueOf(slot, beat);
   for (const { task, attempt, claim } of beat.attempts) {
@@ -364,7 +364,7 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   }
 }
 
-/** Under a rate an attempt counts from when it is known to have begun. */
+/** Under a rate, an attempt counts from the time at which it is known to have begun. */
 function countStart(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   noteBegun(node, slot, queue, lease);
   lease.rateAt = undefined;
@@ -380,7 +380,7 @@ function start(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);
 }
 
-/** Adopts an attempt of a former owner that beats or reports in time after a takeover. */
+/** Adopts an attempt of a former owner that sends a heartbeat or a report in time after a takeover. */
 function adopt(
   node: NodeState,
   slot: Slot,
@@ -404,7 +404,7 @@ function adopt(
     at.task >= queue.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
     queue.leases.has(at.task) ||
-    // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
+    // The claim has lapsed: another worker has begun the same attempt, and may have left checkpoints.
     (begunBy ?? worker) !== worker ||
     !hasRoomToAdopt(node, slot, queue, at.task)
   )
@@ -421,7 +421,7 @@ function adopt(
     startedAt: node.now,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(queue.state.plan),
     dueAt: receiptDueAt(node, queue, { task: at.task, from: node.now, queued }),
-    // In a cluster it is recorded again, as held by this owner.
+    // In a cluster the start is recorded again, as held by this owner.
     recorded: begunBy !== undefined && node.limits.shares === null,
     permits: adoptedPermits(node, slot, queue, at.task),
   });
@@ -433,7 +433,7 @@ function adopt(
 
 /**
  * Records the starts of adopted attempts once the quota servers of their limits have confirmed them. From then on the next
- * owner knows them too, even if this one ends uncleanly.
+ * owner knows these attempts too, even if this one ends uncleanly.
  */
 export function recordConfirmed(node: NodeState): void {
   const { limits, unconfirmed } = node;
@@ -453,8 +453,8 @@ export function recordConfirmed(node: NodeState): void {
 }
 
 /**
- * The queue that a report is about; undefined: its visit or round has ended. A report of an earlier round does not concern
- * the leases of this one, though their attempts may have the same number.
+ * The queue that a report is about; undefined if its visit or round has ended. A report of an earlier round does not concern
+ * the leases of this round, although their attempts may have the same number.
  */
 export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
   const queue = slot.handlerQueue(place);

@@ -1,7 +1,7 @@
 /**
  * Limits: concurrency by project, by handler (project and use) and by key within a handler, and rates. Limits are exact: a
  * lease acquires a permit and releases it when it ends; a start under a rate counts for the length of the rate's window. A
- * handler that finds a limit full waits in its queue (wait-queue.ts), and is called in turn when there is room. In a
+ * handler that finds a limit full waits in the limit's queue (wait-queue.ts), and is called in turn when there is room. In a
  * cluster a node has only a quota of a limit (quota-client.ts).
  */
 import { decodeName } from "../../kernel/definition/names.ts";
@@ -15,9 +15,9 @@ import { type Waiter, WaitQueue } from "./wait-queue.ts";
 /** How the permits of a lease move with its partition to another node. */
 export interface Moves {
   readonly partition: number;
-  /** The tenure in which it was open here. */
+  /** The epoch of the tenure in which the lease was open at this node. */
   readonly epoch: number;
-  /** The time from the takeover of the partition until they count there. */
+  /** The time from the takeover of the partition until the new owner counts the permits. */
   readonly ms: number;
 }
 
@@ -34,30 +34,30 @@ export function projectScope(project: string): string {
 /** A limit as a definition or a setting declares it. */
 export interface Declared {
   readonly max: number;
-  /** When it was declared: the newest value counts. */
+  /** When the limit was declared: the newest value counts. */
   readonly declaredAt: number;
-  /** How long an attempt under it may run after its node has become silent. */
+  /** How long an attempt under the limit may run after its node has become silent. */
   readonly silenceMs: number;
 }
 
 interface LimitState {
   max: number;
   held: number;
-  /** Of these, permits of attempts that were adopted from dead nodes. */
+  /** The number of those permits that belong to attempts adopted from dead nodes. */
   adopted: number;
-  /** Whether it is dropped once it is unused, as limits of keys are. */
+  /** Whether the limit is dropped once it is unused, as limits of keys are. */
   isTransient: boolean;
-  /** Whether it has room only while nothing is held. */
+  /** Whether the limit has room only while nothing is held. */
   isGate: boolean;
-  /** The window of starts, if it is a rate. */
+  /** The window of starts, if the limit is a rate. */
   window: RateWindow | null;
   readonly queue: WaitQueue;
-  /** Waiters with reserved room here that wait at another limit. */
+  /** Waiters that have reserved room under this limit and wait at another limit. */
   readonly reserved: Set<string>;
 }
 
 export class Limits {
-  /** The quotas of this node in a cluster; null: there is no other node. */
+  /** The quotas of this node in a cluster; null if there is no other node. */
   readonly shares: QuotaClient | null;
   readonly #limits = new Map<string, LimitState>();
   /** Rates, by the names of their limits. */
@@ -73,7 +73,7 @@ export class Limits {
   /** Limits that grant nothing before a time, since attempts of a former owner may still run. */
   readonly #blocked = new Map<string, number>();
 
-  /** `shared`: other nodes count under the same limits. */
+  /** `shared` are the settings if other nodes count under the same limits. */
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
@@ -94,7 +94,7 @@ export class Limits {
     this.#callable.add(name);
   }
 
-  /** Declares a rate. `usedUpAt`: unknown starts of a former owner may have used it up at that time. */
+  /** Declares a rate. `usedUpAt`: a time at which unknown starts of a former owner may have used the rate up. */
   declareRate(
     scope: string,
     rate: Rate,
@@ -124,7 +124,7 @@ export class Limits {
   }
 
   /**
-   * A start that was counted at `noted` has begun now, and counts from now on. If it has left the window, it is counted
+   * Called when a start that was counted at `noted` has begun: it counts from now on. If it has left the window, it is counted
    * again; in a cluster that takes no permit from other nodes, but this node has less room meanwhile.
    */
   began(scope: string, noted: number, now: number): void {
@@ -138,13 +138,15 @@ export class Limits {
     this.shares?.used(name);
   }
 
-  /** Whether a start that was counted at `noted` may begin now: it still counts, or there is room for one more. */
+  /**
+   * Whether a start that was counted at `noted` may begin now: because it still counts, or because there is room for one more.
+   */
   mayBegin(scope: string, noted: number, now: number): boolean {
     const name = rateName(scope);
     return this.#limits.get(name)?.window?.counts(noted) === true || this.hasRoom(name, now);
   }
 
-  /** When the next start is allowed, as far as this node knows; 0: now. */
+  /** When the next start is allowed, as far as this node knows; 0 if it is allowed now. */
   allowedAt(scope: string): number {
     const limit = this.#limits.get(rateName(scope));
     if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
@@ -188,7 +190,7 @@ export class Limits {
     return this.blockedUntil(name) > now;
   }
 
-  /** Until when nothing is granted under this name; 0: it is not blocked. */
+  /** Until when nothing is granted under this limit; 0 if it is not blocked. */
   blockedUntil(name: string): number {
     return this.#blocked.get(name) ?? 0;
   }
@@ -207,7 +209,7 @@ export class Limits {
     this.#at(name).adopted++;
   }
 
-  /** An adopted attempt ends here. The caller releases its permit, or lets it linger. */
+  /** Called when an adopted attempt ends at this node. The caller releases its permit, or lets it linger. */
   endAdopted(name: string): void {
     const limit = this.#limits.get(name);
     if (limit !== undefined) limit.adopted--;
@@ -226,14 +228,14 @@ export class Limits {
   }
 
   /**
-   * Keeps a permit though its lease has ended here: its attempt goes on, and the next owner of its partition will have a
-   * permit for it. It counts here until some time after the partition has a new owner.
+   * Keeps a permit although its lease has ended at this node: its attempt goes on, and the next owner of its partition will
+   * have a permit for it. The permit counts here until some time after the partition has a new owner.
    */
   linger(name: string, moves: Moves): void {
     this.#moving.push({ name, ...moves });
   }
 
-  /** Applies the epochs of partitions, as the store has them: permits of partitions with a new owner begin to end. */
+  /** Applies the epochs of partitions from the store: permits of partitions with a new owner are released after a while. */
   moved(epochs: ReadonlyMap<number, number>, now: number): void {
     if (this.#moving.length === 0) return;
     this.#moving = this.#moving.filter(({ name, partition, epoch, ms }) => {
@@ -243,7 +245,7 @@ export class Limits {
     });
   }
 
-  /** Calls `run` once when it is the waiter's turn and there may be room; a waiter waits only once. */
+  /** Calls `run` once, when it is the waiter's turn and there may be room. A waiter waits only once. */
   wait(name: string, who: Waiter, run: () => void): void {
     const { queue, max } = this.#at(name);
     queue.add(who, max, run);
@@ -291,7 +293,7 @@ export class Limits {
     }
   }
 
-  /** Forgets the waiters of executions that are not this node's any more. */
+  /** Drops the waiters of executions that this node no longer owns. */
   forget(isOver: (execution: string) => boolean): void {
     const isOf = (who: string) => isOver(decodeName(who.slice(0, who.indexOf("/"))) ?? "");
     for (const [name, { queue, reserved }] of this.#limits) {
@@ -302,12 +304,12 @@ export class Limits {
     }
   }
 
-  /** Applies a grant of a quota server; waiters may go on. */
+  /** Applies a grant of a quota server; waiters may continue. */
   granted(grant: PermitGrant): void {
     if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
   }
 
-  /** Uses the quotas of silent quota servers again; true: waiters may go on. */
+  /** Uses the quotas of silent quota servers again; true if waiters may continue. */
   useKept(): boolean {
     const kept = this.shares?.drainKept() ?? [];
     for (const name of kept) this.#callable.add(name);
@@ -318,7 +320,9 @@ export class Limits {
     this.#blocked.set(name, Math.max(this.#blocked.get(name) ?? 0, until));
   }
 
-  /** Frees what ends by time: blocks, starts that have left the window of their rate, reservations, moved permits. */
+  /**
+   * Frees everything that ends by time: blocks, starts that have left the window of their rate, reservations, moved permits.
+   */
   unblock(now: number): void {
     for (const [name, window] of this.#windows) {
       if (window.expire(now) === 0) continue;
@@ -339,7 +343,7 @@ export class Limits {
     }
   }
 
-  /** When `unblock` must be called next; Infinity: never. */
+  /** When `unblock` must be called next; Infinity if it need not be. */
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
@@ -355,7 +359,7 @@ export class Limits {
     return this.#limits;
   }
 
-  /** Names of the limits of permits that move to other nodes, which may not count them yet. */
+  /** Names of the limits of permits that move to other nodes, where they may not be counted yet. */
   *leaving(): Generator<string> {
     for (const { name } of this.#moving) yield name;
     for (const { name } of this.#lingering.items()) yield name;
@@ -370,7 +374,7 @@ export class Limits {
     return this.#limits.get(name) ?? null;
   }
 
-  /** Every declared limit with the number of its waiters; under a rate, `held` is the number of starts that count. */
+  /** Every declared limit with the number of its waiters; for a rate, `held` is the number of starts that count. */
   *all(now: number): Generator<{ name: string; max: number; held: number; waiting: number; perMs?: number }> {
     for (const [name, { max, held, queue, window }] of this.#limits) {
       if (max === Number.POSITIVE_INFINITY) continue;

@@ -64,7 +64,7 @@ export function acquirePermits(
       return "parked";
     }
     node.limits.acquire(name, ofKey);
-    // Other parked tasks of this handler wait for the key again, behind other handlers.
+    // Other parked tasks of this handler wait at the key's limit again, behind other handlers.
     if (queue.hasParked(key)) waitForKey(node, slot, queue, { key, name });
     permits.push(name);
   }
@@ -82,7 +82,7 @@ export function isLimited(node: NodeState, slot: Slot, queue: HandlerQueue): boo
   return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
 }
 
-/** Whether the handler's next task finds room under the limits that count for all of its tasks. */
+/** Whether the handler's next task finds room under the limits that apply to all of its tasks. */
 export function findsRoom(node: NodeState, slot: Slot, queue: HandlerQueue): boolean {
   const { concurrency, rate } = queue.state.plan.definition;
   const project = slot.execution?.project ?? "";
@@ -104,7 +104,7 @@ export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
   return { id: `${encodeName(slot.id)}/${queue.key}`, age: slot.age, priority: queue.state.plan.priority };
 }
 
-/** An attempt has begun: under a rate it counts from now on. */
+/** Called when an attempt has begun: under a rate it counts from now on. */
 export function noteBegun(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.rateAt === undefined) return;
   node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, node.now);
@@ -147,7 +147,7 @@ export function adoptedPermits(
   return permits;
 }
 
-/** After a page was read: adopted attempts whose keys are known now get the permits of their keys. */
+/** Called after a page was read: adopted attempts whose keys are known now get the permits of their keys. */
 export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (queue.state.plan.definition.concurrencyPerKey === undefined) return;
   const adopted = adoptedScope(`${slot.execution?.project}/${queue.state.plan.scope}`);
@@ -163,7 +163,9 @@ export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void
   }
 }
 
-/** The limit of the task's key, if it has one; while its page is not in memory, the limit of unknown keys. */
+/**
+ * The name of the limit of the task's key, if it has a key; while its page is not in memory, that of the limit of unknown keys.
+ */
 function keyNames(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string[] {
   const { plan } = queue.state;
   const { concurrencyPerKey } = plan.definition;
@@ -206,7 +208,7 @@ function offerAgain(node: NodeState, execution: string, queueKey: string): void 
   if (now !== null) node.offer(now.slot, now.queue);
 }
 
-/** The current queue of a handler: a reload may have replaced the one that began to wait. */
+/** The current queue of a handler: a reload may have replaced the queue that began to wait. */
 function queueNow(
   node: NodeState,
   execution: string,

@@ -1,6 +1,6 @@
 /**
- * Holds for work of higher priority that waits only for the commit of its execution. Meanwhile workers that serve it get no
- * work of lower priority of its project.
+ * Holds for work of higher priority that waits only for the commit of its execution. While a hold exists, workers that serve
+ * this work get no work of lower priority of the same project.
  */
 import type { Wanted } from "../../kernel/definition/plan.ts";
 
@@ -17,7 +17,7 @@ export interface Held {
 }
 
 export class PriorityHolds {
-  /** By project, then by priority and wanted code. */
+  /** The holds by project, then by priority and wanted code. */
   readonly #holds = new Map<string, Map<string, Hold>>();
   /** The holds of each execution with a commit in progress. */
   readonly #byExecution = new Map<string, readonly Held[]>();

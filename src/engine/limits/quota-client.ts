@@ -1,13 +1,13 @@
 /**
- * The quotas of a node under the limits of its cluster: the number of attempts that it may have open under each limit. It
- * asks the limit's quota server for more when a handler waits, and returns what it does not need.
+ * The quotas of a node under the limits of its cluster: the number of attempts that it may have open under each limit. It asks
+ * the limit's quota server for more when a handler waits, and returns permits that it does not need.
  */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 
-/** Permits requested at a time, for each waiting handler. */
+/** The number of permits that are requested at a time, for each waiting handler. */
 const BATCH = 16;
 
-/** A request that was answered without a permit is repeated after this many times the patience for an answer. */
+/** A request that was answered without a permit is repeated after this multiple of the patience for an answer. */
 export const WAITS = 5;
 
 interface Share {
@@ -21,7 +21,7 @@ interface Share {
   n: number;
   askedAt: number;
   isAnswered: boolean;
-  /** The quota server has not answered in time: until it does, this node keeps its quota and uses it again. */
+  /** Whether the quota server has not answered in time. Until it does, this node keeps its quota and uses it again. */
   isSilent: boolean;
   wants: number;
   /** The highest priority that was reported to the quota server. */
@@ -30,19 +30,19 @@ interface Share {
   fresh: number;
 }
 
-/** How a limit is used here. */
+/** How this node uses a limit. */
 export interface Usage {
   readonly held: number;
-  /** Handlers that wait for a permit, and the highest priority among them. */
+  /** The number of handlers that wait for a permit, and the highest priority among them. */
   readonly waiting: number;
   readonly priority: number;
-  /** Handlers with reserved room that wait at another limit. */
+  /** The number of handlers with reserved room that wait at another limit. */
   readonly reserved: number;
-  /** Permits of attempts that have moved to other nodes. */
+  /** The number of permits of attempts that have moved to other nodes. */
   readonly moved: number;
-  /** Permits of attempts that were adopted from dead nodes. */
+  /** The number of permits of attempts that were adopted from dead nodes. */
   readonly adopted: number;
-  /** The limit is a rate: starts hold no permits, so they never raise the quota. */
+  /** Whether the limit is a rate: starts hold no permits, so they never raise the quota. */
   readonly isRate: boolean;
 }
 
@@ -52,7 +52,7 @@ export class QuotaClient {
   readonly #changed = new Set<string>();
   /** Limits that this node has dropped, while a quota server still counts a quota for it. */
   readonly #disclaimed = new Set<string>();
-  /** Limits whose quota servers have become silent: their quotas are used again. */
+  /** Limits whose quota servers have become silent, so that their quotas are used again. */
   readonly #kept = new Set<string>();
   /** The time after which an unanswered request is repeated. */
   readonly #patienceMs: number;
@@ -69,12 +69,12 @@ export class QuotaClient {
   declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
-      // The quota server must learn the new value.
+      // The quota server must be told the new value.
       if (share.max !== limit.max) this.#changed.add(name);
       Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;
     }
-    // Leases that were handed over may count under it already.
+    // Leases that were handed over may count under this limit already.
     this.#changed.add(name);
     this.#shares.set(name, {
       ...limit,
@@ -91,7 +91,7 @@ export class QuotaClient {
     });
   }
 
-  /** The limit as it is declared here; undefined: it is not. */
+  /** The limit as it is declared at this node; undefined if it is not. */
   declared(name: string): Pick<Share, "max" | "declaredAt" | "silenceMs"> | undefined {
     return this.#shares.get(name);
   }
@@ -108,14 +108,14 @@ export class QuotaClient {
     return isContended && !isSilent ? Math.min(quota - held, fresh) : quota - held;
   }
 
-  /** A permit was acquired. */
+  /** Called when a permit was acquired. */
   used(name: string): void {
     const share = this.#shares.get(name);
     if (share !== undefined) share.fresh = Math.max(0, share.fresh - 1);
     this.noteUse(name);
   }
 
-  /** The use of a limit has changed: a permit was acquired or released, or a handler began to wait. */
+  /** Called when the use of a limit has changed: a permit was acquired or released, or a handler began to wait. */
   noteUse(name: string): void {
     if (this.#shares.has(name)) this.#changed.add(name);
   }
@@ -125,13 +125,13 @@ export class QuotaClient {
     const share = this.#shares.get(name);
     if (share === undefined || share.quota === 0) return;
     share.quota--;
-    // Reported at once. Answers to earlier requests are void, since the quota server still counts more.
+    // The change is reported at once. Answers to earlier requests are ignored, since the quota server still counts more.
     share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** This node has a new name: its quotas under the old one are lost, except for permits in use. */
+  /** Called when this node has a new name: its quotas under the old name are lost, except for permits in use. */
   rename(): void {
     for (const [name, share] of this.#shares) {
       share.quota = 0;
@@ -148,7 +148,7 @@ export class QuotaClient {
     return share === undefined || (share.isAnswered && this.#usage(name).held <= share.quota);
   }
 
-  /** Everything that this node has of these limits, for a new quota server. */
+  /** All permits that this node has of these limits, for a new quota server. */
   declarations(isOf: (name: string) => boolean, now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
     for (const [name, share] of this.#shares) {
@@ -199,7 +199,7 @@ export class QuotaClient {
     return wants > 0 ? askedAt + WAITS * this.#patienceMs : Number.POSITIVE_INFINITY;
   }
 
-  /** When `asks` must be called next; Infinity: never. */
+  /** When `asks` must be called next; Infinity if it need not be. */
   nextAt(): number {
     let next = this.#disclaimed.size > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     for (const share of this.#shares.values()) next = Math.min(next, this.#askAgainAt(share));
@@ -207,8 +207,9 @@ export class QuotaClient {
   }
 
   /**
-   * Applies a grant; true: there may be room now. If it does not answer the last request, the quota server may have got
-   * requests in another order, and the request is repeated. Grants for one request never decrease, so a late one is harmless.
+   * Applies a grant; true if there may be room now. If the grant does not answer the last request, the quota server may have
+   * got requests in another order, and the request is repeated. Grants for one request never decrease, so a late one is
+   * harmless.
    */
   granted({ name, n, quota: given, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
@@ -254,7 +255,7 @@ export class QuotaClient {
   #ask(name: string, share: Share, now: number): PermitAsk {
     const { held, waiting, moved, adopted, isRate, priority } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
-    // Adopted attempts have their permits here.
+    // Adopted attempts have their permits at this node.
     const had = isRate ? share.quota : Math.max(held, share.quota);
     // Unused permits are returned if other nodes wait or no handler here does. While the quota server is silent, nothing is
     // returned, since there may be no server.

@@ -36,7 +36,7 @@ export class QuotaExchange {
     for (const { quotas } of tenures.all()) quotas.members(there, ended, now);
   }
 
-  /** Sends all pending requests and grants; true: something was granted to this node. */
+  /** Sends all pending requests and grants; true if this node was granted permits. */
   exchange(): boolean {
     const node = this.#node;
     const { tenures, limits, members, now } = node;
@@ -49,7 +49,7 @@ export class QuotaExchange {
       if (quotas !== undefined) isGranted = this.#deliver(quotas.asked(members.self, ask, now)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
-    // After the requests: permits that are granted now are used before they are reported.
+    // The quota servers of this node run after the requests: permits that are granted now are used before they are reported.
     isGranted = this.#tick() || isGranted;
     isGranted = limits.useKept() || isGranted;
     for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
@@ -60,7 +60,7 @@ export class QuotaExchange {
     return isGranted;
   }
 
-  /** Answers requests of another node. It repeats requests for limits whose quota server has moved. */
+  /** Answers requests of another node. That node repeats requests for limits whose quota server has moved. */
   asked({ node: from, asks, declares }: Extract<ClusterInput, { kind: "permits-asked" }>): void {
     const { tenures, now } = this.#node;
     for (const ask of asks) {
@@ -70,12 +70,12 @@ export class QuotaExchange {
     for (const partition of declares) tenures.at(partition)?.quotas.declared(from);
   }
 
-  /** New quota servers ask for a declaration of this node. */
+  /** Called when new quota servers ask for a declaration of this node. */
   called(partitions: readonly number[]): void {
     for (const partition of partitions) this.#toDeclare.add(partition);
   }
 
-  /** Quotas were stored, or could not be: then the write is repeated. */
+  /** Called when quotas were stored, or could not be stored; a failed write is repeated. */
   stored({ partition, epoch, isStored }: Extract<ClusterInput, { kind: "quotas-stored" }>): void {
     const tenure = this.#node.tenures.at(partition);
     if (tenure === undefined || tenure.epoch !== epoch) return;
@@ -104,7 +104,7 @@ export class QuotaExchange {
     }
   }
 
-  /** Calls the nodes whose declaration is needed before anything can be granted. */
+  /** Calls the nodes whose declaration is needed before permits can be granted. */
   #call(): boolean {
     const { tenures, settings, members, now } = this.#node;
     if (now < this.#callAt) return false;
@@ -121,7 +121,7 @@ export class QuotaExchange {
     return isGranted;
   }
 
-  /** Declares what this node has to a new quota server on this node. */
+  /** Declares the permits of this node to a new quota server on this node. */
   #declareHere(partition: number): boolean {
     const { tenures, members } = this.#node;
     const quotas = tenures.at(partition)?.quotas;
@@ -138,7 +138,7 @@ export class QuotaExchange {
     return limits.shares?.declarations((name) => tenures.partitionOf(name) === partition, now) ?? [];
   }
 
-  /** Declares what this node has to the new quota server of a partition. */
+  /** Declares the permits of this node to the new quota server of a partition. */
   #declare(partition: number): void {
     if (this.#node.tenures.at(partition) !== undefined) return;
     const asks = this.#declarations(partition);

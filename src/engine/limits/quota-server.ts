@@ -13,20 +13,20 @@ import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 interface Holder {
   quota: number;
   wants: number;
-  /** The highest priority that waits at the node. */
+  /** The highest priority among the tasks that wait at the node. */
   priority: number;
   /** Permits of attempts that the node reports as moved to other nodes, and how many of them those nodes have reported. */
   moved: number;
   claimed: number;
-  /** Permits of attempts that it adopted from nodes that died, by its own word. */
+  /** The number of permits of attempts that the node adopted from dead nodes, as the node reports it. */
   adopted: number;
   n: number;
   silenceMs: number;
   isContended: boolean;
-  /** When the node's lease ended; null: it is there. */
+  /** When the node's lease ended; null while it is a member. */
   goneAt: number | null;
   toldAt: number;
-  /** The node has declared more than its stored bound; it is answered when the bound is stored. */
+  /** Whether the node has declared more than its stored bound; it gets an answer when the bound is stored. */
   isUnanswered: boolean;
 }
 
@@ -34,32 +34,32 @@ interface ServedLimit {
   max: number;
   declaredAt: number;
   silenceMs: number;
-  /** Permits that living nodes have declared; no dead node can have those. */
+  /** The number of permits that living nodes have declared. No dead node can have these. */
   known: number;
-  /** Whether bounds of it are stored. */
+  /** Whether the bounds of the limit are stored. */
   isLasting: boolean;
-  /** In the order in which they get the next permit. */
+  /** The nodes that hold permits, in the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
 
 /** The state of a quota server for its successor. Part of the stored lease table. */
 export interface HandedQuotas {
   readonly limits: readonly HandedLimit[];
-  /** Age of permits that no node has declared; undefined: there are none. */
+  /** The age of permits that no node has declared; undefined if there are none. */
   readonly undeclaredMs?: number;
-  /** Time since a server of lasting limits ended without storing bounds; undefined: that never happened. */
+  /** The time since a server of lasting limits ended without storing bounds; undefined if that never happened. */
   readonly unstoredMs?: number;
   /** Nodes that have not declared. */
   readonly awaited?: readonly string[];
 }
 
-/** A limit as it is handed over. */
+/** A limit in the form in which it is handed over. */
 export interface HandedLimit {
   readonly name: string;
   readonly max: number;
   readonly declaredAt: number;
   readonly silenceMs: number;
-  /** Permits that living nodes have declared; undefined: not known. */
+  /** The number of permits that living nodes have declared; undefined if it is not known. */
   readonly known?: number;
   readonly isLasting?: true;
   readonly holders: readonly HandedHolder[];
@@ -72,16 +72,16 @@ interface HandedHolder {
   readonly wants?: number;
   readonly moved?: number;
   readonly claimed?: number;
-  /** How long ago the node's lease ended; undefined: it is there. */
+  /** How long ago the node's lease ended; undefined while it is a member. */
   readonly goneMs?: number;
 }
 
-/** Lasting limits as a quota server stores them. */
+/** Lasting limits in the form in which a quota server stores them. */
 export interface StoredQuotas {
-  /** The epoch of the owner that stored it. */
+  /** The epoch of the owner that stored the quotas. */
   readonly epoch: number;
   readonly limits: readonly StoredLimit[];
-  /** When a server ended that had stored nothing, if its permits may still be in use. */
+  /** When a server that had stored nothing ended, if its permits may still be in use. */
   readonly unstoredSince?: number;
 }
 
@@ -95,27 +95,29 @@ interface StoredLimit {
 
 interface StoredHolder {
   readonly node: string;
-  /** The node has no more permits than this. */
+  /** The stored bound: the node has no more permits than this. */
   readonly bound: number;
-  /** When the node's lease ended; undefined: it was there when this was stored. */
+  /** When the node's lease ended; undefined if it was a member when this was stored. */
   readonly goneAt?: number;
 }
 
 interface QuotaServerOptions {
   readonly epoch: number;
-  /** From the end of a node's lease until others have its partitions and know what runs there. */
+  /**
+   * How long it takes from the end of a node's lease until other nodes have its partitions and know which attempts run there.
+   */
   readonly takeoverMs: number;
   /** How far the clocks of two nodes may differ. */
   readonly marginMs: number;
-  /** How often holders of permits are told that other nodes wait. */
+  /** How often holders of permits are reminded that other nodes wait. */
   readonly reminderMs: number;
-  /** Since when undeclared permits of dead nodes may be in use; null: there are none. */
+  /** Since when undeclared permits of dead nodes may be in use; null if there are none. */
   readonly undeclaredSince: number | null;
-  /** When the last server ended, if it had not stored the bounds of lasting limits; null: all are known. */
+  /** When the last server ended, if it had not stored the bounds of lasting limits; null if all are known. */
   readonly unstoredSince: number | null;
   /** Nodes that must declare before permits without a stored bound are granted. */
   readonly awaited: readonly string[];
-  /** Nodes that are there, and when the leases of those ended that have gone. */
+  /** The living nodes, and when the leases of nodes that have left ended. */
   readonly live: readonly string[];
   readonly ended: Readonly<Record<string, number>>;
   readonly now: number;
@@ -128,17 +130,17 @@ export class QuotaServer {
   readonly #epoch: number;
   readonly undeclaredNodes: Set<string>;
   readonly #marginMs: number;
-  /** When the leases of nodes ended that have gone. */
+  /** When the leases of nodes that have left ended. */
   #ended: Readonly<Record<string, number>> = {};
   #undeclaredSince: number | null;
   #unstoredSince: number | null;
-  /** Whether `tick` must look for free permits. */
+  /** Whether `tick` must search for free permits. */
   #isFresh: boolean;
   /** Bounds that are stored, and those that are about to be. */
   #bounds: Bounds = new Map();
   #storing: Bounds | null = null;
   #isUnstored = false;
-  /** Nodes have given permits back since bounds were stored last. */
+  /** Whether nodes have returned permits since bounds were last stored. */
   #isLoose = false;
   /** When lower bounds may be stored next. */
   #tightenAt = 0;
@@ -173,7 +175,7 @@ export class QuotaServer {
     if (unstoredSince !== null) this.#isUnstored = true;
   }
 
-  /** Begins with what the last server stored. */
+  /** Begins with the quotas that the last server stored. */
   #begin({ limits }: StoredQuotas): void {
     for (const { holders, ...limit } of limits) {
       const at = new Map<string, Holder>();
@@ -188,12 +190,12 @@ export class QuotaServer {
     }
   }
 
-  /** Whether there is something to store that is not being stored. */
+  /** Whether there are quotas to store that are not being stored. */
   get isUnstored(): boolean {
     return this.#isUnstored && this.#storing === null;
   }
 
-  /** The quotas to store now; null: there are none, or they are being stored. */
+  /** The quotas to store now; null if there are none, or if they are being stored. */
   drainUnstored(): StoredQuotas | null {
     if (!this.isUnstored) return null;
     this.#isUnstored = false;
@@ -217,7 +219,7 @@ export class QuotaServer {
     return { epoch: this.#epoch, limits, ...(since === null ? {} : { unstoredSince: since }) };
   }
 
-  /** The result of storing what `drainUnstored` returned. */
+  /** Called with the result of storing the quotas that `drainUnstored` returned. */
   stored(isStored: boolean): void {
     if (this.#storing === null) return;
     if (isStored) this.#bounds = this.#storing;
@@ -254,7 +256,7 @@ export class QuotaServer {
     return bounds;
   }
 
-  /** The stored bound. While another one is being stored, the lower one counts. */
+  /** The stored bound. While another bound is being stored, the lower of the two counts. */
   #boundOf(name: string, node: string): number {
     const bound = this.#bounds.get(name)?.get(node) ?? 0;
     return this.#storing === null ? bound : Math.min(bound, this.#storing.get(name)?.get(node) ?? 0);
@@ -266,12 +268,12 @@ export class QuotaServer {
     return !isLasting || quota <= this.#boundOf(name, node);
   }
 
-  /** A node has declared all that it has. */
+  /** Called when a node has declared all permits that it has. */
   declared(node: string): void {
     this.undeclaredNodes.delete(node);
   }
 
-  /** The clock was set forward: no time has passed. */
+  /** Called when the clock was set forward: no time has passed. */
   extend(ms: number): void {
     if (this.#undeclaredSince !== null) this.#undeclaredSince += ms;
     if (this.#unstoredSince !== null) this.#unstoredSince += ms;
@@ -279,7 +281,9 @@ export class QuotaServer {
       for (const holder of holders.values()) if (holder.goneAt !== null) holder.goneAt += ms;
   }
 
-  /** Applies the living nodes. A node that has gone since the last call went when its lease ended, if the store knows that. */
+  /**
+   * Applies the living nodes. A node that is missing since the last call left when its lease ended, if the store knows that.
+   */
   members(live: ReadonlySet<string>, ended: Readonly<Record<string, number>>, now: number): void {
     this.#ended = ended;
     for (const [name, limit] of this.#limits) {
@@ -303,7 +307,7 @@ export class QuotaServer {
     this.#forgetUnstored(now);
   }
 
-  /** Forgets permits that an earlier server granted without storing them, once no attempt under them can run. */
+  /** Drops permits that an earlier server granted without storing them, once no attempt under them can run. */
   #forgetUnstored(now: number): void {
     const since = this.#unstoredSince;
     if (since === null || this.undeclaredNodes.size > 0) return;
@@ -314,7 +318,9 @@ export class QuotaServer {
     this.#isUnstored = true;
   }
 
-  /** Applies a request; returns the grants to send, always including one for the node that asked unless it waits for a bound. */
+  /**
+   * Applies a request; returns the grants to send. There is always one for the node that asked, unless it waits for a bound.
+   */
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
     const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
@@ -330,7 +336,8 @@ export class QuotaServer {
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     if (node in this.#ended) {
-      // A late word of a dead node: it has no more than is known here, since what was adopted from it counts elsewhere.
+      // The request is a late message of a dead node: it has no more permits than is known here, since adopted attempts count
+      // at other nodes.
       if (known !== undefined) known.quota = Math.min(known.quota, Math.max(0, quota - known.claimed));
       this.#isFresh = true;
       return told;
@@ -342,14 +349,14 @@ export class QuotaServer {
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
     // Permits beyond those granted here come from a former server or from adopted attempts.
     if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
-    // A node that returns permits has had its turn.
+    // A node that returns permits moves to the end of the order.
     if (known !== undefined && quota < known.quota + known.claimed) {
       limit.holders.delete(node);
       if (limit.isLasting) this.#isLoose = true;
     }
     const holder = known ?? newHolder(ask);
     const { priority = 0, moved = 0, adopted = 0 } = ask;
-    // A returned permit may be one that another node has by now.
+    // Another node may have the returned permit by now.
     const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
     const excess = quota - moved - (known === undefined ? 0 : known.quota);
     const newlyAdopted = adopted - (known?.adopted ?? 0);
@@ -381,12 +388,12 @@ export class QuotaServer {
     }
   }
 
-  /** Grants what has become free by time; returns the grants to send. */
+  /** Grants permits that have become free by time; returns the grants to send. */
   tick(now: number): { node: string; grant: PermitGrant }[] {
     const all: { node: string; grant: PermitGrant }[] = [];
     this.#isFresh = false;
     if (this.#isLoose && this.#tightenAt <= now) {
-      // If this home and the node that gave a permit back die, the next home does not wait for that permit.
+      // If this server and the node that returned a permit die, the next server does not wait for that permit.
       this.#isUnstored = true;
       this.#tightenAt = now + this.#marginMs;
     }
@@ -401,7 +408,7 @@ export class QuotaServer {
     return all;
   }
 
-  /** When `tick` must be called next; Infinity: never. */
+  /** When `tick` must be called next; Infinity if it need not be. */
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.#isFresh) return now;
@@ -410,7 +417,7 @@ export class QuotaServer {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       if (this.#isBlocked(limit, now)) {
-        // Until then nothing can be granted. While nodes have not declared, time alone changes nothing.
+        // Nothing can be granted before this time. While nodes have not declared, time alone changes nothing.
         const until = this.#blockedUntil(limit);
         if (until > now) next = Math.min(next, until);
         continue;
@@ -469,7 +476,7 @@ export class QuotaServer {
     return !isKnown && (this.undeclaredNodes.size > 0 || this.#blockedUntil(limit) > now);
   }
 
-  /** From when on no attempt of a dead node can be adopted; Infinity: the node is there. */
+  /** The time from which no attempt of a dead node can be adopted; Infinity while the node lives. */
   #endOf({ isLasting }: ServedLimit, { goneAt, silenceMs }: Holder): number {
     if (goneAt === null) return Number.POSITIVE_INFINITY;
     return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);
@@ -495,7 +502,7 @@ export class QuotaServer {
       if (next === undefined) break;
       const [node, holder] = next;
       if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
-        // The node gets the permit when its bound is stored. No other node overtakes it.
+        // The node gets the permit when its bound is stored, and no other node overtakes it.
         this.#isUnstored = true;
         break;
       }
@@ -525,7 +532,7 @@ export class QuotaServer {
   }
 }
 
-/** Bounds may exceed the limit by this part of it. */
+/** The part of a limit by which the sum of bounds may exceed it. */
 const SLACK_OF = 4;
 /** The shortest wait for permits that an earlier server may have granted without storing them. */
 const UNSTORED_MS = 600_000;
@@ -550,8 +557,8 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
 }
 
 /**
- * A node has permits of adopted attempts that this server did not grant. As many are taken from nodes that report moved
- * attempts, so that none counts twice. Returns how many are left.
+ * Handles a node with permits of adopted attempts that this server did not grant. As many permits are taken from nodes that
+ * report moved attempts, so that none counts twice. Returns how many are left.
  */
 function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): number {
   let left = excess;
@@ -565,8 +572,8 @@ function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: nu
 }
 
 /**
- * A node has adopted attempts: it has their permits now, and not the dead nodes that gave them out. They are taken from the
- * node that died first, since its permits come back first.
+ * Handles a node that has adopted attempts: it has their permits now, instead of the dead nodes that granted them. The permits
+ * are taken from the node that died first, since its permits become free first.
  */
 function claimFromDead(holders: ReadonlyMap<string, Holder>, adopted: number): void {
   let left = adopted;
@@ -578,7 +585,7 @@ function claimFromDead(holders: ReadonlyMap<string, Holder>, adopted: number): v
   }
 }
 
-/** The node that gets the next permit: of the highest priority, and of those the one whose turn it is. */
+/** The node that gets the next permit: one with the highest priority, and of several the first in the order. */
 function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefined {
   let next: [string, Holder] | undefined;
   for (const [node, holder] of holders) {
@@ -588,7 +595,10 @@ function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefi
   return next;
 }
 
-/** Nodes of earlier versions do not say whether a limit lasts. Names of keys have a `#`, names of rates begin with `rate `. */
+/**
+ * Whether the name is that of a lasting limit. Nodes of earlier versions do not report that. Names of keys have a `#`, names of
+ * rates begin with `rate `.
+ */
 function isNameOfLasting(name: string): boolean {
   return !name.includes("#") && !name.startsWith("rate ");
 }

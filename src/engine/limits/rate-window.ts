@@ -17,7 +17,7 @@ export class RateWindow {
   /** Times of starts in ascending order, and how many there were at each. */
   #times: number[] = [];
   #counts: number[] = [];
-  /** The index of the oldest that counts. Older ones are remembered for a while, in case the window gets longer. */
+  /** The index of the oldest time that counts. Older ones are kept for a while, in case the window gets longer. */
   #first = 0;
   #used = 0;
 
@@ -25,12 +25,12 @@ export class RateWindow {
     this.#rate = rate;
   }
 
-  /** Starts that count now. */
+  /** The number of starts that count now. */
   get used(): number {
     return this.#used;
   }
 
-  /** Starts that count at this time, also if `expire` was not called for a while. */
+  /** The number of starts that count at this time, even if `expire` was not called for a while. */
   usedAt(now: number): number {
     let used = this.#used;
     for (let i = this.#first; i < this.#times.length && (this.#times[i] as number) + this.perMs <= now; i++)
@@ -58,7 +58,7 @@ export class RateWindow {
     this.expire(now);
   }
 
-  /** Counts starts from this time on. */
+  /** Counts starts that happen at this time. */
   add(time: number, n = 1): void {
     const at = this.#bucket(time);
     const last = this.#times.length - 1;
@@ -76,7 +76,7 @@ export class RateWindow {
     return this.#first < this.#times.length && this.#bucket(time) >= (this.#times[this.#first] as number);
   }
 
-  /** Moves a start from `from` to `time`; false: it has left the window. */
+  /** Moves a start from `from` to `time`; false if it has left the window. */
   move(from: number, time: number): boolean {
     const i = this.#times.lastIndexOf(this.#bucket(from));
     const n = this.#counts[i] ?? 0;
@@ -102,7 +102,7 @@ export class RateWindow {
     return before - this.#used;
   }
 
-  /** When the oldest start leaves the window; Infinity: it is empty. */
+  /** When the oldest start leaves the window; Infinity if the window is empty. */
   nextAt(): number {
     // @plant rate window too short
     // @plant rate in fixed windows 2

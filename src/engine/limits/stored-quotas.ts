@@ -21,10 +21,10 @@ const FORM = jsonForm<StoredQuotas>(KIND, object({ epoch: number, limits: listOf
 
 type Documents = Pick<Store, "getDocument" | "swapDocument" | "putDocument">;
 
-/** A stored document: its body, and the quotas in it. Null: there is none. */
+/** A stored document: its body, and the quotas in it; null if there is none. */
 type Found = { readonly body: string; readonly quotas: StoredQuotas } | "damaged" | null;
 
-/** Stores quotas by compare-and-set; false: a later owner has stored its own, or another write was faster. */
+/** Stores quotas by compare-and-set; false if a later owner has stored its own, or another write was faster. */
 export async function storeQuotas(
   store: Documents,
   partition: number,
@@ -55,7 +55,7 @@ export async function readQuotas(
   return found;
 }
 
-/** The quotas in a stored body; null: a later owner may have granted permits without storing them. */
+/** Parses the quotas in a stored body; null if a later owner may have granted permits without storing them. */
 export function quotasFor(
   { partition, limitsStoredFrom }: Ownership,
   body: string | null,

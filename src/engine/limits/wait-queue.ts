@@ -14,25 +14,25 @@ import { Heap } from "../../std/heap.ts";
 /** A waiter: a handler of an execution, perhaps for one key. */
 export interface Waiter {
   readonly id: string;
-  /** When its execution was created. */
+  /** When the waiter's execution was created. */
   readonly age: number;
   readonly priority: number;
 }
 
 interface Entry extends Waiter {
-  /** Its place in the ring, which grows each time a served waiter returns. */
+  /** The waiter's place in the ring, which grows each time a served waiter returns. */
   readonly turn: number;
-  /** How often it was served. */
+  /** How often the waiter was served. */
   readonly got: number;
-  /** The order of arrival. */
+  /** The number of the waiter's arrival. */
   readonly n: number;
-  /** The number of the call after which it returned; Infinity: it was not called. */
+  /** The number of the call after which the waiter returned; Infinity if it was not called. */
   readonly call: number;
   readonly run: () => void;
   isGone: boolean;
 }
 
-/** Bounds of the number of calls after which one follows the ring; by default it is twice the size of the limit. */
+/** The bounds of the number of calls after which one call follows the ring; by default it is twice the size of the limit. */
 const RING_EVERY_MIN = 4;
 const RING_EVERY_MAX = 16;
 /** The most called and served waiters that are remembered. */
@@ -63,12 +63,12 @@ export class WaitQueue {
     return this.#entries.values();
   }
 
-  /** The highest priority that waits; -Infinity: none. */
+  /** The highest priority among the waiters; -Infinity if there are none. */
   get priority(): number {
     return top(this.#ring)?.priority ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** Adds a waiter, if it does not wait yet. `run` is called once, in its turn. `max` is the size of the limit. */
+  /** Adds a waiter, unless it waits already. `run` is called once, in the waiter's turn. `max` is the size of the limit. */
   add({ id, age, priority }: Waiter, max: number, run: () => void): void {
     if (this.#entries.has(id)) return;
     const served = this.#served.get(id);
@@ -103,21 +103,21 @@ export class WaitQueue {
     return !isAlone && this.priority >= priority;
   }
 
-  /** Calls the next one. */
+  /** Calls the next waiter. */
   callNext(max: number): void {
     const again = top(this.#again);
     const isAgain = again !== undefined && again.priority >= this.priority;
     const next = isAgain ? again : top(this.#isRingsTurn(max) ? this.#ring : this.#least);
     if (next === undefined) return;
     this.#leave(next.id);
-    // One that is called again keeps the number of its first call.
+    // A waiter that is called again keeps the number of its first call.
     const { id, turn, n } = next;
     this.#called.set(id, { turn, n, call: Math.min(next.call, ++this.#calls) });
     forgetOldest(this.#called);
     next.run();
   }
 
-  /** A waiter was served; next time it is behind all that wait now. */
+  /** Called when a waiter was served; next time it comes after all that wait now. */
   served(id: string, max: number): void {
     const got = Math.max(this.#served.get(id)?.got ?? 0, this.#most - max) + 1;
     this.#called.delete(id);

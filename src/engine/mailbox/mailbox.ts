@@ -1,6 +1,6 @@
 /**
- * Delivers messages between executions. A message is in the store from the sender's commit to the receiver's. It comes at
- * once after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: if a commit
+ * Delivers messages between executions. A message is in the store from the sender's commit to the receiver's. It is delivered
+ * at once after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: if a commit
  * of unknown outcome took it, it is applied again only if a later scan finds it in the store.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
@@ -24,31 +24,31 @@ export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
   return { id, to, body: seal(JSON.stringify(message), mailKey({ id, to })) };
 }
 
-/** A message that a commit deletes without a write of its receiver. */
+/** A message that a commit deletes although its receiver writes nothing. */
 export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
 export class Mailbox {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
-  /** Messages in memory that no commit has taken yet: id -> receiver. */
+  /** Messages in memory that no commit has taken yet: the receiver by the id of the message. */
   readonly #open = new Map<string, string>();
-  /** Applied messages without effect, which the commit under way or the next one deletes. */
+  /** Ids of applied messages without effect, which the running commit or the next one deletes. */
   readonly #applied = new Set<string>();
-  /** Messages taken since the request of the scan under way, which may find them again. */
+  /** Ids of messages that were taken since the running scan was requested; the scan may find them again. */
   readonly #taken = new Set<string>();
   /** Messages for the next commit to delete: applied, or without a receiver. */
   #done: ReceivedMessage[] = [];
-  /** Starts whose definition is being read, by its hash, with the messages behind each. */
+  /** Starts whose definition is being read, by its hash, with the messages that follow each. */
   readonly #waiting = new Map<string, MailboxMessage[]>();
   /** Receivers of such starts, with the hash of the definition. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
-  /** The last scan was cut: the next one continues behind it. */
+  /** Whether the last scan was cut, so that the next one continues after it. */
   #isCut = false;
   // @plant mailbox not scanned after a restart
   #wantsScan = true;
   readonly #scan = new StoreScan();
-  /** The result of the scan under way is ignored: it may have messages that were taken since. */
+  /** Whether the result of the running scan is ignored, since it may have messages that were taken since. */
   #isVoid = false;
 
   constructor(node: NodeState, cache: ExecutionCache) {
@@ -97,7 +97,9 @@ export class Mailbox {
     if (isStale) this.rescan();
   }
 
-  /** A message was stored. While older ones may be only in the store, or many are under way, the scan brings it. */
+  /**
+   * Called when a message was stored. If older messages may be only in the store, or many are in memory, the scan delivers it.
+   */
   sent(message: MailboxMessage): void {
     const { tenures } = this.#node;
     if (tenures.of(message.to) === undefined) {
@@ -131,12 +133,12 @@ export class Mailbox {
     this.#cache.recheck(this.#cache.slot(to));
   }
 
-  /** Drops a message from memory: it stays in the store, and the next scan finds it again. */
+  /** Drops a message from memory. It stays in the store, and the next scan finds it again. */
   putBack(id: string): void {
     this.#open.delete(id);
   }
 
-  /** Delivers the starts that waited for a definition; without it they stay in the store. */
+  /** Delivers the starts that waited for a definition; without the definition they stay in the store. */
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waiting.get(hash) ?? [];
     this.#waiting.delete(hash);
@@ -151,21 +153,24 @@ export class Mailbox {
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
-      // Forgotten since it was stepped: the next owner applies it.
+      // The message was dropped from memory since it was stepped, so the next owner applies it.
       if (!this.#open.has(id)) continue;
       this.#done.push({ id, to });
       this.#applied.add(id);
     }
   }
 
-  /** Forgets the messages to executions of other owners. */
+  /** Drops the messages to executions of other owners from memory. */
   forget(isOver: (execution: string) => boolean): void {
     for (const [id, to] of this.#open) if (isOver(to)) this.#applied.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
     this.#putBack(isOver);
   }
 
-  /** A commit of this execution failed and may have taken messages: unapplied ones leave memory and are scanned again. */
+  /**
+   * Called when a commit of this execution failed, which may have taken messages: messages that are not applied leave memory
+   * and are scanned again.
+   */
   readAgain(slot: Slot): void {
     slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.mail === undefined);
     this.#putBack((execution) => execution === slot.id);
@@ -182,7 +187,7 @@ export class Mailbox {
     this.#isVoid = this.#scan.isRunning;
   }
 
-  /** Forgets messages that a commit has deleted. */
+  /** Drops messages that a commit has deleted. */
   close(ids: readonly string[]): void {
     for (const id of ids) {
       this.#open.delete(id);
@@ -225,7 +230,7 @@ export class Mailbox {
   }
 }
 
-/** Parses a stored message; a text: why it cannot be read. */
+/** Parses a stored message; returns a text with the reason if it cannot be read. */
 function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): Sent["message"] | string {
   if (mail.damage !== undefined) return mail.damage;
   const { text, state } = unseal(mail.body, mailKey(mail));

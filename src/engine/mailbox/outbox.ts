@@ -1,4 +1,7 @@
-/** The outbox of events for a broker: a mark has the last published event; a timer row exists while it is behind. */
+/**
+ * The outbox of events for a broker. A mark has the number of the last published event; a timer row exists while later events
+ * are unpublished.
+ */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Partitions } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -9,16 +12,16 @@ import type { NodeState } from "../node-state.ts";
 export const EVENTS_TIMER = "~events";
 export const EVENTS_DUE = 8_700_000_000_000_000;
 const MARK = "~events";
-/** Larger commits are not kept in memory until they are published. */
+/** The largest commit, in characters, whose events are kept in memory until they are published. */
 const KEPT_CHARS_MAX = 65_536;
 
-/** The change of the outbox row in the next write of an execution; null: none. */
+/** How the next write of an execution changes the outbox row; null if it does not. */
 export function outboxRow(slot: Slot): "set" | "cleared" | null {
   const isBehind = slot.published < (slot.execution?.seq ?? 0);
   return isBehind === slot.hasEventsRow ? null : isBehind ? "set" : "cleared";
 }
 
-/** The mark for a write that is made anyway. */
+/** The mark to add to a write that is made anyway. */
 export function outboxMark(slot: Slot, row: "set" | "cleared" | null): Readonly<Record<string, number>> {
   if (row !== null) slot.hasEventsRow = row === "set";
   return slot.opened[MARK] === slot.published ? {} : { [MARK]: slot.published };
@@ -56,7 +59,7 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null, plan });
 }
 
-/** Events up to this one are published. If nothing else is to be written, the row is removed. */
+/** Called when events up to this number are published. If nothing else is to be written, the row is removed. */
 export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   slot.published = Math.max(slot.published, seq);
   slot.publishing = Math.max(slot.publishing, seq);

@@ -1,4 +1,4 @@
-/** The cluster's interface to an engine: it gains and loses partitions, and gets notices of other nodes. */
+/** The cluster's interface to an engine, which gains and loses partitions and gets notices of other nodes. */
 import type { Ownership, Store } from "../../store/store.ts";
 import { Pending } from "../commit/pending-replies.ts";
 import type { ClusterNotice } from "../driver-options.ts";
@@ -13,7 +13,7 @@ export class PartitionInputs {
   /** Partitions whose last owners' data is being read. */
   readonly #coming = new Set<Ownership>();
   readonly #taking = new Set<Promise<void>>();
-  /** Pending handovers of partitions; null: the partition was lost instead. */
+  /** Pending handovers of partitions. A handover resolves with null if the partition was lost instead. */
   readonly #yields = new Pending<number, LeaseTable | null>();
 
   constructor(store: Store, input: (input: Input) => void, onFault: (fault: Error) => void) {
@@ -31,12 +31,14 @@ export class PartitionInputs {
   async #begin(owned: readonly Ownership[]): Promise<void> {
     for (const own of owned) this.#coming.add(own);
     const left = await readLeases(this.#store, owned);
-    // Some partitions may have been lost meanwhile.
+    // Some partitions may have been lost during the read.
     const here = owned.filter((own) => this.#coming.delete(own));
     if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
   }
 
-  /** Yields partitions once no commit of them is in progress. False: the end is not clean, since unknown attempts may run. */
+  /**
+   * Yields partitions once no commit of them is in progress. False if the end is not clean, since unknown attempts may run.
+   */
   async yield(partitions: readonly number[]): Promise<boolean> {
     // A partition must have begun before it can be released.
     await Promise.allSettled(this.#taking);
@@ -55,7 +57,7 @@ export class PartitionInputs {
     try {
       isStored = await storeQuotas(this.#store, partition, home);
     } catch (thrown) {
-      // The quota server repeats this; until then it grants no more than is stored.
+      // The quota server repeats the write; until it succeeds, the server grants no more than is stored.
       this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
     this.#input({ kind: "quotas-stored", partition, epoch: home.epoch, isStored });

@@ -1,6 +1,7 @@
 /**
- * The partitions of a node. A taken partition is scanned as after a start; a yielding one leases nothing and is released
- * without a commit in progress; a lost one is dropped at once, and pending requests are told to ask the new owner.
+ * The partitions of a node. A taken partition is scanned as after a start. A yielding one grants no leases, and is released
+ * when no commit is in progress. A lost one is dropped at once, and pending requests are answered with the advice to ask the
+ * new owner.
  */
 import { isPlainId } from "../../kernel/definition/names.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -29,7 +30,7 @@ export function notOwner(execution: string) {
   return reject("not_owner", `execution ${execution} is at another node`, { hint: "ask again" });
 }
 
-/** The answer about an execution that waits for the end of an upgrade. */
+/** The rejection of a request about an execution that waits for the end of an upgrade of the cluster. */
 export function heldBack(execution: string): Rejection {
   if (!isPlainId(execution))
     return reject(
@@ -42,7 +43,7 @@ export function heldBack(execution: string): Rejection {
   });
 }
 
-/** Why a request about an execution is refused now; null: it is accepted. */
+/** Why a request about an execution is refused now; null if it is accepted. */
 export function whyNotTaken(node: NodeState, execution: string): Rejection | null {
   const tenure = node.tenures.of(execution);
   if (tenure === undefined || tenure.isYielding) return notOwner(execution);
@@ -63,7 +64,7 @@ export class PartitionOwnership {
   taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
-    // The partition was taken again without being lost before: the data in memory is of the former tenure.
+    // The partition was taken again without being lost before, so the data in memory belongs to the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live, ended } = node.members;
     node.tenures.take(owned, node.now, { quotas, live, ended, stored });
@@ -85,7 +86,7 @@ export class PartitionOwnership {
     }
   }
 
-  /** Releases yielding partitions without a commit in progress. */
+  /** Releases yielding partitions that have no commit in progress. */
   release(): void {
     for (const tenure of this.#yielding) {
       // @plant lease table written before commits end
@@ -113,7 +114,7 @@ export class PartitionOwnership {
     return true;
   }
 
-  /** Whether attempts of a former owner may still run there. */
+  /** Whether attempts of a former owner may still run in the partition. */
   #hasSuspects(tenure: Tenure): boolean {
     for (const slot of tenure.slots) if (slot.suspects.length > 0) return true;
     return this.#node.hasSuspects((execution) => this.#node.tenures.of(execution) === tenure);
@@ -133,7 +134,7 @@ export class PartitionOwnership {
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     node.roster.queued?.forget(isOver);
-    // Outputs that were not performed: a stale owner gives out nothing.
+    // Outputs that were not performed are dropped: a stale owner grants nothing.
     const unperformed: PostOpTask[] = [];
     node.outputs = node.outputs.filter((output) => {
       if (output.kind === "grant") return !isOver(output.grant.execution);
@@ -166,7 +167,7 @@ export class PartitionOwnership {
       for (const lease of [...queue.leases.values()]) {
         // Remote attempts report to the new owner; attempts in this process end with this tenure.
         if (lease.local && !lease.reported) requestStop(node, slot, { queue, lease }, "lost");
-        // The attempt goes on until the new owner has adopted it or given it up.
+        // The attempt goes on until the new owner has adopted it or declared it lost.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(queue.state.plan);
         const { partition, epoch } = slot.tenure;
         const ms = node.settings.takeoverMs + silenceMs;

@@ -1,4 +1,6 @@
-/** The partitions of a node. A tenure is the time in which the node owns a partition; all that begins in it ends with it. */
+/**
+ * The tenures of a node. A tenure is the time in which the node owns a partition; everything that begins in it ends with it.
+ */
 import { partitionOf } from "../../store/partition-of.ts";
 import {
   type Fence,
@@ -18,11 +20,11 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   readonly slots: Set<Slot>;
   /** The quota server of limits whose names belong to the partition. */
   readonly quotas: QuotaServer;
-  /** Counts lapsed claims, purged and damaged executions. New claims start here, so no claim number is used twice. */
+  /** Counts lapsed claims, purged and damaged executions. New claim numbers start here, so no claim number is used twice. */
   lapses: number;
-  /** Whether the partition is being handed over: nothing is given out, and nothing new begins. */
+  /** Whether the partition is being handed over: nothing is granted, and no new work begins. */
   isYielding: boolean;
-  /** Whether this node does not own the partition any more. */
+  /** Whether this node no longer owns the partition. */
   isOver: boolean;
 }
 
@@ -34,7 +36,7 @@ type QuotaSettings = Pick<
 interface QuotasLeft {
   /** Quotas that former quota servers handed over, by partition; null if they did not know all (earlier versions). */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
-  /** The other nodes, and when the leases of those ended that have gone. */
+  /** The other nodes, and when the leases of nodes that have left ended. */
   readonly live: readonly string[];
   readonly ended: Readonly<Record<string, number>>;
   /** Lasting limits as the last owners stored them, by partition. */
@@ -128,7 +130,7 @@ export class Tenures {
     this.#changed();
   }
 
-  /** The last quota server ended uncleanly: lasting limits are as it stored them. */
+  /** The quotas if the last quota server ended uncleanly: lasting limits are as it stored them. */
   #quotasAfterCrash({
     own,
     stored,
@@ -141,7 +143,7 @@ export class Tenures {
     return new QuotaServer({ ...options, ...others, awaited: live }, [], stored);
   }
 
-  /** The last quota server handed over its quotas. */
+  /** The quotas if the last quota server handed them over. */
   #quotasHanded({ own, left, ...others }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
     const since = (ms: number | undefined) => (ms === undefined ? null : others.now - ms);
     const options = {
@@ -191,7 +193,10 @@ export class Tenures {
   }
 }
 
-/** The first epoch from this one on that ended uncleanly, and when; if unknown, the last one, ended by its successor. */
+/**
+ * The first epoch from this one on that ended uncleanly, with the time; if that is unknown, the last one, with the time at
+ * which its successor began.
+ */
 export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
   // @plant a wait begins anew at each death
   const end = uncleanEnds.find((one) => one.epoch >= epoch);

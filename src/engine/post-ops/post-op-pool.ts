@@ -38,7 +38,7 @@ export class PostOpPool {
     return (this.#perExecution.get(execution) ?? 0) >= this.#each;
   }
 
-  /** Takes a place; false: there is none for this target, and the execution waits. */
+  /** Takes a place; false if there is none for this target, so that the execution waits. */
   acquire(id: string, { execution, target }: Taken): boolean {
     if (!this.#hasRoom(target)) {
       this.#wait(execution, target);
@@ -58,7 +58,7 @@ export class PostOpPool {
     add(this.#perTarget, taken.target, -1);
   }
 
-  /** Removes and returns the next waiting execution whose target has room; undefined: there is none. */
+  /** Removes and returns the next waiting execution whose target has room; undefined if there is none. */
   next(): string | undefined {
     if (this.#taken.size >= this.#max) return undefined;
     for (const [target, executions] of this.#waiting) {

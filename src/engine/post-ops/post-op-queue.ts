@@ -57,7 +57,7 @@ export class PostOpQueue {
     }
   }
 
-  /** An attempt has ended: sends the result to its execution, and starts waiting ones. */
+  /** Called when an attempt has ended: sends the result to its execution, and starts waiting post-operations. */
   performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
     for (const pool of Object.values(this.#pools)) pool.release(op);
     if (this.#node.tenures.of(execution) !== undefined) {
@@ -74,7 +74,7 @@ export class PostOpQueue {
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  /** Starts waiting ones while there is room. A slot that is not clean now starts its own later. */
+  /** Starts waiting post-operations while there is room. A slot that is not clean now starts its own later. */
   #fill(pool: PostOpPool): void {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {
       if (this.#node.tenures.of(next) === undefined) continue;
@@ -107,7 +107,7 @@ function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
   };
 }
 
-/** The target that limits apply to: a state store, or the host of an address. */
+/** The target that limits apply to: a state store, or the host of a URL. */
 function placeOf({ plan }: PostOpTask): string {
   const target = targetOf(plan);
   return "url" in plan && URL.canParse(target) ? new URL(target).host : target;

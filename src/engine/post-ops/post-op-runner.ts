@@ -55,7 +55,7 @@ export class PostOpRunner {
     return this.#open.size > 0;
   }
 
-  /** Resolves when nothing is under way, or after `graceMs`. */
+  /** Resolves when no try is running, or after `graceMs`. */
   async idle(graceMs: number): Promise<void> {
     if (this.#open.size === 0) return;
     const idle = new Promise<void>((resolve) => {
@@ -64,7 +64,7 @@ export class PostOpRunner {
     await atMost(this.#clock, graceMs, idle);
   }
 
-  /** Aborts all tries; the node gets no more outcomes. */
+  /** Aborts all tries; the node gets no further outcomes. */
   stop(): void {
     for (const abort of this.#open) abort.abort();
     this.#open.clear();

@@ -1,4 +1,4 @@
-/** The port through which an engine has post-operations performed. */
+/** The port through which an engine performs post-operations. */
 import type { BroadcastPlan, PersistencePlan } from "../../kernel/command/command-plan.ts";
 import type { PostOpRef } from "../../kernel/event.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";

@@ -1,7 +1,9 @@
 import type { Clock } from "../../std/clock.ts";
 import type { EngineNode } from "../node.ts";
 
-/** The time for a node, which is told first if the clock was set forward: that is not silence of workers. */
+/**
+ * The current time for a node. If the clock was set forward, the node is notified first: that time is not silence of workers.
+ */
 export function nowFor(node: EngineNode, clock: Clock): () => number {
   let seen = clock.stepped?.() ?? 0;
   return () => {

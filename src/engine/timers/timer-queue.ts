@@ -18,14 +18,14 @@ export class TimerQueue {
   #order = 0;
   readonly #scan = new StoreScan();
   #nextScanAt = 0;
-  /** Timers up to here are in memory, unless their number forced a cut. */
+  /** The time up to which timers are in memory, unless their number forced a cut. */
   #knownUntil = 0;
 
   constructor(settings: Settings) {
     this.#settings = settings;
   }
 
-  /** Adds a committed timer; it is kept in memory if it is near. */
+  /** Adds a committed timer; it is kept in memory if it is due soon. */
   set(execution: string, timer: string, due: number): void {
     if (due > this.#knownUntil && timer !== WAKE) return;
     const key = `${execution}/${timer}`;
@@ -55,17 +55,17 @@ export class TimerQueue {
     this.#scan.invalidate();
   }
 
-  /** Forgets the timers of executions that are not this node's any more. */
+  /** Drops the timers of executions that this node no longer owns. */
   forget(isOver: (execution: string) => boolean): void {
     for (const key of this.#due.keys()) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.#due.delete(key);
   }
 
-  /** The scan to ask for now, if one is due. */
+  /** The scan to request now, if one is due. */
   wantedScan(now: number): { until: number; max: number } | null {
     if (this.#scan.isRunning || now < this.#nextScanAt) return null;
     this.#scan.start();
     const until = now + this.#settings.timerHorizonMs;
-    // Set before the scan runs, so that a timer that is committed meanwhile is not missed.
+    // The time is set before the scan runs, so that a timer that is committed during the scan is not missed.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return { until, max: this.#settings.timersMax };
   }

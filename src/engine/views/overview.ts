@@ -1,4 +1,4 @@
-/** The figures of a node, for status pages and scaling; computed on request. */
+/** The figures of a node, for status pages and scaling. They are computed on request. */
 import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
 import type { RunningCounts } from "../../kernel/view.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -77,7 +77,7 @@ export function openAttempts(
   return found;
 }
 
-/** The number of tasks that are open and not leased, and wait for no time and no signal. */
+/** The number of tasks that are open, not leased, and wait neither for a time nor for a signal. */
 function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   const { tasks, progress, total } = state;
   // Sleeping tasks are also counted as waiting for a time.
@@ -94,7 +94,7 @@ function runningTasks(queue: HandlerQueue): number {
   return queue.openLeases - (queue.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
 }
 
-/** Command handlers whose open leases are all in queues of a broker, with the oldest of them. */
+/** Command handlers whose open leases are all in queues of a broker, with the oldest lease of each. */
 export function queuedOf({ queues }: Slot): ReadonlyMap<string, QueuedAttempt> {
   const found = new Map<string, QueuedAttempt>();
   for (const { leases, openLeases, state, visit: of } of queues) {

@@ -1,4 +1,4 @@
-/** Why an execution waits, in one sentence that names the holder; computed on request. */
+/** Explains why an execution waits, in one sentence that names what holds it up. It is computed on request. */
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
@@ -22,7 +22,7 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
   return unread === null ? whyNow(node, slot, execution) : `${whyNow(node, slot, execution)} ${unread}`;
 }
 
-/** The signals that no wait has taken; null: there are none. */
+/** A sentence about signals that no wait has taken; null if there are none. */
 function whyUnread(execution: Execution): string | null {
   const unread = unreadSignals(execution);
   if (unread.length === 0) return null;
@@ -49,7 +49,7 @@ function whyNow(node: NodeState, slot: Slot, execution: Execution): string {
   return `${clean}, and it cleans up. ${whyWorking(node, slot, execution)}`;
 }
 
-/** Why the work or the clean-up of an execution that has not ended waits. */
+/** Explains why the work or the clean-up of an execution that has not ended waits. */
 function whyWorking(node: NodeState, slot: Slot, execution: Execution): string {
   if (execution.status === "cancelling" && execution.ending !== null)
     return `${execution.cancelling?.by ?? "Someone"} ended the clean-up before its time: ${open(slot)} must still end.`;
@@ -116,7 +116,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     left > running
   ) {
     const { limit: most, per } = plan.definition.rate;
-    // Starts on other nodes are known only to the quota server.
+    // Only the quota server knows about starts on other nodes.
     const ms = node.limits.allowedAt(scope) - node.now;
     return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
   }
@@ -149,7 +149,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   return `${at} ${whyNext(node, execution, queue)}.`;
 }
 
-/** A task could be granted now, or the handler is about to end. */
+/** The reason if a task could be granted now, or if the handler is about to end. */
 function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): string {
   const { state } = queue;
   const left = state.total - state.tasks.settled.size;
@@ -307,7 +307,7 @@ export function whyCommand(
     : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}${but}.`;
 }
 
-/** The post-operations that an ended execution still owes; null: none. */
+/** A sentence about the post-operations that an ended execution still owes; null if there are none. */
 export function whyStillOwed(execution: Execution, now: number): string | null {
   const [first] = [...execution.postops.values()];
   return first === undefined ? null : whyOwed(execution, first, now);
