@@ -51,7 +51,10 @@ export function advance(step: Step): void {
   }
 }
 
-/** Whether the handler gets no more tasks. In a clean-up, one whose enumeration failed for good ends with those it has. */
+/**
+ * Whether the handler gets no more tasks. In a clean-up, a handler whose enumeration failed for good ends with the tasks it
+ * has.
+ */
 function isSealed({ ending }: Execution, { sealed, enumeration }: HandlerState): boolean {
   return sealed || (ending !== null && enumeration.failed);
 }
@@ -103,7 +106,7 @@ function continueCleanup(step: Step, ending: End): void {
   armWaits(step, kept);
 }
 
-/** Arms the sleeps and waits of a reopened visit that are not over. */
+/** Arms the sleeps and waits of a reopened visit that have not ended. */
 export function armWaits(step: Step, visit: Visit): void {
   for (const handler of visit.handlers)
     if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
@@ -218,12 +221,12 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
   return returns < 0 || plan.index === returns ? null : (execution.plan.phases[returns] as PhasePlan);
 }
 
-/** Tells the parent how this execution has ended; again by the id of the message that asked for it. */
+/** Notifies the parent how this execution has ended; `again` is the id of a message that asked for the notice once more. */
 export function notifyParent(step: Step, again?: string): void {
   const { execution } = step;
   const { parent, status, output, error } = execution;
   if (parent === null || !execution.ended) return;
-  // A child that has cleaned up does not go on with its work, so its parent must not retry it.
+  // A child that has cleaned up cannot continue its work, so its parent must not retry it.
   const failure = execution.ending === null || error === null ? error : { ...error, fatal: true };
   const payload = status === "done" ? (output ?? "null") : JSON.stringify(failure);
   const id = again === undefined ? "" : `${execution.id}/${again}`;
@@ -246,7 +249,7 @@ export function endOfChild(
   };
 }
 
-/** Ends a visit that fails or is cancelled: the owner says that none of its attempts is open. */
+/** Ends a visit that fails or is cancelled, after the owner has reported that none of its attempts is open. */
 export function drained(step: Step, message: DrainedMessage): Answer {
   const { execution } = step;
   const visit = execution.current;

@@ -161,7 +161,7 @@ function handlerStarted(execution: Execution, name: string): void {
   visit.handlers.push(handler);
 }
 
-/** Gives a handler that compensates the tasks of the visit that it compensates, by reference. */
+/** Gives a compensating handler the tasks of the visit that it compensates, by reference. */
 function deriveTasks(execution: Execution, handler: HandlerState): void {
   const origin = compensatedHandler(execution, handler);
   handler.sealed = true;
@@ -224,14 +224,14 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   }
 }
 
-/** Keeps a visit whose tasks matter to the clean-up, or with failed tasks that can be retried. */
+/** Keeps an ended visit whose tasks the clean-up needs, or that has failed tasks which can be retried. */
 function keepVisit(execution: Execution, visit: Visit): void {
   const isCompensated = visit.handlers.some(({ plan }) => plan.isCompensated);
   const isCleanupLeft = execution.ending !== null && visit.status !== "done";
   if (isCompensated || isCleanupLeft || visit.hasFailures) execution.kept.push(visit);
 }
 
-/** An attempt to enumerate has ended without sealing the handler. */
+/** Applies the end of an attempt to enumerate that did not seal the handler. */
 function enumerationEnded(
   execution: Execution,
   event: EventOf<"handler.retrying"> | EventOf<"handler.lost">,
@@ -250,7 +250,7 @@ function enumerationEnded(
   noteError(handler, event.reason, event.error);
   if (event.until !== null) return;
   enumeration.failed = true;
-  // A clean-up goes on with the other handlers and tasks.
+  // In a clean-up, the other handlers and tasks continue.
   if (execution.ending !== null) return;
   const visit = execution.currentVisit();
   const error = readError(event.error);
@@ -316,9 +316,9 @@ function tasksLost(execution: Execution, event: TasksLost): void {
   });
 }
 
-/** A late receipt may come after its visit has ended; then there is state to change only if the visit is kept. */
+/** A late receipt may arrive after its visit has ended; then there is state to change only if the visit is kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  // After a snapshot is read, these are copies of one visit.
+  // After a snapshot is read, the current visit and the kept one are separate copies of one visit.
   for (const visit of [execution.current, execution.origin, execution.keptVisit(event.phase, event.visit)]) {
     if (visit?.plan.name !== event.phase || visit.visit !== event.visit) continue;
     const tasks = visit.handler(event.handler)?.tasks;
@@ -361,7 +361,7 @@ function judge(
 ): void {
   const visit = execution.currentVisit();
   const failures = handler.tasks.failed.size;
-  // A clean-up task that fails stops no other one.
+  // If a clean-up task fails, the other tasks continue.
   // @plant failed clean-up stops the others
   if (execution.ending !== null) return;
   if (visit.failing !== null || failures === 0) return;
@@ -427,7 +427,7 @@ function cancelling(execution: Execution, { id, by, reason }: ControlEvent): voi
   execution.status = "cancelling";
 }
 
-/** The work is over: no phase of it starts any more. */
+/** Applies the end of the work: no phase of the work starts after it. */
 function ending(execution: Execution, { status, output, error }: EndingEvent): void {
   execution.ending = { status, output, error, seq: execution.seq };
   execution.due = -1;
@@ -435,7 +435,7 @@ function ending(execution: Execution, { status, output, error }: EndingEvent): v
   if (execution.status === "cancelling") execution.status = "running";
 }
 
-/** A retry of an execution whose clean-up has begun: visits of the clean-up are reopened when they start again. */
+/** Applies a retry of an execution whose clean-up has begun. Visits of the clean-up are reopened when they start again. */
 function retriedCleanup(execution: Execution, { seq }: Ending): void {
   execution.redoneFrom = seq;
   execution.undeliveredAtRetry = [...execution.undelivered.values()];

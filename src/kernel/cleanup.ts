@@ -13,7 +13,7 @@ export interface CleanupVisit {
   readonly visit: number;
 }
 
-/** The next visit of the clean-up of an execution that ends with this status; null: none is left in this round. */
+/** The next visit of the clean-up of an execution that ends with this status; null if none is left in this round. */
 export function nextCleanup(
   execution: Execution,
   { status }: { readonly status: FinalStatus },

@@ -28,8 +28,8 @@ export function control(step: Step, message: ControlMessage): Answer {
 }
 
 /**
- * Begins the cancel of an execution that has not ended; the owner drains its attempts. If it cleans up, the rest of its
- * clean-up is left out.
+ * Begins to cancel an execution that has not ended; the owner then drains its attempts. If the execution is cleaning up, the
+ * rest of the clean-up is left out.
  */
 export function cancelExecution(step: Step, by: { by: string; reason: string | null; id: string }): void {
   step.emit({ kind: "cancelling", ...by });
@@ -98,7 +98,7 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
   return { kind: "applied", seq };
 }
 
-/** Runs chosen tasks again that failed for good, of the open visit or of an execution that is done. */
+/** Runs chosen tasks again that failed for good. They belong to the open visit, or to an execution that is done. */
 function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; id: string }): Answer {
   const { execution } = step;
   const what = "retried task by task";
@@ -144,21 +144,21 @@ function phasesAfter({ visited }: Execution, { firstSeq }: Visit): string[] {
   return [...new Set(after.map(({ phase }) => phase))];
 }
 
-/** Sets the timer of the deadline again. One that has passed does not count for a retry, which was asked for after it. */
+/** Sets the timer of the deadline again. A deadline that has passed does not apply to a retry that was requested later. */
 function restoreDeadline(step: Step): void {
   const { deadline } = step.execution;
   if (deadline !== null && deadline > step.now)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
 }
 
-/** Runs the tasks of the clean-up that are not done. The work itself does not go on. */
+/** Runs the tasks of the clean-up again that are not done. The work itself does not continue. */
 function retryCleanup(step: Step, ending: Ending, { by, id }: { by: string; id: string }): Answer {
   const { execution } = step;
   const round = execution.round + 1;
   const next = nextCleanup(execution, ending, round);
   if (next === null) {
     if (execution.parent !== null) {
-      // The parent waits for the end of its child, and has forgotten the one that it was told.
+      // The parent waits for the end of its child, and has dropped the end that it was notified of before.
       notifyParent(step, id);
       return { kind: "applied", seq: execution.seq };
     }
@@ -171,7 +171,7 @@ function retryCleanup(step: Step, ending: Ending, { by, id }: { by: string; id: 
   return { kind: "applied", seq };
 }
 
-/** The visit that a retry reopens: the last one, or the one that failed if the last one was reached by its onError. */
+/** The visit that a retry reopens: the last one, or the one that failed if the last one was entered by its `onError`. */
 function visitToReopen(execution: Execution): Visit | null {
   const { current, origin } = execution;
   if (origin === null || current === null) return current;

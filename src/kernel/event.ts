@@ -6,7 +6,10 @@ import type { UnreadSignals } from "./unread.ts";
 
 export const EVENT_VERSION = 5;
 
-/** Kinds added in version 2. A row says the highest version of its events, and older versions of Rondo skip such a row. */
+/**
+ * Kinds of events that version 2 added. A row contains the highest version of its events, and older versions of Rondo skip such
+ * a row.
+ */
 const SINCE_2: readonly string[] = [
   "tasks.waiting",
   "task.step",
@@ -18,8 +21,9 @@ const SINCE_2: readonly string[] = [
 const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
 
 /**
- * After `ending` comes a clean-up, whose phases and timers older versions do not know, and `tasks.retried` opens a round. The
- * others are facts about runs: they change no outcome, but an older version cannot read a row that holds them.
+ * Kinds of events that version 5 added. `ending` begins a clean-up, whose phases and timers older versions do not know, and
+ * `tasks.retried` opens a round. The others are facts about runs: they change no outcome, but an older version cannot read a
+ * row that contains them.
  */
 const SINCE_5: readonly string[] = [
   "ending",
@@ -29,7 +33,7 @@ const SINCE_5: readonly string[] = [
   "task.run.crashed",
 ];
 
-/** The first version that knows the kind. */
+/** The first version that knows this kind of event. */
 export function versionOf(kind: string): number {
   if (SINCE_5.includes(kind)) return 5;
   if (SINCE_3.includes(kind)) return 3;
@@ -102,7 +106,7 @@ export interface Created {
   readonly parent?: Parent;
   readonly startAt?: number;
   readonly deadline?: number;
-  /** W3C trace context of the start. */
+  /** The W3C trace context of the start. */
   readonly trace?: string;
 }
 
@@ -122,7 +126,10 @@ export interface TasksStarted extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly workers: readonly string[];
-  /** The epoch of the owner that holds their leases. An owner that adopts attempts records them again. Undefined: not known. */
+  /**
+   * The epoch of the owner that holds the leases. An owner that adopts attempts records them again. Undefined if it is not
+   * known.
+   */
   readonly epoch?: number;
 }
 
@@ -165,11 +172,11 @@ export interface TasksLost extends Place {
   readonly workers: readonly string[];
 }
 
-/** A user retries tasks that had failed for good. In an execution that is done, this opens a round of their visit. */
+/** A user's retry of tasks that had failed for good. In an execution that is done, this opens a round of their visit. */
 export interface TasksRetried extends Place {
   readonly kind: "tasks.retried";
   readonly tasks: readonly number[];
-  /** Sequence numbers of the events in which they failed. */
+  /** Sequence numbers of the events in which these tasks failed. */
   readonly failures: readonly number[];
   readonly round: number;
   readonly by: string;
@@ -190,7 +197,7 @@ export interface TasksWaiting extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly names: readonly string[];
-  /** The times at which sleeps are over; 0: the task waits for a signal. */
+  /** The times at which sleeps end; 0 if the task waits for a signal. */
   readonly dues: readonly number[];
   readonly signals: readonly (string | null)[];
 }
@@ -233,8 +240,8 @@ export interface TaskRunStarted extends Place {
 }
 
 /**
- * A run of a script task ended without a state. `crashed`: its worker says so. `lost`: its attempt was lost. `ended`: its
- * attempt ended in another way, and nothing was said about the run.
+ * The end of a script's run without a state. `crashed`: its worker reported a crash. `lost`: its attempt was lost. `ended`: its
+ * attempt ended in another way, without a report about the run.
  */
 export interface TaskRunCrashed extends Place {
   readonly kind: "task.run.crashed";
@@ -244,11 +251,11 @@ export interface TaskRunCrashed extends Place {
   readonly index: number;
   readonly reason: "crashed" | "lost" | "ended";
   readonly message: string | null;
-  /** Null: its worker has not said what it cost. */
+  /** The cost of the run; null if its worker has not reported it. */
   readonly stats: RunStats | null;
 }
 
-/** A child execution was asked for, or has ended. */
+/** The request for a child execution, or its end. */
 export interface ChildEvent extends Place {
   readonly kind: "child.started" | "child.finished";
   readonly task: number;
@@ -267,9 +274,9 @@ export interface CommandReceipted extends Place {
   /** The number of the command in the workflow, from 0. */
   readonly step: number;
   readonly procStatus: "COMPLETE" | "ERROR";
-  /** The result, as JSON text; null: there is an error. */
+  /** The result, as JSON text; null if there is an error. */
   readonly result: string | null;
-  /** The error, as JSON text; null: there is a result. */
+  /** The error, as JSON text; null if there is a result. */
   readonly error: string | null;
   readonly worker: string;
   readonly ms: number;
@@ -289,19 +296,19 @@ export interface PostOpRef extends Place {
   readonly receipt: number;
 }
 
-/** A try at a post-operation has ended. */
+/** The end of a try at a post-operation. */
 export interface PostOpEvent extends PostOpRef {
   readonly kind: "postop.done" | "postop.failed";
   readonly attempt: number;
-  /** The state store or the address of the post-operation. */
+  /** The state store or the URL of the post-operation. */
   readonly target: string;
-  /** The error, as JSON text; null: the post-operation is done. */
+  /** The error, as JSON text; null if the post-operation is done. */
   readonly error: string | null;
-  /** When the post-operation is retried; null: it is not. */
+  /** When the post-operation is retried; null if it is not. */
   readonly until: number | null;
 }
 
-/** A retry was requested for a post-operation that had failed for good. */
+/** A request to retry a post-operation that had failed for good. */
 export interface PostOpRetried extends PostOpRef {
   readonly kind: "postop.retried";
   readonly target: string;
@@ -318,11 +325,11 @@ export interface TimerEvent {
   readonly due: number;
 }
 
-/** The work is over and the clean-up begins. After it, the execution ends with this status. */
+/** The end of the work and the begin of the clean-up. After the clean-up, the execution ends with this status. */
 export interface EndingEvent {
   readonly kind: "ending";
   readonly status: FinalStatus;
-  /** JSON text. */
+  /** The output, as JSON text. */
   readonly output: string | null;
   readonly error: ExecutionError | null;
 }
@@ -333,7 +340,7 @@ export interface Finished {
   readonly output: string | null;
   readonly error: ExecutionError | null;
   readonly round: number;
-  /** The signals that no wait has taken; undefined: there are none, or version 0.2 of Rondo wrote it. */
+  /** The signals that no wait has taken; undefined if there are none, or if version 0.2 of Rondo wrote the event. */
   readonly unread?: readonly UnreadSignals[];
 }
 
@@ -402,7 +409,7 @@ export type Event =
 
 export type EventKind = Event["kind"];
 
-/** An event in its place in the journal. */
+/** An event with its position in the journal. */
 export interface Recorded {
   readonly seq: number;
   readonly at: number;

@@ -1,6 +1,6 @@
 /**
- * The state of one execution, computed from its journal by the fold. Only `apply` (apply.ts) changes it. Payloads of
- * tasks and results are not part of it.
+ * The state of one execution, computed from its journal by the fold. Only `apply` (apply.ts) changes it. The state does not
+ * contain payloads of tasks and results.
  */
 import { assert } from "../std/assert.ts";
 import { SparseMap } from "../std/sparse.ts";
@@ -18,10 +18,10 @@ export type ExecutionStatus = "running" | "paused" | "cancelling" | "cleaning" |
 /** How an execution ends after its clean-up. */
 export interface Ending {
   readonly status: FinalStatus;
-  /** JSON text. */
+  /** The output, as JSON text. */
   readonly output: string | null;
   readonly error: ExecutionError | null;
-  /** Sequence number of the event. */
+  /** The sequence number of the event `ending`. */
   readonly seq: number;
 }
 
@@ -31,7 +31,7 @@ export interface Enumeration {
   ended: number;
   fails: number;
   crashes: number;
-  /** When the enumeration may run again; 0: at once. */
+  /** When the enumeration may run again; 0 if at once. */
   until: number;
   /** Whether the budget of attempts is used up, so that the handler cannot be completed in this round. */
   failed: boolean;
@@ -66,12 +66,12 @@ export interface Undelivered {
 export interface CommandState {
   /** When the command's phase began. */
   readonly startedAt: number;
-  /** When the command's last receipt came; null: none has. */
+  /** When the command's last receipt arrived; null if none has. */
   readonly receiptedAt: number | null;
-  /** Sequence number of the command's last `command.receipted`; 0: there is none. */
+  /** The sequence number of the command's last `command.receipted`; 0 if there is none. */
   readonly receipt: number;
   readonly status: "COMPLETE" | "ERROR" | null;
-  /** The error, as JSON text. */
+  /** The error of the command, as JSON text. */
   readonly error: string | null;
 }
 
@@ -80,7 +80,7 @@ export class HandlerState {
   started = true;
   finished = false;
   sealed = false;
-  /** Tasks known so far. */
+  /** The number of tasks known so far. */
   total = 0;
   cancelled = 0;
   /** The payload of the signal that a wait consumed, as JSON text. */
@@ -90,10 +90,10 @@ export class HandlerState {
   tasks = new TaskTable();
   enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
   identities: IdentitySet | null = null;
-  /** The journal rows that hold pages of tasks: the first task number and the sequence number of each. */
+  /** The journal rows that contain pages of tasks: the first task number and the sequence number of each. */
   readonly pageFrom: number[] = [];
   readonly pageSeq: number[] = [];
-  /** Checkpoints and waits of tasks that have some. */
+  /** Checkpoints and waits of tasks, for those that have some. */
   progress = new ProgressTable();
   /** Notices about open attempts, by task. */
   notices = new SparseMap<number, Notices>();
@@ -113,12 +113,12 @@ export class HandlerState {
     return this.pageSeq.length > 0;
   }
 
-  /** The number of tasks that can be leased: the journaled ones, or the one that is the input. */
+  /** The number of tasks that can be leased: the journaled ones, or 1 if the input is the task. */
   get offered(): number {
     return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
   }
 
-  /** Whether the handler's one task is the input: no tasks are listed, enumerated or journaled. */
+  /** Whether the handler's single task is the input: no tasks are listed, enumerated or journaled. */
   get impliesTask(): boolean {
     return (
       !this.plan.waits &&
@@ -130,8 +130,8 @@ export class HandlerState {
   }
 
   /**
-   * Whether only the definition, and not yet the journal, says that its one task is the input. Then code that enumerates
-   * must not get this task, since the author of the definition may have meant a fan-out.
+   * Whether only the definition, and not yet the journal, says that the handler's single task is the input. If so, code that
+   * enumerates must not get this task, since the author of the definition may have meant a fan-out.
    */
   get needsSingleCode(): boolean {
     const { plan, tasks } = this;
@@ -152,7 +152,7 @@ export class HandlerState {
     return n;
   }
 
-  /** The sequence number of the row with the task's payload; 0: the task is the input. */
+  /** The sequence number of the row with the task's payload; 0 if the task is the input. */
   pageOf(task: number): number {
     let low = 0;
     let high = this.pageFrom.length - 1;
@@ -164,7 +164,7 @@ export class HandlerState {
     return this.pageSeq[low] ?? 0;
   }
 
-  /** The first task number after the page that holds `task`. */
+  /** The first task number after the page that contains `task`. */
   pageEnd(task: number): number {
     for (let i = this.pageFrom.length - 1; i >= 0; i--) {
       if ((this.pageFrom[i] as number) <= task) return this.pageFrom[i + 1] ?? this.total;
@@ -177,19 +177,22 @@ export class Visit {
   readonly plan: PhasePlan;
   readonly visit: number;
   round: number;
-  /** Set for the rest of the round once failures exceed the tolerance of a handler. */
+  /** Why the visit fails. It is set for the rest of the round once failures exceed the tolerance of a handler. */
   failing: ExecutionError | null = null;
   status: "running" | FinalStatus = "running";
   handlers: HandlerState[] = [];
   /** The answer of the decision or of `returns` in this visit, as JSON text. */
   answer: string | null = null;
-  /** Whether chosen tasks of it were retried after the end of the execution: then later phases do not run again. */
+  /** Whether chosen tasks of the visit were retried after the end of the execution. If so, later phases do not run again. */
   isRetried = false;
-  /** Whether this visit was entered by another's onError. */
+  /** Whether the visit was entered by the `onError` of another phase. */
   readonly repair: boolean;
   readonly firstSeq: number;
   lastSeq = 0;
-  /** While the visit drains: open children not yet told to stop. Not part of the state: a restart tells them again. */
+  /**
+   * While the visit drains: open children that were not asked to stop yet. This is not part of the state: after a restart they
+   * are asked again.
+   */
   stopping: { readonly open: Iterator<ChildState>; told: number } | null = null;
 
   constructor(plan: PhasePlan, options: { visit: number; round: number; repair: boolean; firstSeq: number }) {
@@ -206,7 +209,7 @@ export class Visit {
     return n;
   }
 
-  /** Whether a task of it is to be compensated: it is done, or it may have begun. */
+  /** Whether a task of the visit must be compensated, because it is done or may have begun. */
   get isCompensable(): boolean {
     return this.handlers.some(({ plan, tasks, total }) => {
       if (!plan.isCompensated) return false;
@@ -215,7 +218,7 @@ export class Visit {
     });
   }
 
-  /** Whether a task or an enumeration of it has failed for good. */
+  /** Whether a task or an enumeration of the visit has failed for good. */
   get hasFailures(): boolean {
     return this.handlers.some(({ tasks, enumeration }) => tasks.failed.size > 0 || enumeration.failed);
   }
@@ -267,9 +270,9 @@ export interface Timer {
 export class Execution {
   readonly id: string;
   readonly plan: Plan;
-  /** Sequence number of the last event. */
+  /** The sequence number of the last event. */
   seq = 0;
-  /** Time of the last event; never goes back. */
+  /** The time of the last event, which never goes back. */
   now = 0;
   project = "";
   input = "null";
@@ -280,32 +283,37 @@ export class Execution {
   startAt: number | null = null;
   deadline: number | null = null;
   finishedAt: number | null = null;
-  /** The status as the machine uses it: a clean-up runs like any other phase. `shownStatus` tells it apart. */
+  /** The status as the state machine uses it: a clean-up runs like any other phase. `shownStatus` distinguishes it. */
   status: Exclude<ExecutionStatus, "cleaning"> = "running";
-  /** Set from the begin of the clean-up on. */
+  /** How the execution ends after its clean-up; null until the clean-up begins. */
   ending: Ending | null = null;
   output: string | null = null;
   error: ExecutionError | null = null;
   round = 1;
-  /** The first event whose work is repeated in this round. Not part of the state: for the commit of the retry. */
+  /**
+   * The sequence number of the first event whose work is repeated in this round. It is not part of the state: the commit of the
+   * retry uses it.
+   */
   redoneFrom = 0;
   /** Broadcasts that had failed for good when the last retry began. */
   undeliveredAtRetry: readonly { readonly seq: number; readonly task: number }[] = [];
   current: Visit | null = null;
-  /** The visit that failed, while phases reached by its onError run. */
+  /** The visit that failed, while phases entered by its `onError` run. */
   origin: Visit | null = null;
-  /** Index of the phase that starts next; -1: none. It waits while the execution is paused, and for `startAt`. */
+  /**
+   * The index of the phase that starts next; -1 if there is none. It waits while the execution is paused, and for `startAt`.
+   */
   due = -1;
   dueRepair = false;
   visited: VisitSummary[] = [];
-  /** Visits that have ended and whose tasks matter to the clean-up: they may be compensated, or their clean-up is not done. */
+  /** Visits that have ended and whose tasks the clean-up needs: they may be compensated, or their clean-up is not done. */
   kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
   readonly signals = new SparseMap<string, Signal[]>();
   signalCount = 0;
   signalBytes = 0;
   readonly timers = new SparseMap<string, Timer>();
-  /** Post-operations still to be performed, by id, oldest first. */
+  /** Post-operations that are still to be performed, by id, oldest first. */
   readonly postops = new SparseMap<string, OwedOp>();
   /** Broadcasts that failed for good, by id. */
   readonly undelivered = new SparseMap<string, Undelivered>();
@@ -329,7 +337,7 @@ export class Execution {
     return isCleaning ? "cleaning" : this.status;
   }
 
-  /** Whether a phase of it has started. */
+  /** Whether a phase of the execution has started. */
   get hasBegun(): boolean {
     return this.visitCounts.size > 0;
   }
@@ -338,7 +346,7 @@ export class Execution {
     return this.status === "done" || this.status === "failed" || this.status === "cancelled";
   }
 
-  /** Whether new work may begin: leases, enumerations, phases. */
+  /** Whether new leases, enumerations and phases may begin. */
   get open(): boolean {
     return (
       // @plant pause does not close the gate
@@ -349,14 +357,14 @@ export class Execution {
     );
   }
 
-  /** Whether the current visit only waits for its open attempts to end. */
+  /** Whether the current visit only waits until its open attempts have ended. */
   get draining(): boolean {
     if (this.ended) return false;
     if (this.status === "cancelling") return true;
     return this.current !== null && this.current.status === "running" && this.current.failing !== null;
   }
 
-  /** The handler of the current visit that a message is about; undefined: the message is about another visit. */
+  /** The handler of the current visit that a message is about; undefined if the message is about another visit. */
   handlerAt(place: { phase: string; visit: number; handler: string }): HandlerState | undefined {
     const { current } = this;
     if (current === null || current.plan.name !== place.phase || current.visit !== place.visit)
@@ -369,7 +377,7 @@ export class Execution {
     return this.kept.find((one) => one.plan.name === phase && one.visit === visit);
   }
 
-  /** The current visit or an ended one with failed tasks, by its place; without a number the last one of its phase. */
+  /** The current visit or an ended one with failed tasks, by its place; if no number is given, the last one of its phase. */
   visitAt({ phase, visit }: { readonly phase: string; readonly visit?: number }): Visit | undefined {
     const all = this.current === null ? this.kept : [this.current, ...this.kept];
     const found = all.filter((one) => one.plan.name === phase);
@@ -386,7 +394,7 @@ export class Execution {
   }
 }
 
-/** Applies `created`. */
+/** Applies the event `created`. */
 export function applyCreated(execution: Execution, event: Created): void {
   execution.project = event.project;
   execution.input = event.input;

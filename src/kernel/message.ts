@@ -15,13 +15,16 @@ export interface StartMessage {
   readonly input: string;
   readonly tags: Readonly<Record<string, string>>;
   readonly parent?: Parent;
-  /** The child is known to its parent; the parent's next message, a retry, decides about it. */
+  /** Whether the child is known to its parent; then the parent's next message, a retry, decides about the child. */
   readonly again?: true;
   readonly startAt?: number;
   readonly deadline?: number;
-  /** W3C trace context. */
+  /** The W3C trace context of the request. */
   readonly trace?: string;
-  /** The signal that it starts with. If the execution exists, it gets the signal instead, whatever its input is. */
+  /**
+   * The signal with which the execution starts. If the execution exists already, it gets the signal instead, whatever its input
+   * is.
+   */
   readonly signal?: SignalMessage;
 }
 
@@ -33,7 +36,7 @@ export function versionOfStart({ execution, signal }: StartMessage): number {
   return Math.max(versionOfId(execution), signal === undefined ? 1 : SIGNAL_SINCE);
 }
 
-/** A page of tasks from the live enumeration attempt; `from` is the number already journaled. */
+/** A page of tasks from the live enumeration attempt; `from` is the number of tasks that are journaled already. */
 export interface PageMessage extends Place {
   readonly kind: "page";
   readonly attempt: number;
@@ -44,10 +47,10 @@ export interface PageMessage extends Place {
   readonly identities: readonly string[] | null;
 }
 
-/** How an attempt ended. Handlers, commands and scripts are all normalised to this. */
+/** How an attempt ended. Handlers, commands and scripts all report this form. */
 export interface Outcome {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception" | "suspended";
-  /** JSON text of the result (done) or of the error (otherwise). */
+  /** The result (if done) or the error (otherwise), as JSON text. */
   readonly payload: string;
   /** Whether the failure is final, so that the task is not retried. */
   readonly fatal?: boolean;
@@ -73,9 +76,9 @@ export function endsEnumeration(outcome: Outcome): outcome is EnumerationOutcome
 /** The wait of a suspended task: for a time, or for a signal and at most `timeoutMs`. */
 export interface TaskWait {
   readonly name: string;
-  /** Milliseconds since 1970. */
+  /** The time at which a sleep ends, in milliseconds since 1970. */
   readonly untilMs?: number;
-  /** Duration from the receipt on. It counts instead of `untilMs`, since the worker's clock may be wrong. */
+  /** The length of the wait, from the receipt on. It replaces `untilMs`, since the worker's clock may be wrong. */
   readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
@@ -85,12 +88,12 @@ export interface Receipt {
   readonly task: number;
   readonly attempt: number;
   readonly round: number;
-  /** Whether the attempt holds its lease or is adopted; false: it lost its lease, so the receipt is late. */
+  /** Whether the attempt holds its lease or is adopted. If not, it lost its lease, and the receipt is late. */
   readonly live: boolean;
   readonly worker: string;
   readonly ms: number;
   readonly outcome: Outcome;
-  /** Only for a command: the unique id of the attempt. */
+  /** For a command: the unique id of the attempt. */
   readonly attemptId?: string;
 }
 
@@ -118,24 +121,24 @@ interface Attempts extends Place {
   readonly attempts: readonly AttemptRef[];
 }
 
-/** Attempts that workers have accepted. */
+/** A report that workers have accepted these attempts. */
 export interface AcceptedMessage extends Attempts {
   readonly kind: "accepted";
 }
 
-/** Attempts that began. */
+/** A report that these attempts began. */
 export interface StartedMessage extends Attempts {
   readonly kind: "started";
-  /** The epoch of the owner that holds their leases. */
+  /** The epoch of the owner that holds the leases of these attempts. */
   readonly epoch?: number;
 }
 
-/** Attempts whose workers went silent, or died. */
+/** A report that the workers of these attempts became silent or died. */
 export interface LostMessage extends Attempts {
   readonly kind: "lost";
 }
 
-/** The enumeration attempt went silent. */
+/** A report that the worker of the enumeration attempt became silent. */
 export interface EnumerationLostMessage extends Place {
   readonly kind: "enumeration.lost";
   readonly round: number;
@@ -150,21 +153,21 @@ export interface ControlMessage {
   readonly reason: string | null;
   /** Whether the message comes from the execution's parent. */
   readonly fromParent?: boolean;
-  /** Cancel only: the rest of a clean-up that is under way is left out. */
+  /** For a cancel: whether the rest of a running clean-up is left out. */
   readonly force?: boolean;
-  /** Retry only: the tasks that run again; all that are not done if it is left out. */
+  /** For a retry: the tasks that run again; if it is missing, all that are not done. */
   readonly tasks?: ChosenTasks;
 }
 
 /** Failed tasks of a handler. */
 export interface ChosenTasks {
   readonly phase: string;
-  /** The visit of the phase; the last one if it is left out. */
+  /** The visit of the phase; if it is missing, the last one. */
   readonly visit?: number;
   readonly handler: string;
-  /** The numbers of the tasks; all failed ones if it is left out. */
+  /** The numbers of the tasks; if they are missing, all failed ones. */
   readonly numbers?: readonly number[];
-  /** Only count them. */
+  /** Whether to only count the tasks. */
   readonly dryRun?: boolean;
 }
 
@@ -172,7 +175,7 @@ export interface ChosenTasks {
 export interface RetriedTasks {
   /** How many tasks run again. */
   readonly tasks: number;
-  /** The phases after theirs, which do not run again. */
+  /** The phases after that of the tasks, which do not run again. */
   readonly skipped: readonly string[];
 }
 
@@ -183,7 +186,7 @@ export interface SignalMessage {
   readonly data: string;
 }
 
-/** A step or a run of a live attempt is done, or a run of it began or crashed. */
+/** A report that a step or a run of a live attempt is done, or that a run began or crashed. */
 export interface CheckpointMessage extends Place {
   readonly kind: "checkpoint";
   readonly round: number;
@@ -195,7 +198,7 @@ export interface CheckpointMessage extends Place {
     | {
         readonly kind: "run";
         readonly name: string;
-        /** The index among the runs of the script, from 0; null: found by its name. */
+        /** The index of the run among the runs of the script, from 0; null if the name identifies the run. */
         readonly index: number | null;
         readonly state: string;
         readonly oversized: boolean;
@@ -204,17 +207,17 @@ export interface CheckpointMessage extends Place {
     | RunNotice;
 }
 
-/** A run of a script began or crashed. */
+/** A notice that a run of a script began or crashed. */
 export type RunNotice = {
   readonly name: string;
-  /** The index among the runs of the script, from 0; null: found by its name. */
+  /** The index of the run among the runs of the script, from 0; null if the name identifies the run. */
   readonly index: number | null;
 } & (
   | { readonly kind: "run.started" }
   | { readonly kind: "run.crashed"; readonly message: string; readonly stats: RunStats | null }
 );
 
-/** The owner starts children: these tasks of a handler are executions of another workflow. */
+/** A request of the owner to start children: these tasks of a handler are executions of another workflow. */
 export interface ChildrenMessage extends Place {
   readonly kind: "children";
   readonly round: number;
@@ -223,13 +226,13 @@ export interface ChildrenMessage extends Place {
   readonly tasks: readonly { readonly task: number; readonly input: string }[];
 }
 
-/** A child says that it has ended. */
+/** A notice of a child that it has ended. */
 export interface ChildMessage extends Place {
   readonly kind: "child";
   readonly task: number;
   readonly child: string;
   readonly status: "done" | "failed" | "cancelled";
-  /** JSON text of the output, or of the error. */
+  /** The output or the error of the child, as JSON text. */
   readonly payload: string;
 }
 
@@ -239,13 +242,13 @@ export type PostOpOutcome =
   | {
       readonly kind: "failed";
       readonly error: { readonly name: string; readonly message: string; readonly code?: string };
-      /** Set if a retry would fail the same way. */
+      /** Whether a retry would fail in the same way. */
       readonly fatal?: true;
       /** The delay that the target asked for. */
       readonly retryAfterMs?: number;
     };
 
-/** The runner of post-operations says how an attempt ended. */
+/** The runner's report how an attempt at a post-operation ended. */
 export interface PostOpMessage {
   readonly kind: "postop";
   /** The id of the post-operation. */
@@ -254,7 +257,7 @@ export interface PostOpMessage {
   readonly outcome: PostOpOutcome;
 }
 
-/** A user asks for a retry of a post-operation that failed for good. */
+/** A user's request to retry a post-operation that failed for good. */
 export interface PostOpRetryMessage {
   readonly kind: "postop.retry";
   readonly id: string;
@@ -262,13 +265,13 @@ export interface PostOpRetryMessage {
   readonly op: PostOpRef;
 }
 
-/** A timer is due. Ignored unless that timer is set. */
+/** A notice that a timer is due. It is ignored unless that timer is set. */
 export interface TimerDueMessage {
   readonly kind: "timer";
   readonly timer: string;
 }
 
-/** The owner says that no attempt of the draining visit is open any more. */
+/** The owner's notice that no attempt of the draining visit is open any more. */
 export interface DrainedMessage {
   readonly kind: "drained";
   readonly phase: string;
@@ -295,7 +298,7 @@ export type Message =
   | TimerDueMessage
   | DrainedMessage;
 
-/** A message that an execution owes to another one. */
+/** A message that an execution sends to another one. */
 export interface Sent {
   readonly id: string;
   readonly to: string;
@@ -311,9 +314,9 @@ export type Answer =
       readonly kind: "applied";
       readonly seq: number;
       readonly verdicts?: readonly Verdict[];
-      /** For a signal only: whether a wait has taken it, or it is kept for a later one. */
+      /** For a signal: whether a wait has taken it, or it is kept for a later wait. */
       readonly signal?: "delivered" | "kept";
-      /** For a retry of chosen tasks only. */
+      /** For a retry of chosen tasks: the tasks that run again. */
       readonly retried?: RetriedTasks;
     }
   | {

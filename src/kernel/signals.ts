@@ -1,5 +1,5 @@
 /**
- * Signals: each is applied once by its id, and kept in order until a wait takes it. After the end of an execution it is
+ * Signals: each is applied once by its id, and kept in order until a wait takes it. After the end of an execution a signal is
  * refused. A kept signal that the definition lists in `unread` keeps the execution from ending as done.
  */
 import { byteLength } from "../std/json.ts";
@@ -12,7 +12,7 @@ import type { Step } from "./step.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
 
-/** Keeps a signal, and gives it to a wait that is open. */
+/** Keeps a signal, or passes it to a wait that is open. */
 export function signal(step: Step, message: SignalMessage): Answer {
   const { execution } = step;
   // @plant repeated messages applied again 2
@@ -32,7 +32,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
       )
     : undefined;
   const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
-  // A signal that an open wait consumes at once is not kept, so it needs no room.
+  // A signal that an open wait takes at once is not kept, so it needs no room.
   const refusal = waiting === undefined && waiter === undefined ? whyNotKept(execution, message) : null;
   if (refusal !== null) return refusal;
   keepSignal(step, message);
@@ -43,7 +43,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
   return answerTo(execution, message, seq);
 }
 
-/** Journals a signal. */
+/** Adds a signal to the journal. */
 export function keepSignal(step: Step, { signal: name, id, data }: SignalMessage): void {
   step.emit({ kind: "signalled", signal: name, id, data });
 }
@@ -61,10 +61,12 @@ function gone(execution: Execution, { signal: name }: SignalMessage): Rejection 
   });
 }
 
-/** Why a signal that no wait takes now is refused; null: it is kept. Signals of one name leave room for those of other names. */
+/**
+ * Why a signal that no wait takes now is refused; null if it is kept. Signals of one name leave room for those of other names.
+ */
 function whyNotKept(execution: Execution, message: SignalMessage): Rejection | null {
   const { signal: name, data } = message;
-  // The work does not go on, so the phase that would read it cannot run.
+  // The work is over, so the phase that would read the signal cannot run.
   if (execution.ending?.status === "done" && execution.plan.unread.has(name)) return gone(execution, message);
   const bytes = byteLength(data);
   const same = execution.signals.get(name) ?? [];

@@ -1,6 +1,7 @@
 /**
- * The entry point of the kernel: a message in, events out. Pure and synchronous. It changes the execution that it is
- * given, because a failed commit always reloads. The caller commits the events, then sends the answer.
+ * The entry point of the kernel: a message goes in, events come out. It is pure and synchronous. It changes the execution that
+ * it is given, because after a failed commit the execution is always reloaded. The caller commits the events, then sends the
+ * answer.
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { advance, drained } from "./advance.ts";
@@ -24,7 +25,7 @@ export class Step {
   readonly execution: Execution;
   readonly now: number;
   readonly events: Recorded[] = [];
-  /** Messages owed to other executions. */
+  /** Messages that this step sends to other executions. */
   readonly sent: Sent[] = [];
 
   constructor(execution: Execution, now: number) {
@@ -63,7 +64,7 @@ export function create(
   const execution = new Execution(message.execution, plan);
   const step = new Step(execution, now);
   const { workflow, hash, project, input, tags, parent, startAt, deadline, trace } = message;
-  // Spreading would cost more than all the rest of a start.
+  // Object spread is not used here: it would cost more than all the rest of a start.
   const created: Writable<Created> = { kind: "created", workflow, hash, project, input, tags };
   if (parent !== undefined) created.parent = parent;
   if (startAt !== undefined) created.startAt = startAt;

@@ -11,7 +11,7 @@ import { ENGINE, settleBuiltIn, taskOfTimer, timerId, waitTimeout } from "./time
 
 const TIME_IS_UP = { status: "done", reason: "timer", payload: "null" } as const;
 
-/** Fires a timer and does what it was set for; ignored unless the timer is set and due. */
+/** Fires a timer and performs its purpose. The message is ignored unless the timer is set and due. */
 export function timerDue(step: Step, message: TimerDueMessage): Answer {
   const { execution } = step;
   const timer = execution.timers.get(message.timer);

@@ -6,7 +6,7 @@ import { settleOne } from "./tasks/bulk-recorder.ts";
 /** The name under which the engine itself acts. */
 export const ENGINE = "engine";
 
-/** Starts a sleep or a wait: sets its timer, or consumes a signal that came before. */
+/** Starts a sleep or a wait: sets its timer, or takes a signal that arrived before. */
 export function arm(step: Step, handler: HandlerState): void {
   const { sleep, waitFor, timeout } = handler.plan.definition;
   if (waitFor !== undefined && takeKept(step, handler, waitFor)) return;
@@ -20,7 +20,7 @@ export function arm(step: Step, handler: HandlerState): void {
   });
 }
 
-/** Consumes the oldest kept signal for an open wait; false: there is none. */
+/** Takes the oldest kept signal for an open wait; false if there is none. */
 export function takeKept(step: Step, handler: HandlerState, name: string): boolean {
   const kept = step.execution.signals.get(name)?.[0];
   if (kept === undefined) return false;
@@ -29,7 +29,7 @@ export function takeKept(step: Step, handler: HandlerState, name: string): boole
   return true;
 }
 
-/** Clears a timer; false: it is not set. */
+/** Clears a timer; false if it is not set. */
 export function clearTimer(step: Step, timer: string): boolean {
   const armed = step.execution.timers.get(timer);
   if (armed === undefined) return false;
@@ -37,7 +37,7 @@ export function clearTimer(step: Step, timer: string): boolean {
   return true;
 }
 
-/** Clears the timers of the execution whose purpose fits. */
+/** Clears the timers of the execution whose purpose matches. */
 export function clearTimers(step: Step, which: (purpose: string) => boolean = () => true): void {
   for (const [timer, { purpose }] of [...step.execution.timers]) if (which(purpose)) clearTimer(step, timer);
 }
@@ -53,7 +53,7 @@ export function taskTimerId(step: Step, handler: HandlerState, task: number): st
   return `${timerId(step, handler)}.${task}`;
 }
 
-/** The handler and the task of a timer with such an id; null: the current visit has no such task. */
+/** The handler and the task that the id of a task's timer names; null if the current visit has no such task. */
 export function taskOfTimer(step: Step, timer: string): { handler: HandlerState; task: number } | null {
   const task = Number(timer.slice(timer.lastIndexOf(".") + 1));
   const handler = step.execution
@@ -62,13 +62,13 @@ export function taskOfTimer(step: Step, timer: string): { handler: HandlerState;
   return handler === undefined ? null : { handler, task };
 }
 
-/** The error (a JSON text) of a wait whose signal did not come in time. */
+/** The error (a JSON text) of a wait whose signal did not arrive in time. */
 export function waitTimeout(signal: string | null | undefined): string {
   const message = `no signal "${signal}" came in time`;
   return JSON.stringify({ name: "WaitTimeout", code: "wait_timeout", message });
 }
 
-/** Settles the one task of a sleep or a wait. */
+/** Settles the single task of a sleep or a wait. */
 export function settleBuiltIn(
   step: Step,
   handler: HandlerState,

@@ -2,18 +2,18 @@
 import type { PhasePlan } from "./definition/plan.ts";
 import type { Execution } from "./execution.ts";
 
-/** How many signals of a name no wait has taken. */
+/** The number of signals of one name that no wait has taken. */
 export interface UnreadSignals {
   /** The name of the signals. */
   readonly signal: string;
-  /** How many are kept. */
+  /** The number of kept signals. */
   readonly count: number;
 }
 
-/** The most names that are listed. */
+/** The most names of signals that are listed. */
 const NAMES_MAX = 100;
 
-/** The kept signals by name, in the order in which the names first came. */
+/** The kept signals by name, in the order in which the names first arrived. */
 export function unreadSignals({ signals }: Execution): readonly UnreadSignals[] {
   const unread: UnreadSignals[] = [];
   for (const [signal, kept] of signals) {
@@ -23,7 +23,7 @@ export function unreadSignals({ signals }: Execution): readonly UnreadSignals[] 
   return unread;
 }
 
-/** The phase that must read a kept signal before the execution can be done; null: there is none. */
+/** The phase that must read a kept signal before the execution can be done; null if there is none. */
 export function unreadPhase({ plan, signals }: Execution): PhasePlan | null {
   // @plant kept signal lost at the end
   for (const [signal, phase] of plan.unread) if (signals.has(signal)) return phase;

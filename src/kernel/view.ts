@@ -4,27 +4,27 @@ import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
 import { type UnreadSignals, unreadSignals } from "./unread.ts";
 
-/** A handler of a phase: how many of its tasks are in which state. */
+/** A handler of a phase, with the number of its tasks in each state. */
 export interface HandlerView {
   /** The name of the handler. */
   readonly name: string;
-  /** Tasks so far. */
+  /** The number of tasks so far. */
   readonly total: number;
   /** Whether all tasks are enumerated, so that `total` is final. */
   readonly sealed: boolean;
-  /** Tasks that have not started. */
+  /** The number of tasks that have not started. */
   readonly pending: number;
-  /** Tasks with an attempt that runs. */
+  /** The number of tasks with a running attempt. */
   readonly running: number;
-  /** Tasks that wait for their next attempt after a failure. */
+  /** The number of tasks that wait for their next attempt after a failure. */
   readonly retrying: number;
-  /** Tasks that sleep or wait for a signal. */
+  /** The number of tasks that sleep or wait for a signal. */
   readonly waiting: number;
-  /** Tasks that are done. */
+  /** The number of tasks that are done. */
   readonly done: number;
-  /** Tasks that failed for good. */
+  /** The number of tasks that failed for good. */
   readonly failed: number;
-  /** Tasks that were cancelled. */
+  /** The number of tasks that were cancelled. */
   readonly cancelled: number;
 }
 
@@ -34,7 +34,7 @@ export interface PhaseView {
   readonly name: string;
   /** The number of the visit, from 1; 0 if the phase was not visited. */
   readonly visit: number;
-  /** How the visit stands. `skipped`: the execution ended without visiting the phase. */
+  /** The status of the visit. `skipped`: the execution ended without visiting the phase. */
   readonly status: "pending" | "running" | FinalStatus | "skipped";
   /** The handlers of the phase; empty if it was not visited. */
   readonly handlers: readonly HandlerView[];
@@ -65,15 +65,18 @@ export interface ExecutionView {
   readonly output: Json;
   /** Why the execution failed or was cancelled; null otherwise. */
   readonly error: ExecutionError | null;
-  /** How it ends after its clean-up; only while it cleans up. */
+  /** How the execution ends after its clean-up; only present during the clean-up. */
   readonly ending?: { readonly status: FinalStatus; readonly error: ExecutionError | null };
-  /** Signals that it keeps and no wait has taken, by name; only if there are any. At most 100 names are listed. */
+  /**
+   * Signals that the execution keeps and no wait has taken, by name; only present if there are any. At most 100 names are
+   * listed.
+   */
   readonly unread?: readonly UnreadSignals[];
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
   /** The tags of the execution. */
   readonly tags: Readonly<Record<string, string>>;
-  /** The task that started it, if it is a child; null otherwise. */
+  /** The task that started the execution, if it is a child; null otherwise. */
   readonly parent: Parent | null;
   /** When the execution was created, in milliseconds since 1970. */
   readonly createdAt: number;
@@ -88,7 +91,7 @@ export function hasEnded({ finishedAt, status }: Pick<ExecutionView, "finishedAt
   return finishedAt !== null || status === "damaged";
 }
 
-/** Open attempts per handler of the current visit, by handler name. */
+/** The number of open attempts of each handler of the current visit, by handler name. */
 export type RunningCounts = ReadonlyMap<string, number>;
 
 /** The view of an execution at `now`. */

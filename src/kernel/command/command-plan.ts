@@ -1,6 +1,6 @@
 /**
- * The plan of a command: its topics, hashes, references and post-operations with their policies. Made once, when a
- * definition is compiled. Hashes are over the submitted form, before references are resolved, without filled-in fields.
+ * The plan of a command: its topics, hashes, references and post-operations with their policies. It is made once, when a
+ * definition is compiled. Hashes cover the submitted form, before references are resolved, without filled-in fields.
  */
 import { contentHash } from "../../std/canonical-json.ts";
 import { durationMs } from "../../std/duration.ts";
@@ -23,19 +23,19 @@ export interface PostOpPolicy extends RetryPolicy {
   readonly timeoutMs: number;
 }
 
-/** The state store and key that a result is written to. */
+/** The plan of a persistence: the state store and the key under which a result is stored. */
 export interface PersistencePlan extends PostOpPolicy {
   readonly store: string;
   readonly key: string;
   readonly partition: string | null;
 }
 
-/** The address that a result is sent to. */
+/** The plan of a broadcast: the URL that a result is sent to. */
 export interface BroadcastPlan extends PostOpPolicy {
   readonly url: string;
-  /** A payload to send in place of, or together with, the result; undefined: none. */
+  /** A payload to send in place of, or together with, the result; undefined if there is none. */
   readonly staticPayload: Json | undefined;
-  /** Whether the command is settled only after this has succeeded or failed for good. */
+  /** Whether the command is settled only after this broadcast has succeeded or failed for good. */
   readonly awaited: boolean;
 }
 
@@ -54,7 +54,7 @@ export interface CommandPlan {
   readonly enrichment: readonly Enrichment[];
   readonly persistence: PersistencePlan | null;
   readonly broadcasts: readonly BroadcastPlan[];
-  /** Whether a post-operation must end before the task is settled. */
+  /** Whether a post-operation must end before the command's task is settled. */
   readonly holds: boolean;
 }
 
@@ -72,7 +72,7 @@ export function commandPlanner(definition: Definition): (handler: HandlerDefinit
       : planCommand(handler, handler.command, { step: step++, workflowHash });
 }
 
-/** The plan of a post-operation; undefined: the command has no such post-operation. */
+/** The plan of a post-operation; undefined if the command has no such post-operation. */
 export function postOpPlan(
   command: CommandPlan,
   op: PostOpKind,
@@ -81,7 +81,7 @@ export function postOpPlan(
   return op === "broadcast" ? command.broadcasts[index] : (command.persistence ?? undefined);
 }
 
-/** The state store or address of a post-operation. */
+/** The state store or URL of a post-operation. */
 export function targetOf(plan: PersistencePlan | BroadcastPlan): string {
   return "url" in plan ? plan.url : plan.store;
 }

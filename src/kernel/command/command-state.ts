@@ -25,7 +25,7 @@ export function commandStarted(execution: Execution, handler: HandlerState, comm
   });
 }
 
-/** Applies a receipt: keeps the result until its task is done, and adds its post-operations. */
+/** Applies a receipt: keeps the result until its task is done, and adds the result's post-operations. */
 export function commandReceipted(execution: Execution, event: CommandReceipted): void {
   const handler = execution.handlerAt(event);
   assert(handler !== undefined, "a receipt is of a handler of the current visit");

@@ -20,15 +20,15 @@ export interface CommandView {
   readonly procStatus: ProcStatus;
   readonly procErr: Json;
   readonly createdAt: number;
-  /** When the command's phase began; null: it has not begun. */
+  /** When the command's phase began; null if it has not begun. */
   readonly startedAt: number | null;
-  /** When the command's last receipt came; null: there is none. */
+  /** When the command's last receipt arrived; null if there is none. */
   readonly receiptedAt: number | null;
-  /** Sequence number of its last `command.receipted`, which may have a `cmd_result`; null: none is shown. */
+  /** The sequence number of the command's last `command.receipted`, which may have a `cmd_result`; null if none is shown. */
   readonly receipt: number | null;
   /** The command's post-operations that have not ended. */
   readonly owed: readonly OwedView[];
-  /** Set if all open attempts are in queues of a broker: the oldest one. Only the broker knows whether a worker has it. */
+  /** The oldest attempt, if all open attempts are in queues of a broker. Only the broker knows whether a worker has it. */
   readonly queued?: QueuedAttempt;
 }
 
@@ -49,7 +49,7 @@ export interface OwedView {
   readonly target: string;
   /** The number of attempts that have ended. */
   readonly attempts: number;
-  /** When the post-operation is retried; null: it runs now. */
+  /** When the post-operation is retried; null if it runs now. */
   readonly until: number | null;
   readonly error: string | null;
 }

@@ -1,7 +1,7 @@
 /**
- * Owed post-operations: the persistence and the broadcasts of a command's result. Persistence comes first; after its end
- * the broadcasts are owed. This is part of the fold: owed post-operations follow from the journal, so a restart, a
- * takeover and a commit of unknown outcome find the same ones. It has no payloads.
+ * Owed post-operations: the persistence and the broadcasts of a command's result. Persistence comes first; after its end the
+ * broadcasts are owed. This is part of the fold: owed post-operations follow from the journal, so a restart, a takeover and a
+ * commit of unknown outcome find the same ones. The state contains no payloads.
  */
 import { assert } from "../../std/assert.ts";
 import { encodeName } from "../definition/names.ts";
@@ -15,17 +15,19 @@ import { type CommandPlan, postOpPlan } from "./command-plan.ts";
 export interface OwedOp extends PostOpRef {
   /** The id of the post-operation, the same for all attempts. */
   readonly id: string;
-  /** Whether the task is settled only after this has ended. */
+  /** Whether the task is settled only after this post-operation has ended. */
   readonly awaited: boolean;
   /** The number of attempts that have ended. */
   readonly ended: number;
   /** The earliest time of the next attempt. */
   readonly until: number;
-  /** The error of the last attempt; null: there was none. */
+  /** The error of the last attempt; null if there was none. */
   readonly lastError: string | null;
 }
 
-/** The id of a post-operation. It is derived from its place, so every attempt and every owner compute the same id. */
+/**
+ * The id of a post-operation. It is derived from the receipt's place, so every attempt and every owner compute the same id.
+ */
 export function postOpId(execution: string, ref: PostOpRef): string {
   const { phase, visit, handler, task, op, index } = ref;
   return `${encodeName(execution)}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
@@ -36,7 +38,7 @@ export function commandAt(plan: Plan, { phase, handler }: Place): CommandPlan | 
   return plan.byName.get(phase)?.handlers.find(({ name }) => name === handler)?.command ?? null;
 }
 
-/** Adds the next post-operations of a result: its persistence, or the broadcasts if it has none or it is done. */
+/** Adds the next post-operations of a result: its persistence; or its broadcasts, if it has no persistence or that is done. */
 export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "receipt" | "persistence"): void {
   const command = commandAt(execution.plan, receipt);
   assert(command !== null, "a receipted command is in the plan");
@@ -60,7 +62,7 @@ export function holdsTasks(execution: Execution): boolean {
   return false;
 }
 
-/** Applies the end of an attempt. */
+/** Applies the end of an attempt at a post-operation. */
 export function applyPostOp(execution: Execution, event: PostOpEvent): void {
   const id = postOpId(execution.id, event);
   const op = execution.postops.get(id);

@@ -30,7 +30,7 @@ const PROPS_MAX = 100;
 const BROADCASTS_MAX = 100;
 const URL_CHARS_MAX = 2_000;
 
-/** The fields of a retry that handlers and post-operations have. */
+/** Decoders of the retry fields that handlers and post-operations share. */
 export const retryFields = {
   attempts: optional(integer(1, 250)),
   backoff: optional(oneOf(["exponential", "constant"])),
@@ -82,7 +82,7 @@ const postOps = strict({
 const metadataOf = where<Readonly<Record<string, Json>>>("an object", isObject);
 const commandFields = known(["cmd_type", "cmd_data", "cmd_metadata", "cmd_result"]);
 
-/** Decodes the canonical command of `data`. A `cmd_result` is ignored. */
+/** Decodes `data` as a command in canonical form. A `cmd_result` is ignored. */
 export const parseCommand: Decode<CommandDefinition> = (data) => {
   const fields = commandFields(data);
   const limits = { bytesMax: LIMITS.taskBytes, what: "cmd" };

@@ -58,7 +58,7 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** The identifying fields of an operation. */
+/** The fields that identify a post-operation. */
 function refOf({ phase, visit, handler, task, step, op, index, receipt }: PostOpRef): PostOpRef {
   return { phase, visit, handler, task, step, op, index, receipt };
 }
@@ -70,7 +70,7 @@ function planOf({ execution }: Step, op: OwedOp): PersistencePlan | BroadcastPla
   return plan;
 }
 
-/** When the post-operation is retried; null: it is not. */
+/** When the post-operation is retried; null if it is not. */
 function retryAt(
   step: Step,
   op: OwedOp,
@@ -88,7 +88,7 @@ function retryAt(
   return step.now + delayMs(plan, attempt, { id: `${op.id}/${attempt}`, retryAfterMs: outcome.retryAfterMs });
 }
 
-/** Settles the task if this was the last post-operation that it waited for, or if its persistence failed. */
+/** Settles the task if this was the last post-operation that the task waited for, or if its persistence failed. */
 function settle(step: Step, op: OwedOp, outcome: PostOpOutcome): void {
   const { execution } = step;
   const handler = execution.handlerAt(op);
@@ -127,7 +127,7 @@ function settleTask(
   });
 }
 
-/** A property that is added to results. */
+/** A property that the enrichment adds to results. */
 export interface Enrichment {
   readonly key: string;
   readonly val: Json;
@@ -136,12 +136,12 @@ export interface Enrichment {
 /** Adds properties to a result (a JSON text). A result that is not an object becomes `{ value }` first. */
 export function enrich(result: string, properties: readonly Enrichment[]): string {
   const given = JSON.parse(result) as Json;
-  // A receipt without a result has an empty one.
+  // A receipt without a result counts as one with an empty result.
   const value = given === null ? {} : given;
   if (properties.length === 0) return given === null ? "{}" : result;
   const isObject = typeof value === "object" && !Array.isArray(value);
   const enriched: Record<string, Json> = isObject ? { ...(value as Record<string, Json>) } : { value };
-  // defineProperty, because assigning to the key "__proto__" would change the prototype.
+  // defineProperty is used, because assigning to the key "__proto__" would change the prototype.
   for (const { key, val } of properties)
     Object.defineProperty(enriched, key, {
       value: val,

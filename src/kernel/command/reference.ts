@@ -11,14 +11,14 @@ import type { CommandPlan } from "./command-plan.ts";
 
 export interface Reference {
   readonly from: "steps" | "input" | "task";
-  /** The step whose result it refers to; 0 for other references. */
+  /** The number of the step whose result the reference names; 0 for other references. */
   readonly step: number;
   readonly path: readonly string[];
-  /** The reference as it is written, without `${` and `}`. */
+  /** The text of the reference in the command, without `${` and `}`. */
   readonly text: string;
 }
 
-/** A value; null: there is none at that path. */
+/** The value at a path; null if there is none. */
 export type Found = { readonly value: Json } | null;
 
 /** `$${...}` is an escape: it stands for the text `${...}`. */
@@ -27,7 +27,7 @@ const STEPS = /^steps\[(0|[1-9]\d{0,3})\]\.cmd_result(.*)$/;
 const OTHER = /^(input|task)(.*)$/;
 const PART = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9]\d{0,6})\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** All references in `data`, each once; throws if a `${...}` is not a reference. */
+/** Finds all references in `data`, each once; throws if a `${...}` is not a reference. */
 export function parseReferences(data: Json, path: string): readonly Reference[] {
   const found = new Map<string, Reference>();
   for (const { text, at } of texts(data, path)) {
@@ -46,7 +46,7 @@ export function parseReferences(data: Json, path: string): readonly Reference[] 
   return [...found.values()];
 }
 
-/** `data` with its references replaced, or the first reference without a value. */
+/** Copies `data` with its references replaced, or returns the first reference without a value. */
 export function resolveReferences(
   data: Json,
   find: (reference: Reference) => Found,
@@ -63,7 +63,7 @@ export function resolveReferences(
   return missing[0] === undefined ? { value } : { missing: missing[0] };
 }
 
-/** The value at the end of a path of own members. */
+/** Finds the value at the end of a path of own members. */
 export function follow(value: Json, path: readonly string[]): Found {
   let at: Json = value;
   for (const part of path) {
@@ -134,7 +134,7 @@ export interface Referred {
   readonly keptFor: ReadonlyMap<string, Reference>;
 }
 
-/** A place in a result; `kept`: the reference for which all of it is kept. */
+/** A place in a result; `kept` is the reference for which the whole value at this place is kept. */
 interface Place {
   kept: Reference | null;
   readonly members: Map<string, Place>;
@@ -162,7 +162,7 @@ export function planReferred(references: readonly Reference[]): Referred {
   return { byStep, keptFor };
 }
 
-/** The kept part that contains the path; if there is none yet, the path itself is kept. */
+/** Finds the kept part that contains the path; if there is none yet, the path itself is kept. */
 function keep(result: Place, path: readonly string[], reference: Reference): Reference {
   let at = result;
   for (const part of path) {
@@ -186,7 +186,7 @@ export function resolveCommand(
   task: string,
 ): { readonly text: string } | { readonly error: string } {
   if (command.references.length === 0) return { text: textOf(command) };
-  // A command can repeat a reference many times, so the sum is limited.
+  // A command can repeat a reference many times, so the sum of the inserted bytes is limited.
   let bytes = 0;
   const resolved = resolveReferences(command.cmd.cmd_data, (reference) => {
     const found = bytes > BYTES_MAX ? null : find(execution, reference, task);

@@ -1,13 +1,13 @@
 /**
- * Names of topics, and the rules which topics a project may use. An open project may use any topic that is not reserved. A
- * project is guarded if the settings list `topics` for it or a token is bound to it. A guarded project may use only the
- * listed patterns and its own names, `<project>_*`. An engine checks this before it leases a command.
+ * Names of topics, and the rules for which topics a project may use. An open project may use any topic that is not reserved. A
+ * project is guarded if the settings list `topics` for it or a token is bound to it. A guarded project may use only the listed
+ * patterns and its own names, `<project>_*`. An engine checks this before it leases a command.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { PlannedCommand } from "../definition/plan.ts";
 
 interface ProjectTopics {
-  /** Patterns of topics, in which `*` stands for any text; undefined: the settings do not list any. */
+  /** Patterns of topics, in which `*` stands for any text; undefined if the settings do not list any. */
   readonly topics?: readonly string[];
 }
 
@@ -19,13 +19,15 @@ export interface TopicRulesOptions {
   readonly bound?: ReadonlySet<string>;
 }
 
-/** Where one command goes and where its receipt comes back. */
+/** The topic of a command, and the topic of its receipts. */
 export interface CommandTopics {
   readonly topic: string;
   readonly receiptTopic: string;
 }
 
-/** A member of a set of bound projects if a token cannot be read, so that any project may be bound. Not a valid name. */
+/**
+ * The entry in a set of bound projects if a token cannot be read, so that any project may be bound. It is not a valid name.
+ */
 export const EVERY_PROJECT = "*";
 
 /** Prefixes of names that belong to RabbitMQ and to Rondo, whatever the settings say. */
@@ -47,12 +49,12 @@ export class TopicRules {
     this.#bound = projects;
   }
 
-  /** The refusal of a reserved name; null: it is not reserved. */
+  /** The refusal of a reserved name; null if the name is not reserved. */
   reserved(name: string): Rejection | null {
     return refuseReserved(name, [...RESERVED, `${this.#prefix}.`]);
   }
 
-  /** The refusal of a command to these topics; null: the project may use them. */
+  /** The refusal of a command to these topics; null if the project may use them. */
   refusal(project: string, { topic, receiptTopic }: CommandTopics): Rejection | null {
     const reserved = this.reserved(topic) ?? this.reserved(receiptTopic);
     if (reserved !== null) return reserved;
@@ -70,7 +72,7 @@ export class TopicRules {
     });
   }
 
-  /** The first refusal among the commands of a workflow, with the place of the command; null: there is none. */
+  /** The first refusal among the commands of a workflow, with the place of the command; null if there is none. */
   refusalOf(project: string, commands: readonly PlannedCommand[]): Rejection | null {
     for (const { phase, handler, command } of commands) {
       const refusal = this.refusal(project, command);
@@ -129,12 +131,12 @@ export function matchesTopic(pattern: string, name: string): boolean {
   return at <= name.length - last.length;
 }
 
-/** Why a name is reserved under every configuration; null: it is not. */
+/** Why a name is reserved under every configuration; null if it is not. */
 export function reservedTopic(name: string): Rejection | null {
   return refuseReserved(name, RESERVED);
 }
 
-/** The refusal with the place of its command in a definition, as parsers write it. */
+/** Adds to a refusal the place of its command in a definition, in the form that parsers use. */
 export function atCommand(
   { code, message, hint, path = "topic" }: Rejection,
   { phase, handler }: { readonly phase: string; readonly handler: string },
@@ -164,7 +166,7 @@ export function topicUse(topic: string): string {
   return `${TOPIC_USE}${topic}`;
 }
 
-/** The topic of a wire name; null: it is the name of a handler. */
+/** The topic in a wire name; null if it is the name of a handler. */
 export function topicOf(use: string): string | null {
   return use.startsWith(TOPIC_USE) ? use.slice(TOPIC_USE.length) : null;
 }

@@ -16,14 +16,14 @@ export interface Definition {
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
   readonly returns?: AnswerDefinition;
-  /** By the name of a signal: the phase that reads kept ones before the execution can be done. */
+  /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread?: { readonly [signal: string]: string };
   /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
   readonly onCancel?: string;
   readonly onFailure?: string;
   /** The phase that runs last, also after the execution is done. */
   readonly finally?: string;
-  /** The longest time of the clean-up in milliseconds. */
+  /** The longest time that the clean-up may take, in milliseconds. */
   readonly cleanupTimeout?: number;
 }
 
@@ -59,7 +59,10 @@ export interface CompensateDefinition {
 export const RETURNS = "returns";
 /** The name of the handler that decides the next phase. */
 export const NEXT = "next";
-/** The end of the name of a phase that compensates another one. No written name has it, since it has a `~`. */
+/**
+ * The suffix of the name of a phase that compensates another one. A name in a definition cannot have it, since it contains a
+ * `~`.
+ */
 export const COMPENSATION = "~compensate";
 
 /** The modes of a handler: its definition has exactly one of these fields. */
@@ -86,7 +89,7 @@ export interface ScriptRunDefinition {
   readonly timeout?: number;
 }
 
-/** A command as it was submitted: hashes are over this form. References in `cmd_data` are not resolved. */
+/** A command in its submitted form, over which hashes are computed. References in `cmd_data` are not resolved. */
 export interface CommandDefinition {
   readonly cmd_type: string;
   readonly cmd_data?: Json;
@@ -107,7 +110,7 @@ export interface HandlerDefinition {
   readonly state?: Json;
   readonly resume?: boolean;
   readonly workflow?: string;
-  /** Listed tasks, or the code that enumerates them; neither: one task, the input. */
+  /** Listed tasks, or the code that enumerates them. If both are missing, the handler has one task, the input. */
   readonly tasks?: readonly Json[];
   readonly enumerate?: { readonly use: string };
   readonly version?: string;
@@ -115,13 +118,13 @@ export interface HandlerDefinition {
   readonly heartbeat?: number;
   readonly retry?: RetryDefinition;
   readonly concurrency?: number;
-  /** A JSON Pointer, or true where the enumerating code computes it. */
+  /** A JSON Pointer, or true if the enumerating code computes the key. */
   readonly key?: string | true;
   readonly identity?: string | true;
   readonly concurrencyPerKey?: number;
   readonly rate?: { readonly limit: number; readonly per: number };
   readonly priority?: number;
-  /** A number of failures, or a percentage such as "1%". */
+  /** How many failures the handler tolerates: a number, or a percentage such as "1%". */
   readonly tolerate?: number | string;
   readonly batch?: number;
   readonly compensate?: CompensateDefinition;
@@ -145,7 +148,7 @@ export const LIMITS = {
   rowBytes: 262_144,
   tasksPerVisit: 10_000_000,
   phases: 1_000,
-  /** The most kept signals of one name, and of all names of an execution. */
+  /** The most kept signals of one name, and of all names of an execution together. */
   signalsKept: 1_000,
   signalBytesKept: 1_048_576,
   signalsKeptInAll: 10_000,

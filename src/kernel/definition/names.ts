@@ -8,25 +8,25 @@ import { byteLength } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { NAME_PATTERN } from "./definition.ts";
 
-/** Longest name, in bytes of UTF-8. */
+/** The longest name, in bytes of UTF-8. */
 export const NAME_BYTES_MAX = 200;
 
-/** The rule in words, for hints. */
+/** The rule for names in words, for hints. */
 export const NAME_RULE = `1 to ${NAME_BYTES_MAX} bytes of UTF-8, without control or format characters`;
 
-/** Control characters, format characters, lone surrogates. */
+/** Characters that names must not contain: control characters, format characters, lone surrogates. */
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}]/u;
 
-/** Part of every id that the engine makes itself. Users' ids must not have it, so they never collide. */
+/** The character that every id made by the engine contains. Users' ids must not contain it, so they never collide. */
 export const ENGINE_MARK = "~";
 
-/** Ids that every version of Rondo accepts. */
+/** A pattern of ids that every version of Rondo accepts. */
 const PLAIN = /^[A-Za-z0-9][A-Za-z0-9_:~-]{0,199}$/;
 
 /** The first version of events whose nodes accept every id that the rule allows. */
 export const ANY_ID_SINCE = 4;
 
-/** Why a value is not a name; null: it is one. */
+/** Why a value is not a name; null if it is one. */
 export function whyNoName(value: unknown): string | null {
   if (value === undefined) return "is missing";
   if (typeof value !== "string")
@@ -38,14 +38,14 @@ export function whyNoName(value: unknown): string | null {
   return found === null ? null : `holds ${nameOfCharacter(found[0])}`;
 }
 
-/** Why a value is not an execution id, of a user or of the engine; null: it is one. */
+/** Why a value is not an execution id, of a user or of the engine; null if it is one. */
 export function whyNoExecutionId(value: unknown): string | null {
   const why = whyNoName(value);
   if (why !== null) return why;
   return value === "." || value === ".." ? "means something else in a URL" : null;
 }
 
-/** The refusal of a name; `path` is its place in the input, `what` its kind. */
+/** Makes the refusal of a name; `path` is its place in the input, `what` its kind. */
 export function refuseName(value: unknown, path: string, what: string): Rejection | null {
   const why = whyNoName(value);
   return why === null ? null : refusal(value, path, `is not ${what}: it ${why}`);
@@ -74,7 +74,7 @@ export function writtenName(what: string): Decode<string> {
   return text({ pattern: NAME_PATTERN, what, hint: "a letter, then up to 39 letters, digits, _ or -" });
 }
 
-/** The version of events that a node must know to accept an execution of this id. */
+/** The version of events that a node must know to accept an execution with this id. */
 export function versionOfId(id: string): number {
   return PLAIN.test(id) ? 1 : ANY_ID_SINCE;
 }
@@ -92,7 +92,7 @@ export function encodeName(name: string): string {
   );
 }
 
-/** Inverse of `encodeName`; null: the text is not an encoded name. */
+/** Decodes a name that `encodeName` wrote; null if the text is not an encoded name. */
 export function decodeName(text: string): string | null {
   if (PLAIN.test(text)) return text;
   try {

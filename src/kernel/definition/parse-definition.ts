@@ -21,7 +21,7 @@ import { parseAnswer } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
 
-/** The canonical definition of `data` in version 1 or 2, or a rejection. */
+/** Parses `data` in version 1 or 2 to a canonical definition, or returns a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => {
     const parsed = definition(given, [1, 2]);
@@ -102,7 +102,7 @@ function unreadBy(
 
 type Cleanup = Pick<Definition, (typeof CLEANUPS)[number] | "cleanupTimeout">;
 
-/** Decodes the phases of the clean-up and its time. Such a phase is entered only by the end of the execution. */
+/** Decodes the phases of the clean-up and its time limit. Such a phase is entered only when the execution ends. */
 function cleanup(fields: Fields, phases: readonly PhaseDefinition[]): Cleanup {
   const named: { -readonly [Field in (typeof CLEANUPS)[number]]?: string } = {};
   for (const field of CLEANUPS) {
@@ -154,7 +154,7 @@ function checkCleanup(phase: PhaseDefinition, field: string): void {
       );
 }
 
-/** Refuses a way from a phase of the work into the clean-up. */
+/** Refuses a path from a phase of the work into the clean-up. */
 function checkReached({ name, next, onError }: PhaseDefinition, cleanups: readonly string[]): void {
   const targets = [...(typeof next === "object" ? next.among : [next]), onError];
   const target = targets.find((one) => one !== undefined && cleanups.includes(one));

@@ -1,4 +1,4 @@
-/** One decoder per option of a handler: the canonical value, or undefined where it equals the default. */
+/** One decoder per option of a handler. It returns the canonical value, or undefined if the value equals the default. */
 import {
   anything,
   checked,
@@ -32,7 +32,7 @@ const BOUND = `(?:(?:[~^=]|[<>]=?) *)?${VERSION}`;
 const BOUNDS = `(?:${VERSION} +- +${VERSION}|${BOUND}(?: +${BOUND})*)`;
 const RANGE = new RegExp(`^${BOUNDS}(?: *\\|\\| *${BOUNDS})*$`);
 
-/** The value; undefined where it is the default. */
+/** Returns the value, or undefined if it equals the default. */
 function unless<T>(value: T, fallback: unknown): T | undefined {
   return value === fallback ? undefined : value;
 }
@@ -41,7 +41,7 @@ function count(fallback: number | undefined, min = 1, max = 1_000_000): Decode<n
   return mapped(integer(min, max), (n) => unless(n, fallback));
 }
 
-/** A JSON Pointer, or true if code computes the value. */
+/** Decodes a JSON Pointer, or true if code computes the value. */
 const naming: Decode<string | true> = (value) => (value === true ? true : pointer(value));
 
 const givenRetry = strict(
@@ -114,7 +114,7 @@ const runList = listOf(strict({ name: parseName, expression, timeout: optional(d
   max: RUNS_MAX,
 });
 
-/** The ordered runs of a script. */
+/** Decodes the ordered runs of a script. */
 const script: Decode<unknown> = (value) => {
   if (!Array.isArray(value) || value.length === 0)
     throw wrong("", "must be a list of runs", 'write [{ "name": "one", "expression": "s => s" }]');
@@ -126,26 +126,26 @@ const script: Decode<unknown> = (value) => {
   });
 };
 
-/** A semver range. */
+/** Decodes a semver range. */
 const version: Decode<string> = mapped(
   shortText,
   text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
 );
 
-/** The fields of code that answers for a phase or an execution: `next` and `returns`. */
+/** Decoders of the fields of code that answers for a phase or an execution: `next` and `returns`. */
 export const answerFields = {
   use: parseUse,
   timeout: optional(durationMs(1)),
   retry: optional(retry),
 };
 
-/** The code that computes the output. */
+/** Decodes the code that computes the output. */
 export const parseAnswer: Decode<AnswerDefinition> = mapped(
   strict(answerFields, '{ "use": "summary" }'),
   ({ use, ...options }) => ({ use, ...defined(options) }),
 );
 
-/** The code that undoes a task. */
+/** Decodes the code that undoes a task. */
 const compensate = strict(
   {
     use: parseUse,
@@ -157,7 +157,7 @@ const compensate = strict(
   '{ "use": "refund" }',
 );
 
-/** Every field a handler can have. */
+/** Decoders of all fields that a handler can have. */
 export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   use: parseUse,
   sleep: durationMs(),

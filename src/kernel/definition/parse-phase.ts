@@ -69,7 +69,7 @@ const phaseFields = object(
   KEPT,
 );
 
-/** Decodes the canonical phase of `data` at a path. */
+/** Decodes `data` at a path as a phase in canonical form. */
 export function parsePhase(data: unknown, path: string, version: GivenVersion = 1): PhaseDefinition {
   const { name } = at(path, phaseName, data);
   return at(phaseAt(name), (given) => namedPhase(given, version), data);
@@ -118,7 +118,7 @@ export function parseHandlerName(data: unknown): string {
 
 const handlerFields = known([...Object.keys(OPTIONS), "single"]);
 
-/** Decodes the canonical handler of `data` in the given version. */
+/** Decodes `data` in the given version as a handler in canonical form. */
 export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerDefinition {
   const fields = handlerFields(data);
   const modes = HANDLER_MODES.filter((mode) => fields[mode] !== undefined);
@@ -199,7 +199,7 @@ function parseSingle(given: unknown, { tasks, enumerate, key, identity }: Handle
   return true;
 }
 
-/** Refuses options without an effect. */
+/** Refuses options that have no effect. */
 export function checkMeaning(handler: HandlerDefinition): void {
   if (handler.command === undefined) {
     for (const option of ["topic", "receiptTopic"] as const)
@@ -219,7 +219,7 @@ export function checkMeaning(handler: HandlerDefinition): void {
       const why = option === "key" && typeof naming === "string" ? whyNoKey(name) : null;
       if (why !== null) throw wrong(`tasks[${i}]`, why);
     }
-  // With enumerating code, these options apply to the enumeration.
+  // If code enumerates the tasks, these options apply to the enumeration.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)
     if (handler[option] !== undefined)

@@ -1,4 +1,4 @@
-/** Decoders of the smallest parts of definitions, shared by definitions, their options and the SDK's builder. */
+/** Decoders of the smallest parts of definitions, which definitions, their options and the SDK's builder share. */
 import {
   type Decode,
   decode,
@@ -16,18 +16,18 @@ import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { USE_PATTERN } from "./definition.ts";
 import { writtenName } from "./names.ts";
 
-/** Decodes a definition or a part of one. Every rejection has the code of definitions. */
+/** Decodes a definition or a part of one. Every rejection has the code `invalid_definition`. */
 export function decodeDefinition<T>(read: Decode<T>, data: unknown, path = ""): T | Rejection {
   const found = decode(read, data, { path });
   return isRejection(found) ? { ...found, code: "invalid_definition" } : found;
 }
 
-/** The error at a path of a definition. */
+/** Makes the error at a path of a definition. */
 export function wrong(path: string, why: string, hint?: string): Undecodable {
   return new Undecodable(why, { path, hint });
 }
 
-/** An object that has only fields with these names. `example` shows how it is written. */
+/** Makes a decoder of objects that have only fields with these names. `example` shows how the object is written. */
 export function known(names: readonly string[], example?: string): Decode<Fields> {
   return (data) => {
     if (!isObject(data))
@@ -38,7 +38,9 @@ export function known(names: readonly string[], example?: string): Decode<Fields
   };
 }
 
-/** An object with these fields and no others. An unknown field is an error of the object, not of the field. */
+/**
+ * Makes a decoder of objects with these fields and no others. An unknown field is an error of the object, not of the field.
+ */
 export function strict<const F extends Readonly<Record<string, Decode<unknown>>>>(
   fields: F,
   example?: string,
@@ -48,23 +50,23 @@ export function strict<const F extends Readonly<Record<string, Decode<unknown>>>
   return (data) => read(checkNames(data));
 }
 
-/** A name of a workflow, phase, handler or signal. */
+/** Decodes the name of a workflow, phase, handler or signal. */
 export const parseName: Decode<string> = writtenName("a name");
 
-/** The wire name of a handler. */
+/** Decodes the wire name of a handler. */
 export const parseUse: Decode<string> = text({
   pattern: USE_PATTERN,
   what: "a handler's name",
   hint: "a letter, then up to 149 letters, digits, dots, _ or -",
 });
 
-/** An object that names a handler's code. */
+/** Decodes an object that names a handler's code. */
 export const reference = strict({ use: parseUse }, '{ "use": "resize" }');
 
-/** A text of a sensible length. */
+/** Decodes a text of limited length. */
 export const shortText: Decode<string> = text({ min: 1, max: 200 });
 
-/** A JSON Pointer. */
+/** Decodes a JSON Pointer. */
 export const pointer: Decode<string> = where(
   "a JSON Pointer",
   (data) => typeof data === "string" && (data === "" || data.startsWith("/")),

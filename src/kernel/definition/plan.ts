@@ -17,7 +17,7 @@ import {
 
 export { NEXT, RETURNS };
 
-/** The version of events with which definitions got a clean-up, `unread`, and options of `next` and `returns`. */
+/** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
 
 /** The name under which workers serve script tasks. */
@@ -26,11 +26,11 @@ export const SCRIPT_USE = "~script";
 /** The code that a task needs: a name and a range of versions. */
 export interface Wanted {
   readonly use: string;
-  /** The range of versions; null: any version. */
+  /** The range of versions; null for any version. */
   readonly range: string | null;
-  /** Whether the code must enumerate; code that only processes does not fit then. */
+  /** Whether the code must enumerate. Code that only processes tasks does not match then. */
   readonly enumerates: boolean;
-  /** A key of the wanted code: all other fields as one text. */
+  /** A key of the wanted code: all its other fields as one text. */
   readonly key: string;
 }
 
@@ -39,17 +39,17 @@ export interface HandlerPlan {
   readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
   /** Whether the handler is a sleep or a wait: a timer or a signal settles its one task, without a worker. */
   readonly waits: boolean;
-  /** Wire name of the code that processes tasks; empty if no worker does. */
+  /** The wire name of the code that processes tasks; empty if no worker does. */
   readonly use: string;
   /** The name of the handler's limits within a project. */
   readonly scope: string;
   readonly wanted: Wanted;
   /** The code that enumerates, if `enumerateUse` is set. */
   readonly enumerator: Wanted;
-  /** Wire name of the code that enumerates; null: the definition says what the tasks are. */
+  /** The wire name of the code that enumerates; null if the definition says what the tasks are. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
-  /** The command that is sent to a topic; null: it is not a command. */
+  /** The command that is sent to a topic; null if the handler is not a command. */
   readonly command: CommandPlan | null;
   readonly attempts: number;
   readonly crashes: number;
@@ -57,16 +57,19 @@ export interface HandlerPlan {
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
   readonly timeoutMs: number | null;
-  /** The silence after which an attempt is lost; null: the default of the node's settings. */
+  /** The silence after which an attempt is lost; null for the default of the node's settings. */
   readonly heartbeatMs: number | null;
   readonly priority: number;
   readonly tolerateCount: number;
-  /** Millionths of the total, judged when the handler is sealed; null if tolerate is a number. */
+  /** The tolerated failures in millionths of the total, judged when the handler is sealed; null if `tolerate` is a number. */
   readonly tolerateMillionths: number | null;
   readonly work: "process" | "next" | "returns";
-  /** Whether its tasks are compensated. Then each start is journaled before the attempt is given out. */
+  /** Whether the handler's tasks are compensated. If so, each start is journaled before the attempt is granted. */
   readonly isCompensated: boolean;
-  /** Whether it compensates the tasks of the handler of the same name: then they have the same numbers and texts. */
+  /**
+   * Whether the handler compensates the tasks of the handler with the same name. Its tasks then have the same numbers and
+   * texts.
+   */
   readonly compensates: boolean;
 }
 
@@ -76,12 +79,12 @@ export interface PhasePlan {
   readonly handlers: readonly HandlerPlan[];
   readonly decision: HandlerPlan | null;
   readonly among: readonly string[];
-  /** Index of the phase after this one; -1 at the end. */
+  /** The index of the phase after this one; -1 if this is the last. */
   readonly next: number;
   readonly onError: number;
   readonly final: true | "failed" | null;
   readonly maxVisits: number;
-  /** The name of the phase whose visits it compensates; null: it is a phase of the definition. */
+  /** The name of the phase whose visits this one compensates; null for a phase of the definition. */
   readonly compensates: string | null;
 }
 
@@ -94,17 +97,17 @@ export interface PlannedCommand {
 
 export interface Plan {
   readonly hash: string;
-  /** The version of events of the first Rondo that knows all fields of the definition. */
+  /** The first version of events whose Rondo knows all fields of the definition. */
   readonly version: number;
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
-  /** The phases of the definition, and those that compensate them. */
+  /** The phases of the definition, and those that compensate them, by name. */
   readonly byName: ReadonlyMap<string, PhasePlan>;
   /** The phases that compensate others. */
   readonly compensations: readonly PhasePlan[];
-  /** Index of the first phase. */
+  /** The index of the first phase. */
   readonly first: number;
-  /** By the name of a signal: the phase that reads kept ones before the execution can be done. */
+  /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread: ReadonlyMap<string, PhasePlan>;
   /** The phases of the clean-up. */
   readonly onCancel: PhasePlan | null;
@@ -115,7 +118,7 @@ export interface Plan {
   readonly commands: readonly PlannedCommand[];
   /** The parts of results to keep for later commands. */
   readonly referred: Referred;
-  /** Index of the `returns` phase, -1 if there is none. */
+  /** The index of the `returns` phase; -1 if there is none. */
   readonly returns: number;
 }
 
@@ -129,7 +132,7 @@ export function compilePlan(definition: Definition): Plan {
   };
   const commandOf = commandPlanner(definition);
   const cleanups = [definition.onCancel, definition.onFailure, definition.finally];
-  /** The first phase at or after an index that the default order enters; -1: none. */
+  /** The index of the first phase at or after `from` that the default order enters; -1 if there is none. */
   const inOrder = (from: number): number =>
     definition.phases.findIndex(({ name }, i) => i >= from && !cleanups.includes(name));
   const phases = definition.phases.map((phase, i): PhasePlan => {
@@ -170,7 +173,7 @@ export function compilePlan(definition: Definition): Plan {
       next: -1,
       onError: -1,
       final: true,
-      // It is visited again after a phase of `unread`, and those are counted.
+      // The phase is visited again after a phase of `unread`, and the visits of that phase are counted.
       maxVisits: Number.POSITIVE_INFINITY,
       compensates: null,
     });
@@ -208,14 +211,14 @@ export function compilePlan(definition: Definition): Plan {
   };
 }
 
-/** Whether a definition has fields besides compensations that came with version 5. */
+/** Whether a definition has fields, other than compensations, that came with version 5. */
 function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last }: Definition): boolean {
   if ([unread, onCancel, onFailure, last].some((field) => field !== undefined)) return true;
   const answers = [returns, ...phases.map(({ next }) => (typeof next === "object" ? next : undefined))];
   return answers.some((answer) => answer?.retry !== undefined || answer?.timeout !== undefined);
 }
 
-/** The phase that compensates the visits of another one, if it has handlers that are compensated. */
+/** The plan of the phase that compensates the visits of another one, if that one has handlers with a compensation. */
 function planCompensation(workflow: string, phase: PhasePlan): PhasePlan[] {
   const handlers = phase.handlers.flatMap(({ name, definition: { compensate } }) =>
     compensate === undefined

@@ -4,7 +4,9 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Definition } from "./definition.ts";
 import { parseStored } from "./parse-definition.ts";
 
-/** Parses a stored definition. A rejection: this version cannot read it. Null: it is damaged (another hash). */
+/**
+ * Parses a stored definition. Returns a rejection if this version cannot read it, and null if it is damaged (its hash differs).
+ */
 export function readDefinition(body: string, hash: string): Definition | Rejection | null {
   let data: Json;
   try {
@@ -15,7 +17,7 @@ export function readDefinition(body: string, hash: string): Definition | Rejecti
   return contentHash(data) === hash ? parseStored(data) : null;
 }
 
-/** Parses a stored definition; a damaged one is a rejection. */
+/** Parses a stored definition; returns a rejection if it is damaged. */
 export function usableDefinition(found: {
   readonly hash: string;
   readonly body: string;

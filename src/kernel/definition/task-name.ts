@@ -10,7 +10,7 @@ export interface Items {
   readonly identities: readonly string[] | null;
 }
 
-/** The value at a pointer; undefined: there is none. */
+/** The value at a JSON Pointer; undefined if there is none. */
 export function pointedAt(value: unknown, pointer: string): unknown {
   let found: unknown = value;
   for (const part of pointer.split("/").slice(1)) {
@@ -21,19 +21,19 @@ export function pointedAt(value: unknown, pointer: string): unknown {
   return found;
 }
 
-/** A value as a name; null: it is not a text, number or boolean. */
+/** Converts a value to a name; null if it is not a text, number or boolean. */
 export function nameOf(value: unknown): string | null {
   if (typeof value === "string") return value;
   return typeof value === "number" || typeof value === "boolean" ? String(value) : null;
 }
 
-/** Why a value is not a name: `source` produced it, `what` is key or identity. */
+/** Explains why a value is not a name: `source` produced it, `what` is key or identity. */
 export function noName(value: unknown, what: string, source: string): string {
   const shown = value === undefined ? "nothing" : value === null ? "null" : `a value of type ${typeof value}`;
   return `the ${what} of a task must be a text or a number, but ${source} gives ${shown}`;
 }
 
-/** The names of tasks (JSON texts) by a pointer, or why one of them has none. */
+/** The names of tasks (JSON texts) at a pointer, or why one of them has none. */
 export function namesOf(tasks: readonly string[], what: string, pointer: string): string[] | { why: string } {
   const names: string[] = [];
   for (const task of tasks) {
@@ -45,7 +45,7 @@ export function namesOf(tasks: readonly string[], what: string, pointer: string)
   return names;
 }
 
-/** The keys of tasks by a pointer, or why one of them cannot be a key. */
+/** The keys of tasks at a pointer, or why one of them cannot be a key. */
 export function keysOf(tasks: readonly string[], pointer: string): string[] | { why: string } {
   const keys = namesOf(tasks, "key", pointer);
   if (!Array.isArray(keys)) return keys;
@@ -56,7 +56,7 @@ export function keysOf(tasks: readonly string[], pointer: string): string[] | { 
   return keys;
 }
 
-/** Why a text is not a valid key; null: it is. */
+/** Why a text is not a valid key; null if it is one. */
 export function whyNoKey(key: string): string | null {
   const why = whyNoName(key);
   return why === null ? null : `the key of a task ${why} (a key has ${NAME_RULE})`;

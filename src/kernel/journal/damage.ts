@@ -3,13 +3,13 @@
 export interface DamagePlace {
   /** The kind of row: journal, snapshots, letters, logs, documents, definitions, executions. */
   readonly table: string;
-  /** The execution of the row; null: it belongs to none. */
+  /** The execution that the row belongs to; null if it belongs to none. */
   readonly execution: string | null;
   /** The sequence number of a journal row, or the name of another row. */
   readonly row: number | string;
 }
 
-/** A damage, as views, lists and logs show it. */
+/** A damage in the form in which views, lists and logs show it. */
 export interface Damage extends DamagePlace {
   readonly why: string;
 }
@@ -30,14 +30,14 @@ export function describeDamage({ table, execution, row, why }: Damage): string {
   return `${table} row ${row}${of} cannot be read: ${why}`;
 }
 
-/** The hint what to do about an execution with such a damage. */
+/** A hint what to do about an execution with such a damage. */
 export function damageRemedy({ table }: Pick<Damage, "table">, id: string): string {
   return table === "definitions"
     ? `register the definition again (start a worker that has it), then: rondo audit --repair ${id}; or restore it from a backup or an export`
     : `restore it from a backup or an export, or drop it: rondo drop ${id}`;
 }
 
-/** The damage described by an error that was thrown while a row was decoded. */
+/** The damage that an error describes which was thrown while a row was decoded. */
 export function damageOf(thrown: unknown, place: DamagePlace): Damage {
   if (thrown instanceof DamagedData) return thrown.damage;
   return { ...place, why: thrown instanceof Error ? thrown.message : String(thrown) };

@@ -11,20 +11,20 @@ import { versionOfId } from "../definition/names.ts";
 import { EVENT_VERSION, type Event, type Recorded, versionOf } from "../event.ts";
 import { DamagedData, damageOf, WRONG_CHECKSUM } from "./damage.ts";
 
-/** A row of the journal, as stores keep it. */
+/** A row of the journal in the form in which stores keep it. */
 export interface Entry {
-  /** Sequence number of the first event. */
+  /** The sequence number of the row's first event. */
   readonly seq: number;
   /** How many events the row holds. */
   readonly count: number;
-  /** Time of the events (all of one step). */
+  /** The time of the events, which all belong to one step. */
   readonly at: number;
   readonly body: string;
-  /** Set by the store if the row is damaged: why. The body must not be read then. */
+  /** Why the row is damaged, if the store found that. The body must not be read then. */
   readonly damage?: string;
 }
 
-/** Fields that hold lists of payload texts, by kind. */
+/** The fields that contain lists of payload texts, by kind of event. */
 const PAYLOADS: Partial<Record<Event["kind"], string>> = {
   "tasks.enumerated": "tasks",
   "tasks.settled": "payloads",
@@ -41,8 +41,8 @@ type Column =
   | { readonly up: number; readonly n: number };
 
 /**
- * Packs the events of one step of an execution into rows. The version of a row also covers the execution's id, so that
- * Rondo versions that refuse such ids skip the row.
+ * Packs the events of one step of an execution into rows. The version of a row also covers the execution's id, so that Rondo
+ * versions that refuse such ids skip the row.
  */
 export function encodeEntries(events: readonly Recorded[], execution: string): Entry[] {
   const entries: Entry[] = [];
@@ -69,13 +69,13 @@ export function encodeEntries(events: readonly Recorded[], execution: string): E
   return entries;
 }
 
-/** Checks the checksum of a row that was read; a row without one is accepted. */
+/** Verifies the checksum of a row that was read; a row without a checksum is accepted. */
 export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
   const key = keyOf(execution, row.seq, row.count, row.at);
   return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
 }
 
-/** The execution named in the first row of a journal; null: version 0.2 wrote it, or it is damaged. */
+/** The execution that the first row of a journal names; null if version 0.2 wrote the row, or if it is damaged. */
 export function executionOf(row: Entry): string | null {
   const end = row.body.indexOf("\n");
   try {
@@ -87,12 +87,12 @@ export function executionOf(row: Entry): string | null {
   }
 }
 
-/** The events of a row. */
+/** Decodes the events of a row. */
 export function decodeEntry(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry);
 }
 
-/** The events of a row; none if it is damaged. For scans over many executions. */
+/** Decodes the events of a row; none if it is damaged. It is for scans over many executions. */
 export function decodeReadable(entry: Entry): Recorded[] {
   try {
     return decodeEntry(entry);
@@ -102,12 +102,12 @@ export function decodeReadable(entry: Entry): Recorded[] {
   }
 }
 
-/** The events of a row with empty lists of payloads. For scans that do not need them. */
+/** Decodes the events of a row, with empty lists of payloads. It is for scans that do not need the payloads. */
 export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
-/** The events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */
+/** Decodes the events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */
 export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Recorded[] {
   const place = { table: "journal", execution: null, row: entry.seq };
   if (entry.damage !== undefined) throw new DamagedData({ ...place, why: entry.damage });
@@ -148,7 +148,7 @@ function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded
   });
 }
 
-/** A row written by a newer Rondo. */
+/** Thrown for a row that a newer Rondo has written. */
 export class UnknownVersion extends Error {
   override name = "UnknownVersion";
   constructor(version: number, reads: number) {
@@ -181,7 +181,7 @@ function keyOf(execution: string, seq: number, count: number, at: number): strin
   return `${execution}\n${seq} ${count} ${at}`;
 }
 
-/** A bulk event with its columns shortened; its payloads go to `parts`. */
+/** Shortens the columns of a bulk event; its payloads go to `parts`. */
 function packColumns(event: Event, parts: string[]): Record<string, unknown> {
   const payloads = PAYLOADS[event.kind];
   const row: Record<string, unknown> = {};

@@ -1,6 +1,6 @@
 /**
- * Public events: kinds with the prefix `workflow.`, payloads as values. A summary has counts and ranges of tasks, a full
- * event has a row for each task.
+ * Public events: their kinds have the prefix `workflow.`, and their payloads are values. A summary has counts and ranges of
+ * tasks, a full event has a row for each task.
  */
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
@@ -40,7 +40,7 @@ export interface PublicEvent {
   readonly [field: string]: unknown;
 }
 
-/** The public form of an event. */
+/** Converts an event to its public form. */
 export function publicEvent(execution: string, { seq, at, event }: Recorded, detail: Detail): PublicEvent {
   return {
     seq,
@@ -142,7 +142,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
   }
 }
 
-/** The wait of one of the tasks: for a time or a signal. */
+/** The wait of one of the tasks, for a time or a signal. */
 function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Record<string, unknown> {
   const [name, signal] = [names[i], signals[i]];
   return { attempt: attempts[i], name, ...(signal === null ? { timer: name, due: dues[i] } : { signal }) };
@@ -173,7 +173,7 @@ function ofOneTask(
   }
 }
 
-/** The fields of an event about a command or its post-operations; null: it is another event. */
+/** The fields of an event about a command or its post-operations; null for any other event. */
 function ofCommand(event: Event): Record<string, unknown> | null {
   switch (event.kind) {
     case "command.receipted": {
@@ -209,7 +209,7 @@ function list(
   return { count: tasks.length, tasks: tasks.map((n, i) => ({ n, ...row(i) })) };
 }
 
-/** Task numbers as sorted ranges [first, last]; beyond 100 ranges, only the outer bounds. */
+/** Writes task numbers as sorted ranges [first, last]; if there are more than 100 ranges, only the outer bounds. */
 function ranges(tasks: readonly number[]): [number, number][] {
   const sorted = [...tasks].sort((a, b) => a - b);
   const found: [number, number][] = [];

@@ -1,4 +1,4 @@
-/** Restores an execution from its stored parts: its snapshot, if that is valid, and the journal rows after it. */
+/** Restores an execution from its stored parts: its snapshot, if it is valid, and the journal rows after the snapshot. */
 import { apply } from "../apply.ts";
 import type { Plan } from "../definition/plan.ts";
 import { EVENT_VERSION } from "../event.ts";
@@ -13,7 +13,7 @@ export interface Vocabulary {
   readonly fold: number;
 }
 
-/** The vocabulary of this version of Rondo. */
+/** The versions of stored data that this version of Rondo reads. */
 export const VOCABULARY: Vocabulary = { events: EVENT_VERSION, fold: FOLD_VERSION };
 
 /** Folds rows into an execution, up to and including `to`. */
@@ -35,7 +35,7 @@ export function replay(
   return execution;
 }
 
-/** An execution from a snapshot's text (or null) and the rows after it. */
+/** Restores an execution from a snapshot's text (or null) and the rows after it. */
 export function restore(
   id: string,
   plan: Plan,

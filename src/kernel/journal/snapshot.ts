@@ -23,7 +23,7 @@ import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
 export const FOLD_VERSION = 7;
 
-/** Fields that are plain data, copied as they are. */
+/** Fields of an execution that are plain data and copied unchanged. */
 const PLAIN = [
   "seq",
   "now",

@@ -1,4 +1,4 @@
-/** Collects what happened to many tasks of one handler, and emits it in as few events as fit into journal rows. */
+/** Collects changes of many tasks of one handler, and emits them in as few events as fit into journal rows. */
 import { SparseSet } from "../../std/sparse.ts";
 import { LIMITS } from "../definition/definition.ts";
 import type { AttemptStatus, Place, RetryReason, SettledStatus } from "../event.ts";
@@ -29,7 +29,7 @@ interface Suspension {
   readonly task: number;
   readonly attempt: number;
   readonly name: string;
-  /** When a sleep is over; 0: it waits for a signal. */
+  /** When a sleep ends; 0 if the task waits for a signal. */
   readonly due: number;
   readonly signal: string | null;
 }
@@ -44,7 +44,7 @@ interface Late {
 export class BulkRecorder {
   readonly #step: Step;
   readonly #handler: HandlerState;
-  /** Tasks with something to be emitted: the first one (-1: there is none), and the others. */
+  /** Tasks with changes to emit: the first one (-1 if there is none), and the others. */
   #first = -1;
   readonly #others = new SparseSet<number>();
   #settled: Settlement[] = [];
@@ -58,7 +58,7 @@ export class BulkRecorder {
     this.#handler = handler;
   }
 
-  /** Whether something about the task is still to be emitted. */
+  /** Whether a change of the task is still to be emitted. */
   holds(task: number): boolean {
     return task === this.#first || this.#others.has(task);
   }
@@ -92,7 +92,7 @@ export class BulkRecorder {
     this.#late.push(late);
   }
 
-  /** Emits everything that was collected. */
+  /** Emits all collected changes. */
   flush(): void {
     if (this.#first === -1) return;
     const step = this.#step;

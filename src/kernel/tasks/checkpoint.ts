@@ -8,7 +8,7 @@ import { SparseMap } from "../../std/sparse.ts";
 export type Checkpoint =
   /** A step that is done, or a wait that was answered (or timed out). */
   | { readonly kind: "step"; readonly name: string; readonly seq: number; readonly timedOut?: true }
-  /** A sleep: over once `due` has passed. */
+  /** A sleep, which is over once `due` has passed. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number }
   /** A finished run; runs are in order. */
   | { readonly kind: "run"; readonly name: string; readonly seq: number };
@@ -16,12 +16,12 @@ export type Checkpoint =
 /** The wait of a suspended task: for a time, or for a signal. */
 export interface Waiting {
   readonly name: string;
-  /** When a sleep is over; null: it waits for a signal. */
+  /** When a sleep ends; null if the task waits for a signal. */
   readonly due: number | null;
   readonly signal: string | null;
 }
 
-/** Steps and sleeps a task may have, over all of its attempts. */
+/** The most steps and sleeps of a task, over all of its attempts. */
 export const CHECKPOINTS_MAX = 1_000;
 
 /** The code of the error of a task that refused a signal's payload; the error's path is the name of the wait. */
@@ -79,7 +79,7 @@ export class ProgressTable {
     this.#waitingFor.set(waiting.signal, waiters);
   }
 
-  /** Whether a later attempt than this one journaled something. */
+  /** Whether a later attempt than this one journaled a checkpoint or a wait. */
   isPassed({ task, attempt, round }: Author): boolean {
     const progress = this.tasks.get(task);
     return progress !== undefined && (progress.attempt > attempt || progress.round > round);
@@ -96,8 +96,8 @@ export class ProgressTable {
   }
 
   /**
-   * The task failed or was cancelled. If it failed because it refused the payload of a signal, the next round waits for
-   * another one.
+   * Called when the task failed or was cancelled. If it failed because it refused the payload of a signal, the next round waits
+   * for another signal.
    */
   settle(task: number, error: string): void {
     const progress = this.tasks.get(task);
@@ -110,18 +110,18 @@ export class ProgressTable {
       );
   }
 
-  /** Forgets a task that is done. */
+  /** Drops the progress of a task that is done. */
   forget(task: number): void {
     this.stopWaiting(task);
     this.tasks.delete(task);
   }
 
-  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out are waited for again. */
+  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out begin again. */
   reopen(): void {
     for (const task of this.tasks.keys()) this.reopenTask(task);
   }
 
-  /** The same for one task. */
+  /** Begins a new round for one task, like `reopen`. */
   reopenTask(task: number): void {
     this.stopWaiting(task);
     const progress = this.tasks.get(task);

@@ -16,7 +16,7 @@ import { delayMs } from "./retry.ts";
 import { NEVER } from "./task-table.ts";
 
 const DEPTH_MAX = 16;
-/** The most children that a draining visit has told to stop and that have not ended. The next ones follow as these end. */
+/** The most children of a draining visit that were asked to stop and have not ended. Others are asked as these end. */
 const STOPS_MAX = 1_000;
 
 /** The id of a child: the root of its family, and a hash of its place. */
@@ -50,7 +50,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
     const child = childId(execution.id, place, task);
     step.emit({ kind: "child.started", ...place, task, attempt, child });
     armChild(step, handler, task);
-    // A child that exists takes this as a repeat. One that was purged after its end starts anew.
+    // A child that exists treats the start as a repeat. A child that was purged after its end starts again.
     // @plant purged child is not started again
     step.send(child, {
       kind: "start",
@@ -77,7 +77,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** A child has ended: settles its task, or retries it by the policy. */
+/** Applies the end of a child: settles its task, or retries it by the retry policy. */
 export function childEnded(step: Step, message: ChildMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -144,7 +144,7 @@ export function notifyChildren(
   for (const { child } of current.eachOpenChild()) step.send(child, fromParent(step.execution, kind, by));
 }
 
-/** Tells the open children of a draining visit to stop, each once: at most STOPS_MAX now, the others as those end. */
+/** Asks the open children of a draining visit to stop, each once: at most STOPS_MAX now, the others as those end. */
 export function cancelChildren(step: Step): void {
   const { current, cancelling, round } = step.execution;
   if (current === null || current.openChildren === 0) return;
@@ -174,13 +174,16 @@ function armChild(step: Step, handler: HandlerState, task: number): void {
   step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeout });
 }
 
-/** Clears the timer of a child's time limit; false: it has fired. */
+/** Clears the timer of a child's time limit; false if it has fired. */
 function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
   if (handler.plan.definition.timeout === undefined) return true;
   return clearTimer(step, taskTimerId(step, handler, task));
 }
 
-/** Makes an id unique to this life of an execution: after a purge it may begin anew, and its children know the old ids. */
+/**
+ * Makes an id unique to this start of an execution: after a purge the execution may start again, and its children know the old
+ * ids.
+ */
 function inLife({ createdAt }: Execution, what: string): string {
   return `${what}~${createdAt}`;
 }
@@ -217,7 +220,7 @@ function outOfTime({ plan }: HandlerState, child: string): string {
   return JSON.stringify({ name: "Timeout", code: "timeout", message, child });
 }
 
-/** Why a child is not retried; null: it may be. */
+/** Why a child is not retried; null if it may be. */
 function whyFinal(status: string, payload: string): string | null {
   // A child that was cancelled on purpose is not started again.
   if (status === "cancelled") return "cancelled";

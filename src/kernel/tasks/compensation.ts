@@ -5,11 +5,11 @@
 import { assert } from "../../std/assert.ts";
 import type { Execution, HandlerState } from "../execution.ts";
 
-/** What a task that compensates another one is about. */
+/** The outcome and the result of a compensated task. */
 export interface Compensated {
-  /** `unknown`: the task was given out and is not done, so that it may have begun. */
+  /** How the compensated task ended; `unknown` means that it was granted and is not done, so that it may have begun. */
   readonly outcome: "done" | "unknown";
-  /** Sequence number of the event with the result; 0: there is none. */
+  /** The sequence number of the event with the result; 0 if there is none. */
   readonly result: number;
 }
 

@@ -1,4 +1,4 @@
-/** Enumeration: an attempt of its own. Its pages are journaled as they come, and its receipt seals the handler. */
+/** Enumeration, which has attempts of its own. Its pages are journaled as they arrive, and its receipt seals the handler. */
 import { advance, emitTasks } from "../advance.ts";
 import { LIMITS } from "../definition/definition.ts";
 import { type Items, keysOf, namesOf, uniqueItems } from "../definition/task-name.ts";
@@ -73,7 +73,7 @@ export function enumerationEnded(step: Step, message: EnumerationMessage): Answe
   return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
 }
 
-/** Records that the worker of the enumeration attempt went silent. */
+/** Records that the worker of the enumeration attempt became silent. */
 export function enumerationLost(step: Step, message: EnumerationLostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
@@ -98,7 +98,7 @@ export function enumerationLost(step: Step, message: EnumerationLostMessage): An
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** The handler, if this attempt is its live enumeration; else null. */
+/** Finds the handler, if this attempt is its live enumeration; null otherwise. */
 function openHandler(
   step: Step,
   message: { phase: string; visit: number; handler: string; attempt: number; round: number },
@@ -112,7 +112,7 @@ function openHandler(
   return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
 }
 
-/** The page with keys and identities computed by the pointers of the definition; `why`: a task has none. */
+/** Adds keys and identities, computed by the pointers of the definition, to a page; `why` is set if a task has none. */
 function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
   const { key, identity } = plan.definition;
   const keys = page.keys === null && typeof key === "string" ? keysOf(page.tasks, key) : page.keys;
@@ -125,8 +125,8 @@ function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { w
 }
 
 /**
- * Why a page is refused; null: it is accepted. A whole page comes again if its answer was lost. A page that is only
- * partly new is refused, because its journaled tasks may differ from the journal.
+ * Why a page is refused; null if it is accepted. A whole page is sent again if its answer was lost. A page that is only partly
+ * new is refused, because its journaled tasks may differ from the journal.
  */
 function whyWrong(
   handler: HandlerState,
@@ -146,7 +146,7 @@ function whyWrong(
   return null;
 }
 
-/** The new tasks of a page: all or none or, with identities, those whose identity is new. */
+/** The new tasks of a page: all or none; or, if tasks have identities, those whose identity is new. */
 function freshItems(
   handler: HandlerState,
   { from, tasks, keys, identities }: PageMessage,

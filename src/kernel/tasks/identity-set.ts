@@ -9,7 +9,7 @@ export class IdentitySet {
     return this.#find(sha256Words(identity)) < 0;
   }
 
-  /** Adds an identity; false: it is in the set already. */
+  /** Adds an identity; false if the set has it already. */
   add(identity: string): boolean {
     const words = sha256Words(identity);
     const slot = this.#find(words);
@@ -45,7 +45,7 @@ export class IdentitySet {
     return set;
   }
 
-  /** The free slot for these words, or -1 if they are in the set. */
+  /** The index of the free slot for these words; -1 if the set has them. */
   #find(words: readonly [number, number, number, number]): number {
     const mask = this.#slots.length / 4 - 1;
     for (let at = words[0] & mask; ; at = (at + 1) & mask) {

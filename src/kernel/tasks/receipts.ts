@@ -51,8 +51,8 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
 }
 
 /**
- * Records receipts of a visit that is over and may be compensated: a lost attempt of it has ended after all. They change
- * nothing.
+ * Records receipts of an ended visit that may be compensated: an attempt that counted as lost has ended. They change no
+ * outcome.
  */
 function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMessage): Answer {
   const { phase, visit, handler: name } = message;
@@ -73,7 +73,9 @@ function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMess
   return { kind: "applied", seq: step.execution.seq, verdicts };
 }
 
-/** Records the starts of open tasks. A start that a former owner recorded is recorded again by one that holds it now. */
+/**
+ * Records the starts of open tasks. If a former owner recorded a start, the owner that holds the attempt now records it again.
+ */
 export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -87,7 +89,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
       isNew(handler.tasks.startOf(task), attempt),
   );
   if (begun.length === 0) {
-    // An earlier commit of unknown outcome may have recorded the start; that is as good.
+    // An earlier commit of unknown outcome may have recorded the start, which is sufficient.
     const isRecorded = message.attempts.some(
       ({ task, attempt }) => handler.tasks.startOf(task)?.attempt === attempt,
     );
@@ -106,7 +108,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** Records attempts whose workers went silent. A task fails once its crash budget is used up. */
+/** Records attempts whose workers became silent. A task fails once its crash budget is used up. */
 export function attemptsLost(step: Step, message: LostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -209,8 +211,8 @@ function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, re
     return "accepted";
   }
   if (outcome.status === "cancelled" || outcome.status === "suspended") {
-    // Handed back: the task is pending again and keeps its budgets. While the visit drains, its end cancels the task. Then
-    // only a journaled attempt is released, so that no attempt of the next round gets its number.
+    // The attempt is handed back: the task is pending again and keeps its budgets. While the visit drains, its end cancels the
+    // task. Then only a journaled attempt is released, so that no attempt of the next round gets its number.
     if (!isDraining || isJournaled(handler, receipt))
       recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
     return "accepted";
@@ -286,7 +288,7 @@ function emitReceipted(
   });
 }
 
-/** The wait of a suspended attempt; without one, the task continues at once. */
+/** The wait of a suspended attempt; if it has none, the task continues at once. */
 function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
   const name = wait?.name ?? "";
   if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
@@ -308,7 +310,7 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** The failure of a script attempt that ends before its last run is finished; null: all runs are finished. */
+/** The failure of a script attempt that ends before its last run is finished; null if all runs are finished. */
 function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   const { script = [] } = handler.plan.definition;
   const finished = finishedRuns(handler, receipt).length;

@@ -9,7 +9,7 @@ export interface RetryPolicy {
   readonly retryMaxMs: number;
 }
 
-/** Milliseconds before the next attempt: the delay that the code asked for, within bounds, or the back-off. */
+/** Milliseconds before the next attempt: the delay that the code requested, within bounds, or the back-off. */
 export function delayMs(
   plan: RetryPolicy,
   failures: number,

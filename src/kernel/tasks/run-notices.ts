@@ -1,5 +1,5 @@
 /**
- * Notices about open attempts: that a worker accepted one, and which run of a script is open. They change no outcome. An
+ * Notices about open attempts: that a worker accepted an attempt, and which run of a script is open. They change no outcome. An
  * attempt that ends leaves no run open: a run without an end of its own has crashed.
  */
 import { isRejection } from "../../std/rejection.ts";
@@ -12,9 +12,9 @@ import { placeRun } from "./script-runs.ts";
 /** The notices about the open attempt of a task. */
 export interface Notices {
   readonly attempt: number;
-  /** The worker that accepted the attempt; null: none has said so. */
+  /** The worker that accepted the attempt; null if none has reported that. */
   readonly worker: string | null;
-  /** The run that began or crashed last; null: there is none, or it is finished. */
+  /** The run that began or crashed last; null if there is none, or if it is finished. */
   readonly run: { readonly name: string; readonly index: number; readonly isOpen: boolean } | null;
 }
 

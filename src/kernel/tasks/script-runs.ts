@@ -26,7 +26,7 @@ export function journaledRuns(handler: HandlerState, task: number): readonly Run
   return end < 0 ? runs : runs.slice(0, end);
 }
 
-/** The runs that are finished for an attempt. With `resume: false`, those of earlier attempts do not count for it. */
+/** The runs that count as finished for an attempt. With `resume: false`, runs of earlier attempts do not count. */
 export function finishedRuns(handler: HandlerState, at: AttemptAt): readonly RunCheckpoint[] {
   const progress = handler.progress.tasks.get(at.task);
   const isNewer = progress !== undefined && (at.round > progress.round || at.attempt > progress.attempt);

@@ -2,10 +2,10 @@
 import type { HandlerState } from "../execution.ts";
 
 const SHOWN_CHARS = 200;
-/** The message of an error that has none. */
+/** The message that is shown for an error without one. */
 const FAILED = "failed";
 
-/** Keeps the error of an attempt that is retried, for `why`. */
+/** Keeps the error of an attempt that is retried, so that `why` can show it. */
 export function noteError(handler: HandlerState, reason?: string, error?: string | null): void {
   if (reason === "released" || typeof error !== "string") return;
   const { message } = readError(error);

@@ -6,26 +6,26 @@
 import { Bitset } from "../../std/bitset.ts";
 
 const CHUNK = 1_024;
-/** The retry time of a task that waits for something other than a time. */
+/** The retry time of a task that waits for an event, not for a time. */
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 interface Trouble {
-  /** Attempts that have ended so far, over all rounds. */
+  /** The number of attempts that have ended so far, over all rounds. */
   readonly ended: Uint32Array;
   readonly fails: Uint8Array;
   readonly crashes: Uint8Array;
-  /** The retry time of each task in ms; 0: none. */
+  /** The retry time of each task in milliseconds; 0 if there is none. */
   readonly until: Float64Array;
-  /** Whether `takeDue` has returned the task. Not part of the state: a restored table returns it again. */
+  /** Whether `takeDue` has returned the task. It is not part of the state: a restored table returns the task again. */
   readonly taken: Uint8Array;
-  /** A lower bound of the retry times in this chunk; Infinity: there are none. */
+  /** A lower bound of the retry times in this chunk; Infinity if there are none. */
   nextDue: number;
 }
 
 export interface RecordedStart {
   readonly attempt: number;
   readonly worker: string;
-  /** The epoch of the last owner that held its lease; undefined: not known. */
+  /** The epoch of the last owner that held the attempt's lease; undefined if it is not known. */
   readonly epoch?: number | undefined;
 }
 
@@ -36,9 +36,11 @@ export class TaskTable {
   #nextDue = Number.POSITIVE_INFINITY;
   /** Starts that are journaled and have not ended. */
   #started: Map<number, RecordedStart> | null = null;
-  /** Keys of lost attempts whose late receipt has not come yet. */
+  /** Keys of lost attempts whose late receipt has not arrived yet. */
   #lost: Set<number> | null = null;
-  /** Tasks that count as settled from the begin, because there is nothing to do for them. They are not done. */
+  /**
+   * The number of tasks that count as settled from the beginning, because there is nothing to do for them. They are not done.
+   */
   exempt = 0;
   /** Sequence numbers of the events with the outcomes, in chunks; kept only for failed tasks and those that may be compensated. */
   #results: (Uint32Array | undefined)[] | null = null;
@@ -74,13 +76,13 @@ export class TaskTable {
     return this.settled.has(task) && !this.failed.has(task);
   }
 
-  /** Whether code of the task is done or may have begun. Starts are journaled before attempts are given out. */
+  /** Whether the task is done or its code may have begun. Starts are journaled before attempts are granted. */
   mayHaveBegun(task: number): boolean {
     // @plant unknown outcomes not compensated
     return this.isDone(task) || this.#isUnknown(task);
   }
 
-  /** Whether an attempt of the task was given out, and the task is not done. */
+  /** Whether an attempt of the task was granted and the task is not done. */
   #isUnknown(task: number): boolean {
     return this.failed.has(task) || this.ended(task) > 0 || this.startOf(task) !== undefined;
   }
@@ -90,7 +92,7 @@ export class TaskTable {
     if (this.settled.add(task)) this.exempt++;
   }
 
-  /** The sequence number of the event with the result or the failure of the task; 0: it is not known. */
+  /** The sequence number of the event with the result or the failure of the task; 0 if it is not known. */
   resultOf(task: number): number {
     return this.#results?.[Math.floor(task / CHUNK)]?.[task % CHUNK] ?? 0;
   }
@@ -106,7 +108,7 @@ export class TaskTable {
     chunk[task % CHUNK] = seq;
   }
 
-  /** Whether the attempt was lost and its one late receipt has not come. */
+  /** Whether the attempt was lost and its one late receipt has not arrived. */
   isLost(task: number, attempt: number): boolean {
     return this.#lost?.has(lostKey(task, attempt)) ?? false;
   }
@@ -141,7 +143,7 @@ export class TaskTable {
     return this.#at(task)?.crashes[task % CHUNK] ?? 0;
   }
 
-  /** When the task may run again; 0: at once. */
+  /** When the task may run again; 0 if at once. */
   until(task: number): number {
     return this.#at(task)?.until[task % CHUNK] ?? 0;
   }
@@ -155,7 +157,7 @@ export class TaskTable {
       trouble.until[task % CHUNK] = 0;
       trouble.ended[task % CHUNK] = Math.max(trouble.ended[task % CHUNK] as number, attempt);
     } else if (attempt > 1 || status !== "done") {
-      // A task that is not done may run again in a later round, where its attempts are numbered on.
+      // A task that is not done may run again in a later round, where the numbering of its attempts continues.
       this.#grow(task).ended[task % CHUNK] = attempt;
     }
   }
@@ -185,7 +187,7 @@ export class TaskTable {
     this.#expect(trouble, now);
   }
 
-  /** A lower bound of the retry times of all open tasks; Infinity: there are none. */
+  /** A lower bound of the retry times of all open tasks; Infinity if there are none. */
   nextDue(): number {
     return this.#nextDue;
   }
@@ -204,12 +206,12 @@ export class TaskTable {
     return due;
   }
 
-  /** Whether an attempt of the task has ended: then its retry time decides when it runs, not its number. */
+  /** Whether an attempt of the task has ended. If so, its retry time decides when it runs, not its number. */
   hasTrouble(task: number): boolean {
     return this.ended(task) > 0;
   }
 
-  /** The number of open tasks whose retry or end of sleep is after `now`. */
+  /** The number of open tasks whose retry, or end of sleep, is after `now`. */
   countRetrying(now: number): number {
     let n = 0;
     for (const trouble of this.#trouble) {
@@ -260,7 +262,7 @@ export class TaskTable {
         const task = c * CHUNK + i;
         const { ended, fails, crashes, until } = chunk;
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
-        // A task that is done needs no history: it does not change any more.
+        // A task that is done needs no history, since it does not change any more.
         if (this.settled.has(task) && !this.failed.has(task)) continue;
         trouble.push([
           task,
@@ -284,7 +286,7 @@ export class TaskTable {
     };
   }
 
-  /** The places of results as runs of tasks whose results are in one event. */
+  /** Compresses the places of results into runs of tasks whose results are in one event. */
   #resultRuns(): ResultRun[] {
     const runs: ResultRun[] = [];
     for (const [c, chunk] of (this.#results ?? []).entries())

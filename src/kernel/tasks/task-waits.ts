@@ -33,7 +33,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     !handler.isClosed(task) &&
     // @plant step journaled though stale 2
     attempt > handler.tasks.ended(task);
-  // Stale even if the step is journaled: an attempt without its lease must not go on with a value of its own.
+  // The report is stale even if the step is journaled: an attempt without its lease must not go on with a value of its own.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
   if (done.kind === "run.started" || done.kind === "run.crashed")
     return runNotice(step, handler, message, done);
@@ -62,7 +62,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
 }
 
-/** Starts the wait of a suspended task: consumes a signal that came before, or sets the timer of the wait. */
+/** Starts the wait of a suspended task: takes a signal that arrived before, or sets the timer of the wait. */
 export function armTask(
   step: Step,
   handler: HandlerState,
@@ -85,7 +85,7 @@ export function armTask(
   });
 }
 
-/** Gives the oldest kept signal to a task that waits for it; false: there is none. */
+/** Passes the oldest kept signal to a task that waits for it; false if there is none. */
 export function giveSignal(step: Step, handler: HandlerState, task: number, signal: string): boolean {
   const kept = step.execution.signals.get(signal)?.[0];
   if (kept === undefined) return false;
