@@ -1,4 +1,17 @@
 /** All scenarios, in the order in which they run: over files, over PostgreSQL, and with a broker. */
+import {
+  chainLatency,
+  chains,
+  fanOut,
+  first,
+  starts as realStarts,
+  steps,
+  visits,
+} from "./real/in-process.ts";
+import { scenariosOf } from "./real/job.ts";
+import { retried, stored } from "./real/large.ts";
+import { rabbit } from "./real/rabbit.ts";
+import { server } from "./real/server.ts";
 import type { Scenario } from "./scenario.ts";
 import { amqp } from "./scenarios/amqp-tasks.ts";
 import { chain, latency } from "./scenarios/chain.ts";
@@ -39,8 +52,26 @@ export const POSTGRES_SCENARIOS: readonly Scenario[] = [
 /** These run only if they are named, because not every machine has RabbitMQ. */
 export const BROKER_SCENARIOS: readonly Scenario[] = [amqp];
 
+/** The jobs of `--real`, over an embedded store and over PostgreSQL. */
+export const REAL_SCENARIOS: readonly Scenario[] = [
+  fanOut,
+  first,
+  chains,
+  chainLatency,
+  steps,
+  realStarts,
+  server,
+  rabbit,
+  visits,
+  retried,
+  stored,
+].flatMap(scenariosOf);
+
+/** The jobs of `--real` that belong to the budgets: they take a few seconds. */
+export const BUDGET_JOBS: readonly string[] = ["fan-out", "chains", "chain", "starts"];
+
 export function scenarioNamed(name: string): Scenario | undefined {
-  return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS, ...BROKER_SCENARIOS].find(
+  return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS, ...BROKER_SCENARIOS, ...REAL_SCENARIOS].find(
     (scenario) => scenario.name === name,
   );
 }

@@ -32,3 +32,20 @@ test("a machine that is slow just now is given more time before a goal counts as
   expect(judge("x", [rate], { rate: 50 })[0]?.verdict).toBe("broken");
   expect(judge("x", [rate], { rate: 50 }, 2)[0]?.verdict).toBe("missed");
 });
+
+test.each([
+  // Half of the raw limit, at least 100.
+  [1_000, 500],
+  [150, 100],
+  // The raw limit forbids the goal: 0.7 of it counts.
+  [80, 56],
+])("beside a raw limit of %d the goal is %d", (raw, value) => {
+  const goal = { ...rate, value: 100, raw: { figure: "raw", share: 0.5 } };
+  expect(judge("x", [goal], { rate: value, raw })[0]).toMatchObject({ value, rawLimit: raw, verdict: "met" });
+});
+
+test("a goal can be a multiple of the raw limit", () => {
+  const goal = { figure: "ms", label: "ms", bound: "most", raw: { figure: "raw", share: 1.3 } } as const;
+  expect(judge("x", [goal], { ms: 2.6, raw: 2 })[0]).toMatchObject({ value: 2.6, verdict: "met" });
+  expect(judge("x", [goal], { ms: 2.7, raw: 2 })[0]).toMatchObject({ verdict: "missed" });
+});

@@ -20,6 +20,22 @@ test("the one with a broker runs only where it is named", () => {
   expect(names(["--short", "chain", "amqp"])).toEqual(["chain", "amqp"]);
 });
 
+test("the real jobs run over both stores unless one is named", () => {
+  expect(names(["--real", "--only", "chains"])).toEqual(["real-chains-file", "real-chains-postgres"]);
+  expect(names(["--real", "--only", "chains", "--store", "file:x"])).toEqual(["real-chains-file"]);
+  expect(names(["--real", "--store", "postgres", "starts"])).toEqual(["real-starts-postgres"]);
+  expect(names(["--real"])).not.toContain("real-stored-file");
+  expect(names(["--real", "--long"])).toContain("real-stored-file");
+  expect(readOptions(["--real"])).toMatchObject({ postgres: { url: null } });
+  expect(readOptions(["--real", "--store", "file:x"])).toMatchObject({ postgres: null, directory: "x" });
+  expect(names(["--real", "--only", "chain,nothing"])).toEqual(expect.any(String));
+});
+
+test("budgets have some of the real jobs, unless others are named", () => {
+  expect(names(["--budgets"])).toContain("real-chains-file");
+  expect(names(["--budgets", "--only", "idle"])).toEqual(["idle"]);
+});
+
 test("budgets use the small sizes", () => {
   expect(readOptions(["--budgets"])).toMatchObject({ short: true, budgets: true, profile: false });
 });

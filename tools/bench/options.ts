@@ -1,6 +1,12 @@
 /** The command line of the bench. */
 import { parseArgs } from "node:util";
-import { BROKER_SCENARIOS, FILE_SCENARIOS, POSTGRES_SCENARIOS } from "./catalog.ts";
+import {
+  BROKER_SCENARIOS,
+  BUDGET_JOBS,
+  FILE_SCENARIOS,
+  POSTGRES_SCENARIOS,
+  REAL_SCENARIOS,
+} from "./catalog.ts";
 import type { Scenario } from "./scenario.ts";
 
 export interface BenchOptions {
@@ -20,6 +26,7 @@ export interface BenchOptions {
 
 const FILE_NAMES = FILE_SCENARIOS.map(({ name }) => name).join(",");
 const BROKER_NAMES = BROKER_SCENARIOS.map(({ name }) => name).join(",");
+const JOBS = [...new Set(REAL_SCENARIOS.map(({ job }) => job as string))];
 const POSTGRES_NAMES = POSTGRES_SCENARIOS.map(({ name }) => name).join(",");
 
 export const USAGE = `Usage: rondo bench [options] [NAMES]
@@ -28,6 +35,11 @@ export const USAGE = `Usage: rondo bench [options] [NAMES]
                       with PostgreSQL, of ${POSTGRES_NAMES};
                       only where it is named, ${BROKER_NAMES}: over a RabbitMQ of this
                       machine, started for this, or the one of RABBITMQ_URL
+  --real              programs as people write them: asynchronous handlers, tasks of 100 bytes, 100 at
+                      a time, over an embedded store and over PostgreSQL, beside raw limits;
+                      --only takes some of
+                      ${JOBS.join(",")}
+  --long              with --real: also ${REAL_SCENARIOS.find(({ isLong }) => isLong)?.job}, which takes minutes
   --short             small sizes
   --budgets           small sizes; exit 1 if a goal is missed by more than 3 times
   --profile SCENARIO  run one scenario and print its hottest functions, by thread
@@ -50,6 +62,7 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
   if (values.help) return null;
   const store = storeOf(values.store);
   if (store === null) return `--store takes file:DIR, postgres or postgres://..., not "${values.store}"`;
+  if (values.real === true) return realOptions(values, named, store);
   const [known, NAMES] =
     store.postgres === null ? [FILE_SCENARIOS, FILE_NAMES] : [POSTGRES_SCENARIOS, POSTGRES_NAMES];
   const wanted = values.profile ?? values.only ?? (named.length > 0 ? named.join(",") : NAMES);
@@ -60,13 +73,36 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
     if (scenario === undefined) return `there is no scenario "${name}"; there are ${NAMES},${BROKER_NAMES}`;
     scenarios.push(scenario);
   }
+  // Only those over files: a budget is checked where there may be no database.
+  const real = wanted === NAMES && values.budgets === true && store.postgres === null ? BUDGET_JOBS : [];
+  scenarios.push(...REAL_SCENARIOS.filter((one) => one.store === "file" && real.includes(one.job as string)));
+  return { scenarios, ...common(values), ...store };
+}
+
+/** The options of `--real`: its jobs over the named store, or over both. */
+function realOptions(
+  values: Values,
+  named: readonly string[],
+  store: Pick<BenchOptions, "directory" | "postgres">,
+): BenchOptions | string {
+  const wanted = (values.profile ?? values.only ?? named.join(",")).split(",").filter((name) => name !== "");
+  const unknown = wanted.find((name) => !JOBS.includes(name));
+  if (unknown !== undefined) return `there is no job "${unknown}"; there are ${JOBS.join(",")}`;
+  const isChosen = (one: Scenario): boolean =>
+    wanted.length > 0 ? wanted.includes(one.job as string) : one.isLong !== true || values.long === true;
+  const stores =
+    values.store === undefined ? ["file", "postgres"] : [store.postgres === null ? "file" : "postgres"];
+  const scenarios = REAL_SCENARIOS.filter((one) => stores.includes(one.store as string) && isChosen(one));
+  const postgres = stores.includes("postgres") ? (store.postgres ?? { url: null }) : null;
+  return { scenarios, ...common(values), directory: store.directory, postgres };
+}
+
+function common(values: Values): Omit<BenchOptions, "scenarios" | "directory" | "postgres"> {
   return {
-    scenarios,
     json: values.json ?? false,
     short: values.short ?? values.budgets ?? false,
     budgets: values.budgets ?? false,
     profile: values.profile !== undefined,
-    ...store,
     keep: values.keep ?? false,
   };
 }
@@ -87,6 +123,8 @@ function parse(args: readonly string[]) {
     allowPositionals: true,
     options: {
       only: { type: "string" },
+      real: { type: "boolean" },
+      long: { type: "boolean" },
       short: { type: "boolean" },
       budgets: { type: "boolean" },
       profile: { type: "string" },

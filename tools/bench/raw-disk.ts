@@ -5,8 +5,16 @@ import { join } from "node:path";
 const ROWS_PER_SYNC = 1_000;
 const BLOCK = Buffer.alloc(4_096, "rondo ");
 
+/** The rows of a task. */
+export interface RawRows {
+  readonly task: (n: number) => unknown;
+  readonly result: (n: number) => unknown;
+}
+
+export const SMALL_ROWS: RawRows = { task: (n) => ({ n }), result: (n) => ({ n }) };
+
 /** Tasks per second, with a row for each task and each receipt appended to a file, synced every 1,000 rows. */
-export function rawTasksPerSecond(directory: string, tasks: number): number {
+export function rawTasksPerSecond(directory: string, tasks: number, { task, result } = SMALL_ROWS): number {
   return withFile(directory, (file) => {
     const from = performance.now();
     let text = "";
@@ -18,8 +26,8 @@ export function rawTasksPerSecond(directory: string, tasks: number): number {
       fdatasyncSync(file);
       text = "";
     };
-    for (let n = 0; n < tasks; n++) append({ n });
-    for (let n = 0; n < tasks; n++) append({ task: n, attempt: 1, status: "done", result: { n } });
+    for (let n = 0; n < tasks; n++) append(task(n));
+    for (let n = 0; n < tasks; n++) append({ task: n, attempt: 1, status: "done", result: result(n) });
     if (text !== "") {
       writeSync(file, text);
       fdatasyncSync(file);

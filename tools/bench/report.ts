@@ -14,18 +14,23 @@ export function showMachine(machine: Machine): string {
   ].join("\n");
 }
 
-/** One row per goal. The factor tells how many times worse than the goal the value is. */
+/** One row per goal. The ratio is that to the raw limit; the factor tells how many times worse than the goal the value is. */
 export function showGoals(judgements: readonly Judgement[], figures: ReadonlyMap<string, Figures>): string {
   const rows = judgements.map((goal, i) => [
     judgements[i - 1]?.scenario === goal.scenario ? "" : goal.scenario,
     goal.label,
     `${goal.bound === "least" ? ">=" : "<="} ${number(goal.value)}`,
     number(goal.reached),
+    goal.rawLimit === null ? "" : number(goal.rawLimit),
+    goal.rawLimit === null ? "" : number(goal.reached / goal.rawLimit),
     range(figures.get(goal.scenario)?.[`${goal.figure}Spread`]),
     number(goal.factor),
     VERDICTS[goal.verdict],
   ]);
-  return table([["scenario", "figure", "goal", "reached", "spread", "factor", "verdict"], ...rows], [3, 5]);
+  return table(
+    [["scenario", "figure", "goal", "reached", "raw limit", "ratio", "spread", "factor", "verdict"], ...rows],
+    [3, 4, 5, 7],
+  );
 }
 
 /** All figures of each scenario, one line each, with the scenario's name in front. */

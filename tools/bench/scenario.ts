@@ -40,6 +40,15 @@ export interface Scenario {
   readonly parts: readonly Part[];
   /** Node's flags for its processes. */
   readonly flags?: readonly string[];
+  /** The store that it runs over; missing: the one of the command line. */
+  readonly store?: "file" | "postgres";
+  /** The job of `--real` that it belongs to. */
+  readonly job?: string;
+  /** It runs this many times, each time from nothing; the median of each figure counts. */
+  readonly times?: number;
+  /** Whether it runs only in the long form, or by its name. */
+  readonly isLong?: boolean;
+  readonly needsRabbit?: boolean;
 }
 
 /** The Node flags that Rondo's container image sets for a node (Dockerfile). */

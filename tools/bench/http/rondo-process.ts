@@ -55,10 +55,15 @@ export class RondoProcess {
   }
 
   /** Starts a worker for the bench's workflows; resolves when it is ready. */
-  static async worker(bench: Bench, url: string, capacity: number): Promise<RondoProcess> {
+  static async worker(
+    bench: Bench,
+    url: string,
+    capacity: number,
+    workflows = WORKFLOWS,
+  ): Promise<RondoProcess> {
     const worker = new RondoProcess("worker", bench, [
       "worker",
-      WORKFLOWS,
+      workflows,
       "--url",
       url,
       "--capacity",
@@ -72,9 +77,10 @@ export class RondoProcess {
   static async brokerWorker(
     bench: Bench,
     { url, broker, capacity }: { url: string; broker: string; capacity: number },
+    workflows = WORKFLOWS,
   ): Promise<RondoProcess> {
     const at = ["--url", url, "--broker", broker, "--capacity", String(capacity)];
-    const worker = new RondoProcess("worker", bench, ["worker", WORKFLOWS, ...at]);
+    const worker = new RondoProcess("worker", bench, ["worker", workflows, ...at]);
     await worker.#ready(worker.#readyMessage());
     return worker;
   }

@@ -3,6 +3,7 @@
  * transaction.
  */
 import pg from "pg";
+import { type RawRows, SMALL_ROWS } from "../raw-disk.ts";
 
 const ROWS_PER_INSERT = 1_000;
 
@@ -22,7 +23,7 @@ export class RawInserts {
   }
 
   /** Tasks per second, with a row for each task and each receipt, 1,000 rows per insert. */
-  async tasksPerSecond(tasks: number): Promise<number> {
+  async tasksPerSecond(tasks: number, { task, result }: RawRows = SMALL_ROWS): Promise<number> {
     const from = performance.now();
     let rows: string[] = [];
     const add = async (row: unknown): Promise<void> => {
@@ -31,18 +32,18 @@ export class RawInserts {
         rows = [];
       }
     };
-    for (let n = 0; n < tasks; n++) await add({ n });
-    for (let n = 0; n < tasks; n++) await add({ task: n, attempt: 1, status: "done", result: { n } });
+    for (let n = 0; n < tasks; n++) await add(task(n));
+    for (let n = 0; n < tasks; n++) await add({ task: n, attempt: 1, status: "done", result: result(n) });
     if (rows.length > 0) await this.#insert(rows);
     return (tasks / (performance.now() - from)) * 1_000;
   }
 
-  /** Rows of `chars` characters per second, 1,000 rows per insert. */
-  async rowsPerSecond(rows: number, chars: number): Promise<number> {
+  /** Rows of `chars` characters per second. */
+  async rowsPerSecond(rows: number, chars: number, perInsert = ROWS_PER_INSERT): Promise<number> {
     const body = "x".repeat(chars);
-    const batch = Array.from({ length: ROWS_PER_INSERT }, () => body);
+    const batch = Array.from({ length: perInsert }, () => body);
     const from = performance.now();
-    for (let n = 0; n < rows; n += ROWS_PER_INSERT) await this.#insert(batch.slice(0, rows - n));
+    for (let n = 0; n < rows; n += perInsert) await this.#insert(batch.slice(0, rows - n));
     return (rows / (performance.now() - from)) * 1_000;
   }
 

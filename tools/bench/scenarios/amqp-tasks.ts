@@ -2,13 +2,10 @@
  * Many trivial tasks through a broker with two worker processes, beside the client library alone at the same broker with the
  * same two messages per task. Both are measured in turns, because machines are shared.
  */
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { connect } from "../../../src/client/connect.ts";
-import { LocalRabbit } from "../amqp/local-rabbitmq.ts";
+import { openRabbit } from "../amqp/open-rabbit.ts";
 import { rawTasksPerSecond } from "../amqp/raw-amqp.ts";
-import { freePorts } from "../free-ports.ts";
 import { RondoProcess, stopAll } from "../http/rondo-process.ts";
 import { trivial } from "../http/workflows.ts";
 import type { Bench, Figures, Scenario } from "../scenario.ts";
@@ -76,22 +73,4 @@ async function runTasks(bench: Bench): Promise<Figures> {
     await stopAll(processes);
     await rabbit.close();
   }
-}
-
-/** The broker of RABBITMQ_URL, else a private one in this folder with default settings. */
-async function openRabbit(folder: string): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const url = process.env["RABBITMQ_URL"] ?? "";
-  if (url !== "") return { url, close: async () => {} };
-  const place = join(folder, "rabbitmq");
-  mkdirSync(place);
-  const [amqp, portMapper, distribution] = (await freePorts(3)) as [number, number, number];
-  const rabbit = new LocalRabbit(place, { amqp, portMapper, distribution });
-  await rabbit.start();
-  return {
-    url: rabbit.url,
-    close: async () => {
-      await rabbit.stop("kill");
-      rabbit.kill();
-    },
-  };
 }

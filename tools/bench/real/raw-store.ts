@@ -1,0 +1,137 @@
+/** The limits of a store without an engine: durable commits one after the other, and rows inserted in batches. */
+import { mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { ExecutionWrite, Fence, Head } from "../../../src/store/store.ts";
+import { RawInserts } from "../postgres/raw-postgres.ts";
+import { rawTasksPerSecond } from "../raw-disk.ts";
+import type { Bench } from "../scenario.ts";
+import { RESULT_BYTES, sized, taskOf } from "./workflows.ts";
+
+/** The characters that a start stores besides its input: a journal entry. */
+const START_CHARS = 300;
+const TEXT = "x".repeat(START_CHARS);
+
+export interface RawStore {
+  /** The milliseconds of one commit with one row. */
+  commitMs(): Promise<number>;
+  /** Rows of new executions per second, this many in each commit. */
+  rowsPerSecond(rows: number, perCommit: number): Promise<number>;
+  /** Tasks per second: a row for each task and each receipt, 1,000 rows in each commit. */
+  tasksPerSecond(tasks: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+export async function openRawStore(bench: Bench): Promise<RawStore> {
+  return bench.database === null
+    ? RawCommits.open(bench.directory)
+    : new RawDatabase(await RawInserts.open(bench.database));
+}
+
+const rowsOf = { task: taskOf, result: (n: number) => sized(n, RESULT_BYTES) };
+
+/** Commits through the thread of an embedded store of its own, on the same disk. */
+class RawCommits implements RawStore {
+  readonly #store: SqliteStore;
+  readonly #directory: string;
+  readonly #fence: Fence;
+  #executions = 0;
+  #seq = 0;
+
+  private constructor(store: SqliteStore, directory: string, fence: Fence) {
+    this.#store = store;
+    this.#directory = directory;
+    this.#fence = fence;
+  }
+
+  static async open(directory: string): Promise<RawCommits> {
+    const place = mkdtempSync(join(directory, "raw-store-"));
+    const store = openSqliteStore({ directory: place });
+    const { generation, owned } = await store.open();
+    const epochs = Object.fromEntries(owned.map(({ partition, epoch }) => [partition, epoch]));
+    const raw = new RawCommits(store, place, { generation, epochs });
+    await raw.#commit([raw.#create("raw")]);
+    raw.#seq = 1;
+    return raw;
+  }
+
+  async commitMs(): Promise<number> {
+    const after = this.#seq++;
+    const entries = [{ seq: after + 1, count: 1, at: 0, body: TEXT }];
+    const write = { ...EMPTY, execution: "raw", create: false, after, entries, head: null };
+    const from = performance.now();
+    await this.#commit([write]);
+    return performance.now() - from;
+  }
+
+  async rowsPerSecond(rows: number, perCommit: number): Promise<number> {
+    const from = performance.now();
+    for (let n = 0; n < rows; n += perCommit) {
+      const many = Math.min(perCommit, rows - n);
+      await this.#commit(Array.from({ length: many }, () => this.#create(`raw-${this.#executions++}`)));
+    }
+    return rows / ((performance.now() - from) / 1_000);
+  }
+
+  async tasksPerSecond(tasks: number): Promise<number> {
+    return rawTasksPerSecond(this.#directory, tasks, rowsOf);
+  }
+
+  close(): Promise<void> {
+    return this.#store.close({ clean: true });
+  }
+
+  #create(id: string): ExecutionWrite {
+    return { ...EMPTY, execution: id, create: true, after: 0, entries: [FIRST], head: { ...HEAD, id } };
+  }
+
+  async #commit(writes: readonly ExecutionWrite[]): Promise<void> {
+    const verdict = await this.#store.commit({ fence: this.#fence, writes });
+    if (verdict.kind !== "ok" || verdict.exists.length > 0) throw new Error("a raw commit was refused");
+  }
+}
+
+const EMPTY = { chain: "", timersSet: [], timersCleared: [], opened: null, snapshot: null } as const;
+const FIRST = { seq: 1, count: 1, at: 0, body: TEXT };
+const HEAD: Head = {
+  id: "",
+  partition: 0,
+  workflow: "raw",
+  hash: "0".repeat(64),
+  project: "default",
+  status: "running",
+  phase: "go",
+  want: "nothing",
+  priority: 0,
+  createdAt: 0,
+  finishedAt: null,
+  tags: {},
+  error: null,
+};
+
+/** Inserts over one connection to the database. */
+class RawDatabase implements RawStore {
+  readonly #inserts: RawInserts;
+
+  constructor(inserts: RawInserts) {
+    this.#inserts = inserts;
+  }
+
+  commitMs(): Promise<number> {
+    return this.#inserts.insertMs();
+  }
+
+  /** A start stores two rows: a journal entry and a head. */
+  rowsPerSecond(rows: number, perCommit: number): Promise<number> {
+    return this.#inserts.rowsPerSecond(rows, 2 * START_CHARS, perCommit);
+  }
+
+  async tasksPerSecond(tasks: number): Promise<number> {
+    await this.#inserts.empty();
+    return this.#inserts.tasksPerSecond(tasks, rowsOf);
+  }
+
+  close(): Promise<void> {
+    return this.#inserts.close();
+  }
+}
