@@ -40,7 +40,7 @@ import {
 } from "./command-client.ts";
 import { addressesOf, type ConnectOptions } from "./connect-options.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
-import { Requester } from "./requester.ts";
+import { Requester, type RequestOptions } from "./requester.ts";
 import { sendStarts, startText } from "./start-many.ts";
 
 /** The client of a Rondo server that `connect` returns. */
@@ -90,16 +90,21 @@ export class RemoteRondo implements RemoteClient {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    const request = await this.#startRequest(workflow, input, options);
+    const view = await this.requester.json<ExecutionView>("/v1/executions", request);
+    return this.execution<W>(view.id);
+  }
+
+  /** The request of a start. Its id is made before the first try, so that a repeated request finds the same execution. */
+  async #startRequest(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+    options: StartOptions,
+  ): Promise<RequestOptions & { readonly body: { readonly id: string } }> {
     const { clock, random } = this.#parts;
     const start = await this.#startOf(workflow, input, options);
-    // The id is made before the first request, so that a repeated request finds the same execution.
     const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
-    const view = await this.requester.json<ExecutionView>("/v1/executions", {
-      method: "POST",
-      body,
-      isRepeatable: true,
-    });
-    return this.execution<W>(view.id);
+    return { method: "POST", body, isRepeatable: true };
   }
 
   async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
@@ -150,8 +155,9 @@ export class RemoteRondo implements RemoteClient {
     options: StartOptions & ResultOptions = {},
   ): Promise<WorkflowOutput<W>> {
     const { signal, timeout, ...start } = options;
-    const handle = await this.start<W>(workflow, input, start);
-    return handle.result(defined({ signal, timeout }));
+    const request = await this.#startRequest(workflow, input, start);
+    const handle = new RemoteHandle<WorkflowOutput<W>>(request.body.id, this.#parts);
+    return handle.run(request, defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {

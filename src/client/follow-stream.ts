@@ -20,11 +20,16 @@ export interface FollowOptions {
   readonly reconnectMs: number;
 }
 
-const RETRY = { minMs: 50, maxMs: 5_000 } as const;
+export const RETRY = { minMs: 50, maxMs: 5_000 } as const;
 /** A connection without any bytes for this time counts as broken. Servers send a comment far more often. */
 const SILENCE_MAX_MS = 60_000;
 /** Codes of refusals that are retried, because their cause may soon be over. */
-const PASSING = new Set(["not_ready", "store_unavailable", "not_owner", "rate_limited"]);
+export const PASSING: ReadonlySet<string> = new Set([
+  "not_ready",
+  "store_unavailable",
+  "not_owner",
+  "rate_limited",
+]);
 
 /**
  * Yields the events of a stream, and `ended` each time the server ends it; if the caller continues, a new stream is opened.

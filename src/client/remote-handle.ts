@@ -16,16 +16,17 @@ import type {
   SignalState,
   TaskChoice,
 } from "../sdk/handle.ts";
-import type { Signalled, Why } from "../server/schemas/execution.ts";
+import type { Result, Signalled, Why } from "../server/schemas/execution.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { awaitResult, startAndAwait } from "./await-result.ts";
 import type { ServerEvent } from "./event-stream.ts";
 import { followStream } from "./follow-stream.ts";
-import type { Requester } from "./requester.ts";
+import type { Requester, RequestOptions } from "./requester.ts";
 
 /** The parts of the client that handles use. */
 export interface RemoteParts {
@@ -64,20 +65,44 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   async result(options: ResultOptions = {}): Promise<Output> {
     const giveUp = this.#giveUp(options);
     try {
-      const before = await this.#describe(giveUp.signal);
-      if (hasEnded(before)) return outputOf<Output>(before);
-      const from = before.revision + 1;
-      for await (const event of this.#events({ from, detail: "summary" }, giveUp.signal)) {
-        if (event.kind !== FINISHED) continue;
-        if (event["status"] === "done") return event["output"] as Output;
-        return outputOf<Output>(await this.#describe(giveUp.signal));
-      }
-      giveUp.signal.throwIfAborted();
-      // The execution ended after the first read and before the stream began.
-      return outputOf<Output>(await this.#describe(giveUp.signal));
+      return await this.#result(giveUp.signal);
     } finally {
       giveUp.stop();
     }
+  }
+
+  /** Starts the execution by this request and waits for its output. */
+  async run(start: RequestOptions, options: ResultOptions): Promise<Output> {
+    const { signal, stop } = this.#giveUp(options);
+    try {
+      const view = await startAndAwait(this.#parts, { ...start, signal });
+      return hasEnded(view) ? outputOf<Output>(view) : await this.#result(signal);
+    } finally {
+      stop();
+    }
+  }
+
+  async #result(signal: AbortSignal): Promise<Output> {
+    let result: Result;
+    try {
+      result = await awaitResult(this.#parts, this.#path, signal);
+    } catch (thrown) {
+      if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
+      // Either there is no such execution, or the server is of an earlier version.
+      return this.#resultByEvents(signal);
+    }
+    if (result.status === "done") return result.output as Output;
+    return outputOf<Output>(await this.#describe(signal));
+  }
+
+  /** The result from a server without a route for it. */
+  async #resultByEvents(signal: AbortSignal): Promise<Output> {
+    const before = await this.#describe(signal);
+    if (hasEnded(before)) return outputOf<Output>(before);
+    for await (const event of this.#events({ from: before.revision + 1 }, signal))
+      if (event.kind === FINISHED) break;
+    signal.throwIfAborted();
+    return outputOf<Output>(await this.#describe(signal));
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {

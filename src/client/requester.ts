@@ -77,7 +77,8 @@ export class Requester {
         response = await this.#try(`${urls[index]}${path}`, options);
       } catch (error) {
         options.signal?.throwIfAborted();
-        thrown = error;
+        // An error after which the server may have got the request says more than a refused connection.
+        if (thrown === null || wasRefused(thrown)) thrown = error;
         if (!mayRepeat && !wasRefused(error)) break;
         continue;
       }
@@ -123,7 +124,7 @@ export class Requester {
  * Whether no connection was made, so that no byte of the request was sent. `fetch` hides the reason in the `cause` of its
  * error.
  */
-function wasRefused(error: unknown): boolean {
+export function wasRefused(error: unknown): boolean {
   const { code, cause } = error as { code?: string; cause?: { code?: string } };
   return REFUSED.has(code ?? "") || REFUSED.has(cause?.code ?? "");
 }

@@ -101,6 +101,8 @@ export type Answer<T = unknown> =
     }
   /** The handler writes to `outgoing` itself, and ends the response. */
   | { readonly kind: "streamed" }
+  /** The request is done, and its answer waits for something else, without the time limit of the route. */
+  | { readonly kind: "waits"; readonly answer: () => Promise<Answer<T>> }
   | Rejection;
 
 /** A route whose handler is bound to its services. */

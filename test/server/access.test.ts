@@ -17,6 +17,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   startExecutions: OPERATORS,
   listExecutions: VIEWERS,
   getExecution: VIEWERS,
+  getResult: VIEWERS,
   auditExecution: VIEWERS,
   repairExecution: OPERATORS,
   auditTables: OPERATORS,

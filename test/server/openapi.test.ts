@@ -36,6 +36,7 @@ get /v1/executions/{id}/dropped
 get /v1/executions/{id}/events
 get /v1/executions/{id}/lanes
 get /v1/executions/{id}/logs
+get /v1/executions/{id}/result
 get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states
 get /v1/executions/{id}/why

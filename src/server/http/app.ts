@@ -4,6 +4,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { context, propagation, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import type { Context } from "hono";
+import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
 import { Longer, within } from "../../std/within.ts";
@@ -20,7 +21,7 @@ import { describeRoute } from "./openapi.ts";
 import { type Refusal, toRejection } from "./problem.ts";
 import { dropBody } from "./read-body.ts";
 import { type CheckedRequest, checkRequest } from "./request-check.ts";
-import { cutIfUnread, sendAnswer, sendProblem } from "./send-answer.ts";
+import { cutIfUnread, type Sendable, sendAnswer, sendProblem } from "./send-answer.ts";
 
 /**
  * The parts of a request that Hono handlers need besides the request: Node's request and response, and the kind of connection.
@@ -111,7 +112,17 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   if ("code" in given) return sendProblem(outgoing, given);
   if (given.kind === "streamed") return "streamed";
   if (route.audit !== undefined) await note(route, asked, parts);
-  return sendAnswer(outgoing, given, incoming.headers["if-none-match"]);
+  const last = await lastAnswer(given);
+  if ("code" in last) return sendProblem(outgoing, last);
+  return sendAnswer(outgoing, last, incoming.headers["if-none-match"]);
+}
+
+/** The answer itself, after a wait if the handler wants one. */
+async function lastAnswer(given: Answer): Promise<Sendable | Rejection> {
+  let last = given;
+  while (last.kind === "waits") last = await last.answer();
+  assert(last.kind !== "streamed", "an answer that waits is no stream");
+  return last;
 }
 
 /** Serves a request under its Idempotency-Key, if it has one. */
@@ -121,7 +132,11 @@ async function withKey(
   { keys, run }: { keys: IdempotencyKeys; run: () => Promise<Answer | Refusal> },
 ): Promise<Answer | Refusal> {
   if (key === null || c.req.method !== "POST") return run();
-  const target = `POST ${c.req.url.slice(c.req.url.indexOf("/", c.req.url.indexOf("//") + 2))}`;
+  const { pathname, searchParams } = new URL(c.req.url);
+  // A repetition may wait for another time than the first request.
+  searchParams.delete("wait");
+  const query = searchParams.toString();
+  const target = `POST ${pathname}${query === "" ? "" : `?${query}`}`;
   const use: KeyUse | Rejection = await keys.begin({ caller, key, target, body });
   if (isRejection(use)) return use;
   let isUsed = true;

@@ -18,7 +18,7 @@ const SLICE_BYTES = 65_536;
 /** The shortest interval between spaces that keep a connection alive. */
 const ALIVE_MIN_MS = 100;
 
-type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
+export type Sendable = Exclude<Answer, { kind: "streamed" | "waits" | "rejection" }>;
 
 /** Writes an answer; status 304 without a body if the client has the answer already. Returns the status. */
 export function sendAnswer(

@@ -1,5 +1,6 @@
 /** Routes that start, list and read executions. */
 import { z } from "@hono/zod-openapi";
+import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -12,15 +13,19 @@ import {
   droppedSchema,
   EXECUTION_STATUSES,
   executionSchema,
+  type Result,
+  resultSchema,
   STARTS_MAX,
   startManyAnswer,
   startManySchema,
   startSchema,
   summarySchema,
+  wait,
   whySchema,
 } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
-import { type Started, timeOf } from "../services/start-executions.ts";
+import { EndWatch } from "../services/end-watch.ts";
+import { type Started, type StartRequest, timeOf } from "../services/start-executions.ts";
 import { idTaken, inspectFor, keyedId, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
@@ -67,8 +72,13 @@ const startRoute = route({
   tag: TAG,
   summary: "Start an execution",
   description:
-    "Durable when answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once.",
+    "Durable when answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once. With `wait` the answer comes when the execution has ended, with its `output` or `error`; a caller who leaves before changes nothing.",
   access: "operator",
+  query: z.strictObject({
+    wait: wait(
+      "wait for the end for up to this time, at most 60s; if it has not ended then, the answer has the header `Preference-Applied: wait=timeout`",
+    ),
+  }),
   body: startSchema,
   headers: {
     "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
@@ -85,15 +95,36 @@ const startRoute = route({
   audit: "execution.start",
   async handle(ask, services) {
     const { body, caller, idempotencyKey: key, trace } = ask;
-    const started = await startFor(services, caller, { body, key, trace });
-    if (isRejection(started)) return started;
-    ask.target(started.id, started.view.project);
-    return json(started.view, {
-      status: started.existed ? 200 : 201,
-      headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
-    });
+    const { engine, clock } = services;
+    const { wait: waitMs = 0 } = ask.query;
+    let watch: EndWatch | null = null;
+    const onId = (id: string): void => {
+      if (waitMs > 0) watch = new EndWatch(engine, clock, id);
+    };
+    const started = await startFor(services, caller, { body, key, trace, onId });
+    const watching = watch as EndWatch | null;
+    if (!isRejection(started)) ask.target(started.id, started.view.project);
+    if (isRejection(started) || watching === null || hasEnded(started.view)) {
+      watching?.stop();
+      return isRejection(started) ? started : startedAnswer(started);
+    }
+    const answer = async () => {
+      const end = await watching.wait(waitMs, ask.signal);
+      const found = await engine.inspect(started.id);
+      const view = isRejection(found) ? started.view : found.view;
+      const isLate = end === "late" || end === "stopped";
+      return startedAnswer({ ...started, view }, isLate ? { "preference-applied": "wait=timeout" } : {});
+    };
+    return { kind: "waits", answer };
   },
 });
+
+function startedAnswer({ id, existed, view }: Started, headers: Readonly<Record<string, string>> = {}) {
+  return json(view, {
+    status: existed ? 200 : 201,
+    headers: { location: `/v1/executions/${encodeURIComponent(id)}`, ...headers },
+  });
+}
 
 const startManyRoute = route({
   id: "startExecutions",
@@ -183,6 +214,53 @@ const getRoute = route({
   },
 });
 
+const resultRoute = route({
+  id: "getResult",
+  request: "GET /v1/executions/{id}/result",
+  tag: TAG,
+  summary: "Get the result of an execution, perhaps after its end",
+  description:
+    "Answers when the execution has ended: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution goes on.",
+  access: "viewer",
+  params: executionParams,
+  query: z.strictObject({ wait: wait("wait for the end for up to this time, at most 60s; 0s by default") }),
+  answers: { 200: { description: "it has ended", schema: resultSchema } },
+  refusals: ["timeout", "not_ready"],
+  async handle(ask, services) {
+    const { id } = ask.params;
+    const { wait: waitMs = 0 } = ask.query;
+    // Watched before it is read, so that an end in between is not missed.
+    const watch = new EndWatch(services.engine, services.clock, id);
+    const found = await inspectFor(services, ask.caller, id);
+    if (isRejection(found) || hasEnded(found.view) || waitMs === 0) {
+      watch.stop();
+      if (isRejection(found)) return found;
+      return hasEnded(found.view) ? resultOf(found.view) : notEnded(id, waitMs);
+    }
+    const answer = async (): Promise<Answer<Result>> => {
+      const end = await watch.wait(waitMs, ask.signal);
+      if (end === "late") return notEnded(id, waitMs);
+      if (end === "stopped")
+        return reject("not_ready", "the server closes", { hint: "ask again; it goes on" });
+      if (end.status === "done") return bytes(`{"status":"done","output":${end.output ?? "null"}}`);
+      const ended = await services.engine.inspect(id);
+      return isRejection(ended) ? ended : resultOf(ended.view);
+    };
+    return { kind: "waits", answer };
+  },
+});
+
+function notEnded(id: string, waitMs: number): Rejection {
+  return reject("timeout", `execution ${id} has not ended within ${waitMs} ms`, {
+    hint: "it goes on; ask again to wait for it",
+  });
+}
+
+function resultOf({ status, output, error }: ExecutionView): Answer<Result> {
+  if (status === "failed" || status === "cancelled" || status === "damaged") return json({ status, error });
+  return json({ status: "done", output });
+}
+
 const whyRoute = route({
   id: "whyExecution",
   request: "GET /v1/executions/{id}/why",
@@ -230,16 +308,16 @@ const droppedRoute = route({
 export async function startFor(
   { starts }: Pick<Services, "starts">,
   caller: Caller,
-  request: {
+  request: Pick<StartRequest, "trace" | "onId"> & {
     readonly body: z.output<typeof startSchema>;
     readonly key: string | null;
-    readonly trace: string | null;
   },
 ): Promise<Started | Rejection> {
-  const { workflow, input, ...options } = request.body;
-  const checked = checkOptions(options, caller, request.key);
+  const { body, key, ...more } = request;
+  const { workflow, input, ...options } = body;
+  const checked = checkOptions(options, caller, key);
   if (isRejection(checked)) return checked;
-  const started = await starts.start({ ...checked, workflow, input, trace: request.trace });
+  const started = await starts.start({ ...checked, workflow, input, ...more });
   if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started) : started;
   return started.view.project === checked.project
     ? started
@@ -332,4 +410,12 @@ export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
   };
 }
 
-export const executionRoutes = [startRoute, startManyRoute, listRoute, getRoute, whyRoute, droppedRoute];
+export const executionRoutes = [
+  startRoute,
+  startManyRoute,
+  listRoute,
+  getRoute,
+  resultRoute,
+  whyRoute,
+  droppedRoute,
+];

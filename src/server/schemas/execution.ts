@@ -1,6 +1,8 @@
 /** Executions on the wire. */
 import { z } from "@hono/zod-openapi";
 import { CODES } from "../../audit/auditor.ts";
+import { parseDuration } from "../../std/duration.ts";
+import { isRejection } from "../../std/rejection.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { anyJson, executionId, name, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
@@ -182,6 +184,33 @@ export const startSchema = z
   .openapi("Start", {
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
   });
+
+/** The result of an execution that has ended. */
+export const resultSchema = z
+  .union([
+    z.object({ status: z.literal("done"), output: anyJson }),
+    z.object({ status: z.enum(["failed", "cancelled", "damaged"]), error: errorSchema.nullable() }),
+  ])
+  .openapi("Result", { example: { status: "done", output: { files: 17 } } });
+export type Result = Shape<typeof resultSchema>;
+
+/** The longest wait of a request. */
+const WAIT_MAX_MS = 60_000;
+
+/** How long a request waits for the end of an execution, in milliseconds. */
+export function wait(description: string) {
+  return z
+    .string()
+    .max(20)
+    .transform((text, context) => {
+      const ms = parseDuration(/^\d+$/.test(text) ? Number(text) : text, "wait");
+      if (!isRejection(ms) && ms <= WAIT_MAX_MS) return ms;
+      context.addIssue({ code: "custom", message: `must be a duration of at most 60s, such as 30s` });
+      return z.NEVER;
+    })
+    .optional()
+    .openapi({ type: "string", description, example: "30s", param: { description } });
+}
 
 /** The most executions that one request starts. */
 export const STARTS_MAX = 1_000;

@@ -23,6 +23,8 @@ export interface StartRequest extends CheckedStart {
    * execution shows the refusal.
    */
   readonly isAdmitted?: boolean;
+  /** Called with the id of the execution before the start is sent. */
+  readonly onId?: (id: string) => void;
 }
 
 export interface Started {
@@ -71,6 +73,7 @@ export class ExecutionStarter {
     const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
     const start = startExecution(this.#parts, known.plan, text, request);
+    request.onId?.(start.id);
     const { answer, existed, view } = await start.send({ views: true });
     const { id } = start;
     if (isRejection(answer)) return answer;

@@ -2,8 +2,8 @@
  * A feed: a journal or a log that grows, read and encoded once for all its followers.
  * 1. A follower requests the piece at its own position. Pieces are cached for a while and running reads are shared, so
  *    followers at the same position cost one read.
- * 2. A follower at the end waits for a change. Changes are announced at intervals, longer ones for many followers, so that
- *    entries are sent together.
+ * 2. A follower at the end waits for a change. The first change after a quiet time and the end are announced at once; changes of
+ *    a burst are announced at intervals, longer ones for many followers, so that entries are sent together.
  * 3. A read belongs to the version of the feed at which it began. Only a read of the newest version can find the end.
  */
 import type { Clock } from "../../std/clock.ts";
@@ -54,7 +54,7 @@ export class Feed {
   readonly #reading = new Map<string, { readonly version: number; readonly piece: Promise<Piece> }>();
   #waiting: (() => void)[] = [];
   #toldAt = Number.NEGATIVE_INFINITY;
-  #isTelling = false;
+  #cancelLater: (() => void) | null = null;
   /** The version of the feed, which grows with every announced change. */
   version = 0;
   followers = 0;
@@ -68,7 +68,7 @@ export class Feed {
     this.#unwatch = source.watch((what) => {
       if (what === "stopped") return this.stop();
       this.mayBeOver = what === "end";
-      this.#changed();
+      this.#changed(what === "end");
     });
   }
 
@@ -109,6 +109,7 @@ export class Feed {
   stop(): void {
     if (this.isStopped) return;
     this.isStopped = true;
+    this.#cancelLater?.();
     this.#unwatch();
     this.#wake();
   }
@@ -130,15 +131,20 @@ export class Feed {
     }
   }
 
-  #changed(): void {
-    if (this.#isTelling || this.isStopped) return;
-    this.#isTelling = true;
+  /** The first change after a quiet time and the end are announced at once, other changes together. */
+  #changed(isEnd: boolean): void {
+    if (this.isStopped) return;
     const quietMs = QUIET_MS + this.followers * QUIET_PER_FOLLOWER_MS;
-    this.#clock.after(Math.max(0, this.#toldAt + quietMs - this.#clock.now()), () => {
-      this.#isTelling = false;
-      this.#toldAt = this.#clock.now();
-      this.#wake();
-    });
+    const waitMs = isEnd ? 0 : this.#toldAt + quietMs - this.#clock.now();
+    if (waitMs <= 0) return this.#announce();
+    this.#cancelLater ??= this.#clock.after(waitMs, () => this.#announce());
+  }
+
+  #announce(): void {
+    this.#cancelLater?.();
+    this.#cancelLater = null;
+    this.#toldAt = this.#clock.now();
+    this.#wake();
   }
 
   #wake(): void {

@@ -73,6 +73,68 @@ describe("a workflow", () => {
   });
 });
 
+describe("run() and result()", () => {
+  test("are one request each", async () => {
+    const { url } = await serve();
+    const requests: string[] = [];
+    const client = connect({
+      url,
+      fetch: (to, request) => {
+        requests.push(`${request.method} ${to.slice(url.length)}`);
+        return fetch(to, request);
+      },
+    });
+    expect(await client.run<typeof double>("double", { n: 3 }, { id: "a" })).toEqual({ sum: 6 });
+    expect(await client.execution("a").result()).toEqual({ sum: 6 });
+    expect(requests).toEqual([
+      "POST /v1/executions?wait=30000ms",
+      "GET /v1/executions/a/result?wait=30000ms",
+    ]);
+    await expect(client.run("broken", null)).rejects.toMatchObject({ name: "ExecutionFailed" });
+    await expect(client.execution("absent").result()).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("work with a server of an earlier version, which waits for nothing", async () => {
+    const { url } = await serve();
+    const old = connect({
+      url,
+      fetch: async (to, request) => {
+        const { pathname, search } = new URL(to);
+        if (pathname.endsWith("/result")) return problem(404, { code: "not_found", detail: "no route" });
+        if (search.includes("wait="))
+          return problem(422, { code: "unknown_field", detail: "wait", path: "wait" });
+        return fetch(to, request);
+      },
+    });
+    expect(await old.run<typeof double>("double", { n: 3 })).toEqual({ sum: 6 });
+    await expect(old.run("broken", null)).rejects.toMatchObject({ name: "ExecutionFailed" });
+    await expect(old.execution("absent").result()).rejects.toMatchObject({ code: "not_found" });
+    const execution = await old.start("approval", null);
+    const waiting = execution.result();
+    await execution.signal("approved", 4);
+    expect(await waiting).toBe(4);
+  });
+
+  test("go on after the connection breaks while the server waits", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    const running = connect({ url: proxy.url }).run("approval", null, { id: "r" });
+    const there = connect({ url }).execution("r");
+    while ((await there.status().catch(() => null)) === null);
+    proxy.cutAll();
+    await there.signal("approved", 42);
+    expect(await running).toBe(42);
+    expect((await connect({ url }).list()).data).toHaveLength(1);
+  });
+});
+
+function problem(status: number, body: object): Response {
+  return new Response(JSON.stringify({ title: "x", status, ...body }), {
+    status,
+    headers: { "content-type": "application/problem+json" },
+  });
+}
+
 describe("many starts", () => {
   test("have an outcome each, in their order, over several requests", async () => {
     const { url } = await serve();

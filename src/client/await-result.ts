@@ -1,0 +1,91 @@
+/** Requests that the server answers when an execution has ended. They are repeated after broken connections and after a time. */
+import type { ExecutionView } from "../kernel/view.ts";
+import type { Result } from "../server/schemas/execution.ts";
+import { backOffMs } from "../std/back-off.ts";
+import { RondoError } from "../std/rejection.ts";
+import { sleep } from "../std/within.ts";
+import { PASSING, RETRY } from "./follow-stream.ts";
+import { unreachable } from "./problem.ts";
+import type { RemoteParts } from "./remote-handle.ts";
+import { type RequestOptions, wasRefused } from "./requester.ts";
+
+/** How long a request waits at the server. */
+const WAIT_MS = 30_000;
+/** How long the answer may take after that, before the connection counts as broken. */
+const ANSWER_MS = 15_000;
+const QUERY = { wait: `${WAIT_MS}ms` };
+
+/** The result of the execution at this path, after its end. */
+export async function awaitResult(parts: RemoteParts, path: string, signal: AbortSignal): Promise<Result> {
+  for (;;) {
+    try {
+      return await patiently<Result>(parts, `${path}/result`, { query: QUERY, signal });
+    } catch (thrown) {
+      if (codeOf(thrown) !== "timeout" || signal.aborted) throw thrown;
+    }
+  }
+}
+
+/**
+ * The execution that a request starts: after its end, or as it is after some time. A server that cannot be reached fails at
+ * once, as for any start; a connection that breaks while the server may wait is made again.
+ */
+export async function startAndAwait(
+  parts: RemoteParts,
+  start: RequestOptions & { readonly signal: AbortSignal },
+): Promise<ExecutionView> {
+  const path = "/v1/executions";
+  try {
+    return await patiently<ExecutionView>(parts, path, { ...start, query: QUERY }, mayHaveArrived);
+  } catch (thrown) {
+    // A server of an earlier version does not know `wait`.
+    const isUnknown = codeOf(thrown) === "unknown_field" && (thrown as RondoError).path === "wait";
+    if (!isUnknown) throw thrown;
+    return parts.requester.json<ExecutionView>(path, start);
+  }
+}
+
+/**
+ * Sends a request, and sends it again if it failed for a passing reason, for at most `reconnectMs`. `isPassing` judges the first
+ * failure.
+ */
+async function patiently<T>(
+  { requester, clock, random, reconnectMs }: RemoteParts,
+  path: string,
+  request: RequestOptions & { readonly signal: AbortSignal },
+  isPassing: (thrown: unknown) => boolean = () => true,
+): Promise<T> {
+  const { signal } = request;
+  let failures = 0;
+  let failingSince: number | null = null;
+  for (;;) {
+    signal.throwIfAborted();
+    const late = new AbortController();
+    const cancel = clock.after(WAIT_MS + ANSWER_MS, () => late.abort(new Error("the server is silent")));
+    try {
+      return await requester.json<T>(path, { ...request, signal: AbortSignal.any([signal, late.signal]) });
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const code = codeOf(thrown);
+      if (code !== null && !PASSING.has(code)) throw thrown;
+      if (failingSince === null && !isPassing(thrown)) throw thrown;
+      failingSince ??= clock.now();
+      if (clock.now() - failingSince >= reconnectMs)
+        throw code === null ? unreachable(requester.urls, thrown) : thrown;
+      requester.passOver();
+    } finally {
+      cancel();
+    }
+    await sleep(clock, backOffMs(failures++, { ...RETRY, random }), signal);
+  }
+}
+
+function codeOf(thrown: unknown): string | null {
+  return thrown instanceof RondoError ? thrown.code : null;
+}
+
+/** Whether a connection was made and broke, or was silent. A refusal of the server has no cause. */
+function mayHaveArrived(thrown: unknown): boolean {
+  if (!(thrown instanceof RondoError)) return true;
+  return thrown.cause !== undefined && !wasRefused(thrown.cause);
+}
