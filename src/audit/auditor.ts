@@ -74,6 +74,8 @@ export class Auditor {
   #isWhole = true;
   /** The phase that must start next; null if no phase must. */
   #next: string | null = null;
+  /** In a round of chosen tasks: the phase that was next before it; null: none was. */
+  #nextAfterRound: string | null = null;
   #current: VisitTally | null = null;
   readonly #visits = new Map<string, VisitTally>();
   readonly #visitCounts = new Map<string, number>();
@@ -384,17 +386,22 @@ export class Auditor {
     this.#next = null;
   }
 
-  /** Failed tasks are open again; in an execution that is done, so is their visit. */
+  /** Tasks are open again; in an execution that has ended, so is their visit. */
   #tasksRetried(seq: number, { phase, visit, handler, tasks }: TasksRetried): void {
     const tally = this.#visits.get(keyOf(phase, visit));
     const own = tally?.handlers.get(handler);
     if (tally === undefined || own === undefined)
       return this.#find("order", seq, `tasks of ${phase}/${handler} are retried, which has not begun`);
-    for (const task of tasks)
-      if (!own.failed.delete(task)) this.#find("counts", seq, `task ${task} is retried and had not failed`);
+    for (const task of tasks) {
+      const isOpen = own.failed.delete(task) || own.cancelled.delete(task) || !own.done.has(task);
+      if (!isOpen) this.#find("counts", seq, `task ${task} is retried and was done`);
+    }
     own.isFinished = false;
     if (!this.#isOver) return;
     this.#isOver = false;
+    // A phase that had not started is next again after the round, unless the execution goes on.
+    this.#nextAfterRound = this.#status === "done" ? null : this.#next;
+    this.#next = null;
     this.#status = "running";
     this.#current = tally;
     tally.status = "running";
@@ -406,7 +413,8 @@ export class Auditor {
     if (this.#next !== null && status === "done")
       this.#find("order", seq, `finished while the phase ${this.#next} was next`);
     // If an execution failed before its next phase started, a retry continues with that phase.
-    if (status === "done") this.#next = null;
+    this.#next = status === "done" ? null : (this.#next ?? this.#nextAfterRound);
+    this.#nextAfterRound = null;
     for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
     if (this.#ending !== null && this.#ending !== status)
       this.#find("order", seq, `finished as ${status}; its clean-up began as ${this.#ending}`);

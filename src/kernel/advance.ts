@@ -9,7 +9,7 @@ import { holdsTasks } from "./command/owed-op.ts";
 import { NEXT, type PhasePlan } from "./definition/plan.ts";
 import { type Items, listedItems } from "./definition/task-name.ts";
 import type { EndingEvent, Parent } from "./event.ts";
-import type { Execution, HandlerState, Visit } from "./execution.ts";
+import type { Execution, FormerEnd, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
@@ -43,7 +43,11 @@ export function advance(step: Step): void {
         finishHandler(step, handler);
     }
     if (visit.handlers.some((handler) => !handler.finished)) return;
-    if (visit.plan.decision !== null && visit.handler(NEXT) === undefined) {
+    if (execution.formerEnd !== null && !goesOn(execution.formerEnd, visit)) {
+      endAgain(step, visit, execution.formerEnd);
+      continue;
+    }
+    if (visit.plan.decision !== null && visit.handler(NEXT) === undefined && !visit.isRetried) {
       step.emit({ kind: "handler.started", ...visit.place(NEXT) });
       return;
     }
@@ -52,11 +56,39 @@ export function advance(step: Step): void {
 }
 
 /**
- * Whether the handler gets no more tasks. In a clean-up, a handler whose enumeration failed for good ends with the tasks it
- * has.
+ * Whether the handler gets no more tasks. In a clean-up and in a round of chosen tasks, one whose enumeration cannot go on ends
+ * with those it has.
  */
-function isSealed({ ending }: Execution, { sealed, enumeration }: HandlerState): boolean {
-  return sealed || (ending !== null && enumeration.failed);
+function isSealed(
+  { ending, isChosenRound }: Execution,
+  { sealed, enumeration: { failed } }: HandlerState,
+): boolean {
+  return sealed || (failed && (ending !== null || isChosenRound));
+}
+
+/** Whether the execution goes on after a round of chosen tasks: their visit is done, and it was where the execution had ended. */
+function goesOn({ back }: FormerEnd, visit: Visit): boolean {
+  return back === null && visit.isComplete;
+}
+
+/** Ends an execution again after a round of chosen tasks. If failures exceed the tolerance of the visit where it had ended, it fails. */
+function endAgain(step: Step, visit: Visit, { status, error, failure, back }: FormerEnd): void {
+  const { exceeding, leftOut } = visit;
+  const phase = visit.plan.name;
+  const own = exceeding === undefined ? (visit.isComplete ? "done" : status) : "failed";
+  step.emit({ kind: "phase.finished", phase, visit: visit.visit, status: own, next: null });
+  if (back !== null || (exceeding === undefined && status === "cancelled"))
+    return endWork(step, { status, error });
+  if (exceeding !== undefined) {
+    const message = `${exceeding.tasks.failed.size} of ${exceeding.total} tasks failed`;
+    const generic = { code: "task_failed", message, phase, handler: exceeding.plan.name };
+    return endWork(step, { status: "failed", error: failure ?? generic });
+  }
+  const message =
+    leftOut === 0
+      ? `the tasks of the phase "${phase}" are not all enumerated: retry the execution`
+      : `${leftOut} tasks of the phase "${phase}" have not run: retry the execution`;
+  endWork(step, { status: "failed", error: { code: "tasks_cancelled", message, phase } });
 }
 
 /** Records the end of a handler; its open tasks count as cancelled. */
@@ -187,11 +219,12 @@ function finishPhase(step: Step, visit: Visit): void {
   const { plan } = visit;
   const isCleanup = execution.ending !== null;
   const next = isCleanup ? null : nextPhase(execution, visit);
+  const isFailed = isCleanup ? visit.hasFailures : visit.isRetried && !visit.isComplete;
   step.emit({
     kind: "phase.finished",
     phase: plan.name,
     visit: visit.visit,
-    status: isCleanup && visit.hasFailures ? "failed" : "done",
+    status: isFailed ? "failed" : "done",
     next: next?.name ?? null,
   });
   if (next !== null || isCleanup) return;
@@ -269,7 +302,9 @@ export function drained(step: Step, message: DrainedMessage): Answer {
     clearTimers(step, (purpose) => purpose !== "deadline");
     for (const handler of visit.handlers) if (!handler.finished) finishHandler(step, handler);
     const repair =
-      cancelled || visit.plan.onError < 0 ? null : (execution.plan.phases[visit.plan.onError] as PhasePlan);
+      cancelled || visit.isRetried || visit.plan.onError < 0
+        ? null
+        : (execution.plan.phases[visit.plan.onError] as PhasePlan);
     const { failing } = visit;
     step.emit({
       kind: "phase.finished",

@@ -11,6 +11,7 @@ import { NEXT } from "./definition/plan.ts";
 import type {
   EndingEvent,
   Event,
+  ExecutionError,
   Finished,
   Recorded,
   TaskRun,
@@ -26,7 +27,14 @@ import type {
   TasksWaiting,
   TimerEvent,
 } from "./event.ts";
-import { applyCreated, type Ending, type Execution, HandlerState, Visit } from "./execution.ts";
+import {
+  applyCreated,
+  type Ending,
+  type Execution,
+  type FormerEnd,
+  HandlerState,
+  Visit,
+} from "./execution.ts";
 import type { Checkpoint } from "./tasks/checkpoint.ts";
 import { applyChild } from "./tasks/children.ts";
 import { compensatedHandler } from "./tasks/compensation.ts";
@@ -215,20 +223,21 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   if (known >= 0) execution.visited[known] = summary;
   else execution.visited.push(summary);
   keepVisit(execution, visit);
+  if (execution.formerEnd?.back === null) execution.formerEnd = null;
   if (event.next === null) return;
   execution.due = execution.plan.byName.get(event.next)?.index ?? -1;
-  execution.dueRepair = event.status === "failed";
-  if (event.status === "failed") {
+  const isRepaired = event.status === "failed" && !visit.isRetried;
+  execution.dueRepair = isRepaired;
+  if (isRepaired) {
     execution.origin = visit;
     execution.error ??= visit.failing;
   }
 }
 
-/** Keeps an ended visit whose tasks the clean-up needs, or that has failed tasks which can be retried. */
+/** Keeps a visit whose tasks may be compensated, or can be retried because they are not done. */
 function keepVisit(execution: Execution, visit: Visit): void {
   const isCompensated = visit.handlers.some(({ plan }) => plan.isCompensated);
-  const isCleanupLeft = execution.ending !== null && visit.status !== "done";
-  if (isCompensated || isCleanupLeft || visit.hasFailures) execution.kept.push(visit);
+  if (isCompensated || visit.status !== "done" || visit.hasFailures) execution.kept.push(visit);
 }
 
 /** Applies the end of an attempt to enumerate that did not seal the handler. */
@@ -318,8 +327,10 @@ function tasksLost(execution: Execution, event: TasksLost): void {
 
 /** A late receipt may arrive after its visit has ended; then there is state to change only if the visit is kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  // After a snapshot is read, the current visit and the kept one are separate copies of one visit.
-  for (const visit of [execution.current, execution.origin, execution.keptVisit(event.phase, event.visit)]) {
+  // After a snapshot is read, these are copies of one visit.
+  const { current, origin, formerEnd } = execution;
+  const kept = execution.keptVisit(event.phase, event.visit);
+  for (const visit of [current, origin, formerEnd?.back?.visit, kept]) {
     if (visit?.plan.name !== event.phase || visit.visit !== event.visit) continue;
     const tasks = visit.handler(event.handler)?.tasks;
     event.tasks.forEach((task, i) => tasks?.forgetLost(task, event.attempts[i] as number));
@@ -365,14 +376,9 @@ function judge(
   // @plant failed clean-up stops the others
   if (execution.ending !== null) return;
   if (visit.failing !== null || failures === 0) return;
-  const { tolerateCount, tolerateMillionths } = handler.plan;
-  const exceeds =
-    tolerateMillionths === null
-      ? failures > tolerateCount
-      : handler.sealed && failures * 1_000_000 > tolerateMillionths * handler.total;
-  if (!exceeds) return;
+  if (!handler.exceedsTolerance) return;
   const error = readError(cause.payload);
-  visit.failing = {
+  const failing: ExecutionError = {
     code: error.code ?? "task_failed",
     message: cause.payload === null ? `${failures} of ${handler.total} tasks failed` : error.message,
     phase: visit.plan.name,
@@ -381,6 +387,9 @@ function judge(
     ...(cause.attempt === null ? {} : { attempt: cause.attempt }),
     ...(cause.fatal ? { fatal: true } : {}),
   };
+  // Every chosen task runs; the end of the round decides.
+  if (!execution.isChosenRound) visit.failing = failing;
+  else if (execution.formerEnd !== null) execution.formerEnd.failure ??= failing;
 }
 
 function consumeSignal(execution: Execution, name: string): void {
@@ -432,6 +441,7 @@ function ending(execution: Execution, { status, output, error }: EndingEvent): v
   execution.ending = { status, output, error, seq: execution.seq };
   execution.due = -1;
   execution.dueRepair = false;
+  execution.formerEnd = null;
   if (execution.status === "cancelling") execution.status = "running";
 }
 
@@ -464,30 +474,59 @@ function retried(execution: Execution, event: EventOf<"retried">): void {
   if (isReopened) reopen(execution, visit);
 }
 
-/** Makes failed tasks pending again. If the execution is done, this begins another round of their visit. */
+/** Makes tasks pending again. If the execution has ended, this begins another round of their visit with only these tasks. */
 function tasksRetried(execution: Execution, event: TasksRetried): void {
   execution.applied.set(event.id, execution.seq);
   const visit = execution.visitAt(event);
   const handler = visit?.handler(event.handler);
-  assert(visit !== undefined && handler !== undefined, "the visit of a failed task is known");
-  if (execution.ended) {
-    forgetKept(execution, visit);
-    execution.round = event.round;
-    execution.status = "running";
-    execution.output = null;
-    execution.finishedAt = null;
-    execution.current = visit;
-    execution.origin = null;
-    visit.round = event.round;
-    visit.status = "running";
-    visit.isRetried = true;
-  }
+  assert(visit !== undefined && handler !== undefined, "the visit of a task that is retried is known");
+  if (execution.ended) openChosenRound(execution, visit, event.round);
   handler.finished = false;
   for (const task of event.tasks) {
     handler.tasks.retry(task, execution.now);
     handler.progress.reopenTask(task);
   }
-  if (handler.plan.command !== null) reopenCommands(execution, visit, handler);
+  handler.cancelled = handler.tasks.leftOut.size;
+  if (handler.plan.command !== null) reopenCommands(execution, visit, handler, new Set(event.tasks));
+}
+
+/** Begins a round of a visit of an execution that has ended, in which no task is pending yet. */
+function openChosenRound(execution: Execution, visit: Visit, round: number): void {
+  forgetKept(execution, visit);
+  if (execution.status === "done") visit.isRetried = true;
+  else execution.formerEnd = formerEnd(execution, visit);
+  execution.round = round;
+  execution.status = "running";
+  execution.output = null;
+  execution.error = null;
+  execution.finishedAt = null;
+  execution.cancelling = null;
+  execution.current = visit;
+  execution.origin = null;
+  execution.due = -1;
+  execution.dueRepair = false;
+  visit.round = round;
+  visit.status = "running";
+  visit.failing = null;
+  visit.stopping = null;
+  for (const handler of visit.handlers) {
+    // @plant chosen retry runs other tasks
+    handler.tasks.leaveOutOpen(handler.total);
+    for (const task of handler.progress.tasks.keys()) handler.progress.stopWaiting(task);
+    if (!handler.sealed && !handler.impliesTask) handler.enumeration.failed = true;
+  }
+}
+
+/** How the execution ended, and where a retry of all of it would go on after a round of this visit. */
+function formerEnd(execution: Execution, visit: Visit): FormerEnd {
+  const { error, due, dueRepair, visitToReopen: reopened, origin } = execution;
+  const status = execution.status as FormerEnd["status"];
+  const isOrigin = reopened !== null && reopened === origin;
+  const isReopened = reopened !== null && (reopened.status !== "done" || due < 0 || isOrigin);
+  const isSame = reopened?.plan.name === visit.plan.name && reopened.visit === visit.visit;
+  const goesOn = isReopened && isSame;
+  const back = { visit: reopened, due: isOrigin ? -1 : due, dueRepair: isOrigin ? false : dueRepair };
+  return { status, error, failure: null, back: goesOn ? null : back };
 }
 
 function forgetKept(execution: Execution, visit: Visit): void {
@@ -518,6 +557,13 @@ function finished(execution: Execution, { status, output, error }: Finished): vo
   execution.error = error;
   execution.finishedAt = execution.now;
   execution.paused = null;
+  const back = execution.formerEnd?.back ?? null;
+  if (back !== null) {
+    execution.current = back.visit;
+    execution.due = back.due;
+    execution.dueRepair = back.dueRepair;
+  }
+  execution.formerEnd = null;
   if (status === "done") execution.due = -1;
 }
 

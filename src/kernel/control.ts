@@ -3,7 +3,7 @@ import { reject } from "../std/rejection.ts";
 import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
 import { nextCleanup } from "./cleanup.ts";
 import { LIMITS, RETURNS } from "./definition/definition.ts";
-import type { Ending, Execution, Visit } from "./execution.ts";
+import type { Ending, Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ChosenTasks, ControlMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
@@ -86,7 +86,7 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
   if (execution.status !== "failed" && execution.status !== "cancelled") {
     return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
   }
-  const visit = visitToReopen(execution);
+  const visit = execution.visitToReopen;
   const phase = visit?.plan.name ?? execution.plan.phases[0]?.name ?? "";
   step.emit({ kind: "retried", phase, visit: visit?.visit ?? 1, round: execution.round + 1, by, id });
   const { seq } = execution;
@@ -98,29 +98,29 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
   return { kind: "applied", seq };
 }
 
-/** Runs chosen tasks again that failed for good. They belong to the open visit, or to an execution that is done. */
+/** Runs chosen tasks again: failed ones of the open visit, or ones of an execution that has ended which are not done. */
 function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; id: string }): Answer {
   const { execution } = step;
   const what = "retried task by task";
   if (execution.ending !== null)
     return wrongStatus(execution, what, "its clean-up has begun: start a new one");
-  if (execution.ended && execution.status !== "done")
-    return wrongStatus(execution, what, "retry it as a whole: all tasks that are not done run again");
   if (execution.ended && execution.parent !== null)
     return wrongStatus(
       execution,
       what,
-      `it is a child of ${execution.parent.execution}, which has its output`,
+      `it is a child of ${execution.parent.execution}, which knows how it ended: retry the parent`,
     );
   const visit = execution.visitAt(chosen);
   const handler = visit?.handler(chosen.handler);
   if (visit === undefined || handler === undefined)
-    return reject("not_found", `phase "${chosen.phase}" has no failed tasks of "${chosen.handler}"`);
+    return reject(
+      "not_found",
+      `phase "${chosen.phase}" has no tasks of "${chosen.handler}" that can be retried`,
+    );
   if (execution.draining) return wrongStatus(execution, what, "wait until it has ended");
   if (!execution.ended && visit.status !== "running")
     return wrongStatus(execution, what, `the phase "${chosen.phase}" is over: wait until it has ended`);
-  const failed = chosen.numbers ?? Array.from({ length: handler.total }, (_, task) => task);
-  const tasks = [...new Set(failed)].filter((task) => handler.tasks.failed.has(task));
+  const tasks = tasksToRetry(execution, handler, chosen.numbers);
   if (tasks.length === 0) return wrongStatus(execution, what, "none of these tasks has failed");
   const retried = { tasks: tasks.length, skipped: execution.ended ? phasesAfter(execution, visit) : [] };
   if (chosen.dryRun === true) return { kind: "ignored", why: "it is a dry run", retried };
@@ -129,13 +129,26 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const place = visit.place(handler.plan.name);
   for (let from = 0; from < tasks.length; from += LIMITS.rowItems) {
     const some = tasks.slice(from, from + LIMITS.rowItems);
-    const failures = some.map((task) => handler.tasks.resultOf(task));
+    const { failed } = handler.tasks;
+    const failures = some.map((task) => (failed.has(task) ? handler.tasks.resultOf(task) : 0));
     step.emit({ kind: "tasks.retried", ...place, tasks: some, failures, round, by, id });
   }
   const seq = execution.applied.get(id) ?? execution.seq;
   if (hasEnded) restoreDeadline(step);
   if (handler.plan.waits) arm(step, handler);
   return { kind: "applied", seq, retried };
+}
+
+/** The chosen tasks that can run again. After the end, numbers may also name tasks that were cancelled. */
+function tasksToRetry(
+  { ended }: Execution,
+  { tasks, total }: HandlerState,
+  numbers: readonly number[] | undefined,
+): number[] {
+  if (numbers === undefined)
+    return Array.from({ length: total }, (_, task) => task).filter((task) => tasks.failed.has(task));
+  const isOpen = (task: number) => ended && task < total && !tasks.isDone(task);
+  return [...new Set(numbers)].filter((task) => tasks.failed.has(task) || isOpen(task));
 }
 
 /** The phases that were visited after a visit, without `returns`, which runs again. */
@@ -169,14 +182,6 @@ function retryCleanup(step: Step, ending: Ending, { by, id }: { by: string; id: 
   startCleanupTimer(step);
   advance(step);
   return { kind: "applied", seq };
-}
-
-/** The visit that a retry reopens: the last one, or the one that failed if the last one was entered by its `onError`. */
-function visitToReopen(execution: Execution): Visit | null {
-  const { current, origin } = execution;
-  if (origin === null || current === null) return current;
-  const isRepair = current.repair || (current.status === "done" && execution.status === "failed");
-  return isRepair ? origin : current;
 }
 
 function wrongStatus(execution: Execution, what: string, hint?: string): Answer {

@@ -172,11 +172,11 @@ export interface TasksLost extends Place {
   readonly workers: readonly string[];
 }
 
-/** A user's retry of tasks that had failed for good. In an execution that is done, this opens a round of their visit. */
+/** A user retries tasks that are not done. In an execution that has ended, this opens a round of their visit. */
 export interface TasksRetried extends Place {
   readonly kind: "tasks.retried";
   readonly tasks: readonly number[];
-  /** Sequence numbers of the events in which these tasks failed. */
+  /** Sequence numbers of the events in which they failed; 0: the task was cancelled. */
   readonly failures: readonly number[];
   readonly round: number;
   readonly by: string;

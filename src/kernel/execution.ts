@@ -25,6 +25,19 @@ export interface Ending {
   readonly seq: number;
 }
 
+/** How a failed or cancelled execution had ended when chosen tasks of it were retried. */
+export interface FormerEnd {
+  readonly status: Exclude<FinalStatus, "done">;
+  readonly error: ExecutionError | null;
+  /** Why the visit cannot be done in this round; null: no task of this round has failed beyond the tolerance. */
+  failure: ExecutionError | null;
+  /**
+   * Where a retry of the whole execution goes on, if that is not the visit of the chosen tasks: the execution ends after their
+   * round as it had ended. Null: it goes on if the visit is done.
+   */
+  readonly back: { readonly visit: Visit | null; readonly due: number; readonly dueRepair: boolean } | null;
+}
+
 /** The enumeration of a handler's tasks, which has attempts of its own. */
 export interface Enumeration {
   /** The number of attempts that have ended. */
@@ -145,6 +158,14 @@ export class HandlerState {
     return this.tasks.settled.has(task) || this.receipted.has(task);
   }
 
+  /** Whether more tasks have failed than the definition tolerates. */
+  get exceedsTolerance(): boolean {
+    const failures = this.tasks.failed.size;
+    const { tolerateCount, tolerateMillionths } = this.plan;
+    if (tolerateMillionths === null) return failures > tolerateCount;
+    return this.sealed && failures * 1_000_000 > tolerateMillionths * this.total;
+  }
+
   /** The number of open tasks that wait for post-operations on their results. */
   get held(): number {
     let n = 0;
@@ -218,7 +239,23 @@ export class Visit {
     });
   }
 
-  /** Whether a task or an enumeration of the visit has failed for good. */
+  /** The handler whose failures exceed its tolerance. */
+  get exceeding(): HandlerState | undefined {
+    return this.handlers.find((handler) => handler.exceedsTolerance);
+  }
+
+  /** The number of tasks that a retry of chosen tasks leaves out. */
+  get leftOut(): number {
+    return this.handlers.reduce((sum, { tasks }) => sum + tasks.leftOut.size, 0);
+  }
+
+  /** Whether every handler has all of its tasks, each with an outcome, and failures are within the tolerance. */
+  get isComplete(): boolean {
+    if (this.exceeding !== undefined || this.leftOut > 0) return false;
+    return this.handlers.every(({ enumeration }) => !enumeration.failed);
+  }
+
+  /** Whether a task or an enumeration of it has failed for good. */
   get hasFailures(): boolean {
     return this.handlers.some(({ tasks, enumeration }) => tasks.failed.size > 0 || enumeration.failed);
   }
@@ -298,7 +335,9 @@ export class Execution {
   /** Broadcasts that had failed for good when the last retry began. */
   undeliveredAtRetry: readonly { readonly seq: number; readonly task: number }[] = [];
   current: Visit | null = null;
-  /** The visit that failed, while phases entered by its `onError` run. */
+  /** Set while a round of chosen tasks runs in an execution that had failed or was cancelled. */
+  formerEnd: FormerEnd | null = null;
+  /** The visit that failed, while phases reached by its onError run. */
   origin: Visit | null = null;
   /**
    * The index of the phase that starts next; -1 if there is none. It waits while the execution is paused, and for `startAt`.
@@ -306,7 +345,7 @@ export class Execution {
   due = -1;
   dueRepair = false;
   visited: VisitSummary[] = [];
-  /** Visits that have ended and whose tasks the clean-up needs: they may be compensated, or their clean-up is not done. */
+  /** Visits that have ended and whose tasks still matter: they may be compensated, or not all of them are done. */
   kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
   readonly signals = new SparseMap<string, Signal[]>();
@@ -372,7 +411,7 @@ export class Execution {
     return current.handler(place.handler);
   }
 
-  /** The visit with this name and number that is kept for the clean-up. */
+  /** The visit with this name and number that is kept after its end. */
   keptVisit(phase: string, visit: number): Visit | undefined {
     return this.kept.find((one) => one.plan.name === phase && one.visit === visit);
   }
@@ -386,6 +425,19 @@ export class Execution {
       (last, one) => (last === undefined || one.visit > last.visit ? one : last),
       undefined,
     );
+  }
+
+  /** The visit that a retry reopens: the last one, or the one that failed if the last one was reached by its onError. */
+  get visitToReopen(): Visit | null {
+    const { current, origin } = this;
+    if (origin === null || current === null) return current;
+    const isRepair = current.repair || (current.status === "done" && this.status === "failed");
+    return isRepair ? origin : current;
+  }
+
+  /** Whether a round of chosen tasks runs, which opened after the end of the execution. */
+  get isChosenRound(): boolean {
+    return this.formerEnd !== null || this.current?.isRetried === true;
   }
 
   currentVisit(): Visit {

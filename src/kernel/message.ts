@@ -159,7 +159,7 @@ export interface ControlMessage {
   readonly tasks?: ChosenTasks;
 }
 
-/** Failed tasks of a handler. */
+/** Tasks of a handler that are not done. */
 export interface ChosenTasks {
   readonly phase: string;
   /** The visit of the phase; if it is missing, the last one. */

@@ -1,4 +1,4 @@
-// Retry of chosen tasks: in the open visit, and in an execution that is done though some of its tasks failed.
+// Retry of chosen tasks: in the open visit, and in an execution that has ended, however it ended.
 import { describe, expect, test } from "vitest";
 import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { Execution } from "./execution.ts";
@@ -114,7 +114,7 @@ describe("in an open visit", () => {
     expect(run.of("handler.finished")[0]).toMatchObject({ done: 3, failed: 0 });
   });
 
-  test("it is refused once the phase is over, while it drains, and after a failure", () => {
+  test("it is refused once the phase is over, and while it drains", () => {
     const over = open();
     over.done("a", 0, 2);
     expect(over.phase).toBe("b");
@@ -122,7 +122,201 @@ describe("in an open visit", () => {
     const draining = open();
     draining.control("cancel");
     expect(retry(draining)).toMatchObject({ code: "wrong_status" });
-    draining.drained();
-    expect(retry(draining)).toMatchObject({ code: "wrong_status" });
+  });
+});
+
+describe("in an execution that failed or was cancelled", () => {
+  /** Task 1 of `a` failed within the tolerance; tasks 0 and 1 of `b` fail, and its task 2 does not run. */
+  function failed(more: object = {}): KernelRun {
+    const a = phase("a", { tasks: [0, 1], tolerate: 1 });
+    const b = phase("b", { tasks: [0, 1, 2], tolerate: 1 }, more);
+    const run = new KernelRun([a, b, phase("c", {}, { final: true }), phase("mend", {}, { next: "c" })]);
+    run.done("a", 0);
+    run.fail("a", 1, fatal);
+    run.fail("b", 0, fatal);
+    run.fail("b", 1, fatal);
+    run.drained();
+    return run;
+  }
+  const onB = (run: KernelRun, numbers: number[], id = "r") =>
+    retry(run, { phase: "b", handler: "b", numbers }, id);
+  const pending = (run: KernelRun) => {
+    const { settled } = run.handler().tasks;
+    return [0, 1, 2].filter((task) => task < run.handler().total && !settled.has(task));
+  };
+
+  test("only the chosen tasks are pending; it goes on once its last visit is done", () => {
+    const run = failed();
+    expect([run.status, run.execution.error?.code]).toEqual(["failed", "task_failed"]);
+    expect(onB(run, [1, 2])).toMatchObject({ retried: { tasks: 2, skipped: [] } });
+    expect([run.phase, pending(run), run.execution.round]).toEqual(["b", [1, 2], 2]);
+    expect(run.of("tasks.retried")[0]?.failures.map((seq) => seq > 0)).toEqual([true, false]);
+    run.done("b", 1, 2);
+    expect(run.phase).toBe("c");
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "b", status: "done", next: "c" });
+    run.done("c", 0);
+    expect([run.status, run.execution.error]).toEqual(["done", null]);
+    expect(entered(run)).toEqual(["a/1", "b/1", "c/1"]);
+  });
+
+  test("while tasks of the visit have not run it ends as failed again, and a retry runs them", () => {
+    const run = failed();
+    onB(run, [0]);
+    run.done("b", 0);
+    expect([run.status, run.execution.error]).toEqual([
+      "failed",
+      {
+        code: "tasks_cancelled",
+        message: '1 tasks of the phase "b" have not run: retry the execution',
+        phase: "b",
+      },
+    ]);
+    expect(run.of("handler.finished").at(-1)).toMatchObject({ done: 1, failed: 1, cancelled: 1 });
+    run.control("retry");
+    expect(pending(run)).toEqual([1, 2]);
+    run.done("b", 1, 2);
+    expect(run.phase).toBe("c");
+  });
+
+  test("every chosen task runs to its end, and it fails again if failures exceed the tolerance", () => {
+    const run = failed({ onError: "mend" });
+    expect(run.phase).toBe("mend");
+    run.fail("mend", 0, fatal);
+    run.drained();
+    expect(run.status).toBe("failed");
+    expect(onB(run, [0, 1, 2])).toMatchObject({ retried: { tasks: 3, skipped: ["mend"] } });
+    run.fail("b", 0, { ...fatal, payload: JSON.stringify({ message: "still" }) });
+    run.fail("b", 1, fatal);
+    expect([run.execution.draining, pending(run)]).toEqual([false, [2]]);
+    run.done("b", 2);
+    expect([run.status, run.execution.error?.message]).toEqual(["failed", "boom"]);
+    expect(entered(run)).toEqual(["a/1", "b/1", "mend/1"]);
+    onB(run, [0], "r2");
+    run.done("b", 0);
+    expect(run.phase).toBe("c");
+  });
+
+  test("tasks of an earlier visit are repaired, and it ends as it had ended", () => {
+    const run = failed();
+    const { error } = run.execution;
+    expect(retry(run)).toMatchObject({ retried: { tasks: 1, skipped: ["b"] } });
+    expect([run.phase, pending(run)]).toEqual(["a", [1]]);
+    run.done("a", 1);
+    expect([run.status, run.execution.error]).toEqual(["failed", error]);
+    expect(run.execution.visited.map(({ phase: name, status }) => `${name} ${status}`)).toEqual([
+      "a done",
+      "b failed",
+    ]);
+    run.control("retry");
+    expect([run.phase, pending(run)]).toEqual(["b", [0, 1, 2]]);
+    run.done("b", 0, 1, 2);
+    expect(run.phase).toBe("c");
+  });
+
+  test("a cancel in such a round leaves the execution cancelled, and a retry goes on where it had failed", () => {
+    const run = failed();
+    retry(run);
+    run.control("cancel");
+    run.drained();
+    expect([run.status, run.execution.error?.code]).toEqual(["cancelled", "cancelled"]);
+    expect(retry(run, { numbers: [1] }, "r2")).toMatchObject({ retried: { tasks: 1 } });
+    run.done("a", 1);
+    expect(run.status).toBe("cancelled");
+    run.control("retry");
+    expect(run.phase).toBe("b");
+  });
+
+  test("a cancelled execution runs chosen tasks that had not run, and is cancelled again", () => {
+    const run = new KernelRun([phase("a", { tasks: [0, 1, 2] }), phase("b")]);
+    run.done("a", 0);
+    run.control("cancel");
+    run.drained();
+    const { error } = run.execution;
+    expect(retry(run)).toMatchObject({ code: "wrong_status" });
+    expect(retry(run, { numbers: [0, 1, 7] })).toMatchObject({ retried: { tasks: 1, skipped: [] } });
+    run.done("a", 1);
+    expect([run.status, run.execution.error]).toEqual(["cancelled", error]);
+    retry(run, { numbers: [2] }, "r2");
+    run.done("a", 2);
+    expect(run.phase).toBe("b");
+  });
+
+  test("a cancel between two phases is kept: the next phase starts with a retry, not with the round", () => {
+    const run = new KernelRun([phase("a", { tasks: [0, 1], tolerate: 1 }), phase("b")]);
+    run.fail("a", 0, fatal);
+    run.control("pause");
+    run.done("a", 1);
+    run.control("cancel");
+    run.drained();
+    expect(retry(run)).toMatchObject({ retried: { tasks: 1 } });
+    run.done("a", 0);
+    expect(run.status).toBe("cancelled");
+    run.control("retry");
+    expect(run.phase).toBe("b");
+  });
+
+  test("an enumeration that is not finished does not go on in such a round", () => {
+    const run = new KernelRun([phase("a", { enumerate: { use: "a.list" } }), phase("b")]);
+    run.page("a", [0, 1]);
+    run.fail("a", 1, fatal);
+    run.drained();
+    retry(run);
+    expect(run.handler("a").enumeration.failed).toBe(true);
+    run.done("a", 1);
+    expect([run.status, run.execution.error?.code]).toEqual(["failed", "tasks_cancelled"]);
+    run.control("retry");
+    expect([run.handler("a").enumeration.failed, run.handler("a").tasks.settled.has(0)]).toEqual([
+      false,
+      false,
+    ]);
+  });
+
+  test("after an onError that ended well, failed tasks are repaired and nothing else runs", () => {
+    const run = failed({ onError: "mend" });
+    run.done("mend", 0);
+    run.done("c", 0);
+    expect(run.status).toBe("done");
+    expect(onB(run, [0])).toMatchObject({ retried: { tasks: 1, skipped: ["mend", "c"] } });
+    expect([run.phase, pending(run)]).toEqual(["b", [0]]);
+    run.done("b", 0);
+    expect(run.status).toBe("done");
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "b", status: "failed", next: null });
+    onB(run, [1, 2], "r2");
+    run.done("b", 1, 2);
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "b", status: "done", next: null });
+    expect(entered(run)).toEqual(["a/1", "b/1", "mend/1", "c/1"]);
+  });
+
+  test("the state is the same after a snapshot and after a replay, in the round and after it", () => {
+    const same = (run: KernelRun) => {
+      const text = writeSnapshot(run.execution);
+      expect(writeSnapshot(readSnapshot("e1", run.plan, text))).toBe(text);
+      const again = new Execution("e1", run.plan);
+      replay(again, encodeEntries(run.events, "e1"));
+      expect(writeSnapshot(again)).toBe(text);
+    };
+    const run = failed();
+    retry(run);
+    same(run);
+    run.fail("a", 1, fatal);
+    same(run);
+    onB(run, [2], "r2");
+    same(run);
+    run.done("b", 2);
+    same(run);
+  });
+
+  test("it is refused once a clean-up has begun, and for a child", () => {
+    const cleaned = new KernelRun({ name: "w", phases: [phase("a"), phase("z")], onFailure: "z" });
+    cleaned.fail("a", 0, fatal);
+    cleaned.drained();
+    cleaned.done("z", 0);
+    expect(cleaned.status).toBe("failed");
+    expect(retry(cleaned)).toMatchObject({ code: "wrong_status" });
+    const parent = { execution: "p", phase: "a", visit: 1, handler: "a", task: 0, depth: 1, since: 1 };
+    const child = new KernelRun([phase("a")], { parent });
+    child.fail("a", 0, fatal);
+    child.drained();
+    expect(retry(child)).toMatchObject({ code: "wrong_status" });
   });
 });

@@ -4,14 +4,17 @@
  */
 import {
   type Decode,
+  type Decoded,
   decode,
   type Fields,
+  flag,
   isObject,
   object,
   oneOf,
   optional,
   secret,
 } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { invalid, string } from "./read-body.ts";
 
@@ -58,6 +61,19 @@ export interface ControlRequest {
   /** The name and the payload of a signal. */
   readonly signal: string | undefined;
   readonly data: unknown;
+  /** For a signal: an execution that does not exist is started with it. */
+  readonly start: SignalStart | undefined;
+  /** For a cancel: the rest of a clean-up is left out. */
+  readonly force: boolean;
+}
+
+/** The start of an execution that gets a signal. */
+export interface SignalStart {
+  /** The name of the workflow. */
+  readonly workflow: string;
+  readonly input: unknown;
+  /** Options as in the HTTP API. */
+  readonly options: Fields;
 }
 
 export type BrokerRequest = StartRequest | ControlRequest;
@@ -75,7 +91,7 @@ export interface RequestAnswer {
   readonly workflow_id: string;
   /** The status of the execution after the request. */
   readonly status: string;
-  /** For a start: whether the execution existed before. */
+  /** For a start, also by a signal: whether the execution existed before. */
   readonly existed?: boolean;
   /** For a signal: whether a wait took it, or it is kept for one. */
   readonly state?: "delivered" | "kept";
@@ -110,6 +126,18 @@ const START = object(
   { what: "workflow.created" },
 );
 
+const SIGNAL_START = object(
+  {
+    workflow: string,
+    input: optional(anyJson),
+    tags: optional(tags),
+    start_at: optional(time),
+    deadline: optional(time),
+    if_exists: optional(oneOf(["signal", "new"] as const)),
+  },
+  { what: "start" },
+);
+
 const CONTROL = object(
   {
     workflow_id: optional(string),
@@ -122,6 +150,8 @@ const CONTROL = object(
     reason: optional(string),
     signal: optional(string),
     data: optional(anyJson),
+    start: optional(SIGNAL_START),
+    force: optional(flag),
   },
   { what: "workflow.control" },
 );
@@ -137,8 +167,7 @@ export function readStart(fields: Fields, messageId: string | null): StartReques
       "it has neither `workflow_id` nor `message_id`: a redelivery would start a second execution",
     );
   const { project, tags: labels, deadline } = rest;
-  const given = Object.entries({ project, tags: labels, startAt, deadline });
-  const options = Object.fromEntries(given.filter(([, value]) => value !== undefined));
+  const options = defined({ project, tags: labels, startAt, deadline });
   return { kind: "start", id, key: messageId, workflow, input, options };
 }
 
@@ -147,7 +176,7 @@ export function readControl(fields: Fields, messageId: string | null): ControlRe
   const read = decode(CONTROL, fields);
   if (isRejection(read)) return read;
   const { workflow_id: id, workflow_hash: workflowHash, cmd_hash: cmdHash, id: key = messageId } = read;
-  const { action, project, by, reason, signal, data } = read;
+  const { action, project, by, reason, signal, data, force = false } = read;
   if ((id === undefined) === (workflowHash === undefined))
     return invalid("it has not exactly one of `workflow_id` and `workflow_hash`");
   if (cmdHash !== undefined && workflowHash === undefined)
@@ -158,5 +187,24 @@ export function readControl(fields: Fields, messageId: string | null): ControlRe
     return invalid("`signal` is missing: it is the name of the signal");
   if (action !== "signal" && (signal !== undefined || data !== undefined))
     return invalid(`\`signal\` and \`data\` belong to the action "signal"`);
-  return { kind: "control", id, workflowHash, cmdHash, key, action, project, by, reason, signal, data };
+  if (read.start !== undefined && (action !== "signal" || id === undefined))
+    return invalid('`start` belongs to the action "signal" with a `workflow_id`');
+  if (force && action !== "cancel") return invalid('`force` belongs to the action "cancel"');
+  const start = read.start === undefined ? undefined : signalStart(read.start, project);
+  const whom = { id, workflowHash, cmdHash, key, project, by, reason };
+  return { kind: "control", ...whom, action, signal, data, start, force };
+}
+
+function signalStart(
+  {
+    workflow,
+    input,
+    tags: labels,
+    start_at: startAt,
+    deadline,
+    if_exists: ifExists,
+  }: Decoded<typeof SIGNAL_START>,
+  project: string | undefined,
+): SignalStart {
+  return { workflow, input, options: defined({ project, tags: labels, startAt, deadline, ifExists }) };
 }

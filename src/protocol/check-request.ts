@@ -22,7 +22,7 @@ import {
   where,
 } from "../std/decode.ts";
 import { defined } from "../std/defined.ts";
-import { isRejection, type Rejection } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
 const TAGS_MAX = 64;
 /** The latest time that can be shown as a date, in milliseconds since 1970. */
@@ -93,20 +93,42 @@ export function checkControl(options: unknown): Decoded<typeof control> | Reject
 }
 
 const chosen = object({
-  phase: text({ min: 1, max: 200 }),
+  phase: optional(text({ min: 1, max: 200 })),
   visit: optional(integer(1, Number.MAX_SAFE_INTEGER)),
   handler: optional(text({ min: 1, max: 200 })),
   numbers: optional(listOf(integer(0, Number.MAX_SAFE_INTEGER), { max: 100_000 })),
+  error: optional(text({ min: 1, max: 200 })),
 });
 
+/** The tasks of a retry, by their handler or by an error. */
+export type CheckedChoice =
+  | ChosenTasks
+  | {
+      readonly error: string;
+      readonly phase?: string;
+      readonly visit?: number;
+      readonly handler?: string;
+      readonly dryRun?: boolean;
+    };
+
 /** Decodes the tasks of a retry. */
-export function checkChosen(choice: unknown, dryRun: unknown): ChosenTasks | Rejection {
+export function checkChosen(choice: unknown, dryRun: unknown): CheckedChoice | Rejection {
   const given = decode(chosen, choice, { whole: "tasks" });
   if (isRejection(given)) return given;
-  const { phase, handler = phase, visit, numbers } = given;
   const isDry = decode(orElse(flag, false), dryRun, { path: "dryRun" });
   if (isRejection(isDry)) return isDry;
-  return { phase, handler, ...defined({ visit, numbers }), ...(isDry ? { dryRun: true } : {}) };
+  const { phase, handler, visit, numbers, error } = given;
+  const dry = isDry ? { dryRun: true } : {};
+  if (error !== undefined) {
+    if (numbers !== undefined)
+      return reject("invalid_input", "tasks are chosen by `numbers` or by `error`, not by both", {
+        path: "error",
+      });
+    return { error, ...defined({ phase, handler, visit }), ...dry };
+  }
+  if (phase === undefined)
+    return reject("invalid_input", "phase: it is missing, and there is no `error`", { path: "phase" });
+  return { phase, handler: handler ?? phase, ...defined({ visit, numbers }), ...dry };
 }
 
 /** Checks a signal's name, and the id under which the signal is applied once. */

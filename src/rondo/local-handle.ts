@@ -2,6 +2,7 @@
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
 import { signalMessage, signalState } from "../engine/signal-with-start.ts";
+import { tasksWithError } from "../engine/views/error-groups.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ControlMessage, RetriedTasks } from "../kernel/message.ts";
@@ -22,6 +23,7 @@ import type {
   TaskChoice,
 } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
@@ -209,7 +211,12 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async retryTasks(choice: TaskChoice, options: RetryTasksOptions = {}): Promise<RetriedTasks> {
-    const tasks = unwrap(checkChosen(choice, options.dryRun));
+    const checked = unwrap(checkChosen(choice, options.dryRun));
+    const { dryRun } = checked;
+    const tasks =
+      "error" in checked
+        ? { ...unwrap(await tasksWithError(this.#parts.store, this.id, checked)), ...defined({ dryRun }) }
+        : checked;
     const { id, by, reason } = unwrap(checkControl(options));
     const message = { kind: "retry", id: id ?? this.#newId(), by, reason, tasks } as const;
     const answer = unwrap((await this.#parts.engine.send(this.id, message)).answer);

@@ -179,10 +179,10 @@ export interface CancelOptions extends ControlOptions {
   readonly force?: boolean;
 }
 
-/** Failed tasks of a handler, for `retryTasks`. */
+/** Tasks of a handler that are not done, for `retryTasks`. */
 export interface TaskChoice {
-  /** The name of the phase. */
-  readonly phase: string;
+  /** The name of the phase. It can be left out if `error` is given. */
+  readonly phase?: string;
   /**
    * The number of the visit of the phase.
    *
@@ -196,11 +196,18 @@ export interface TaskChoice {
    */
   readonly handler?: string;
   /**
-   * The numbers of the tasks. Those that have not failed are left out.
+   * The numbers of the tasks. Those that have not failed are left out; after the end of the execution they may also be tasks
+   * that were cancelled.
    *
    * @default all failed ones of the handler
    */
   readonly numbers?: readonly number[];
+  /**
+   * Only tasks that failed with this error: the name of the error, or the id of a group of dead letters. Instead of `numbers`.
+   *
+   * @default any error
+   */
+  readonly error?: string;
 }
 
 /** Options of `retryTasks`. */
@@ -344,10 +351,11 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    */
   retry(options?: ControlOptions): Promise<void>;
   /**
-   * Runs chosen tasks again that failed for good: in the phase that runs, or in an execution that is done though some of its
-   * tasks failed. Then phases after theirs do not run again; `returns` does, and its output replaces the old one.
+   * Runs chosen tasks again: failed ones in the phase that runs, or ones of an execution that has ended. After the end only they
+   * run, and phases after theirs do not run again. If the execution was done, `returns` runs again, and its output replaces the
+   * old one. If it failed or was cancelled in their phase, it goes on once that phase is done.
    *
-   * @throws RondoError with the code `wrong_status` if none of the tasks has failed, or the execution failed or was cancelled
+   * @throws RondoError with the code `wrong_status` if none of the tasks has failed, or a clean-up has begun
    * @example const { tasks } = await execution.retryTasks({ phase: "charge", numbers: [3, 17] });
    */
   retryTasks(choice: TaskChoice, options?: RetryTasksOptions): Promise<RetriedTasks>;

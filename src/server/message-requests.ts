@@ -8,6 +8,7 @@ import type {
   RequestAnswer,
   RequestPort,
   RequestSender,
+  SignalStart,
 } from "../protocol/broker-requests.ts";
 import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -15,7 +16,7 @@ import { callerOf } from "./auth/access.ts";
 import { type Caller, includes } from "./auth/caller.ts";
 import { mayBeToken } from "./auth/tokens.ts";
 import { toRejection } from "./http/problem.ts";
-import { controlFor, signalFor } from "./routes/controls.ts";
+import { controlFor, signalFor, signalStartFor } from "./routes/controls.ts";
 import { startFor } from "./routes/executions.ts";
 import type { Services } from "./routes/services.ts";
 import { findByHash } from "./services/find-by-hash.ts";
@@ -68,10 +69,12 @@ export class MessageRequests implements RequestPort {
       this.#note(caller, "execution.start", started.id, view.project);
       return { workflow_id: started.id, status: view.status, existed };
     }
-    const { key, action, signal, data, by, reason } = request;
+    const { key, action, signal, data, by, reason, start, force } = request;
     const { id, project } = await this.#meant(request, caller);
     if (isRejection(id)) return id;
-    const change = { id, key, by, reason, project };
+    if (start !== undefined)
+      return this.#signalOrStart({ id, key, signal: signal ?? "", data, start }, caller);
+    const change = { id, key, by, reason, project, force };
     if (action === "signal") {
       const sent = await signalFor(this.#services, caller, { ...change, signal: signal ?? "", data });
       if (isRejection(sent)) return sent;
@@ -82,6 +85,27 @@ export class MessageRequests implements RequestPort {
     if (isRejection(view)) return view;
     this.#note(caller, `execution.${action}`, id, view.project);
     return { workflow_id: id, status: view.status };
+  }
+
+  async #signalOrStart(
+    {
+      id,
+      key,
+      signal,
+      data,
+      start,
+    }: { id: string; key: string; signal: string; data: unknown; start: SignalStart },
+    caller: Caller,
+  ): Promise<RequestAnswer | Rejection> {
+    const { workflow, input, options } = start;
+    const request = { id, key, signal, data, start: { workflow, input, ...options }, trace: null };
+    const sent = await signalStartFor(this.#services, caller, request);
+    if (isRejection(sent)) return sent;
+    const { execution, state, started } = sent.answer;
+    this.#note(caller, "execution.signal", `${execution} ${signal}`, sent.project);
+    const found = await this.#services.engine.inspect(execution);
+    if (isRejection(found)) return found;
+    return { workflow_id: execution, status: found.view.status, existed: !started, state };
   }
 
   /** The execution that a change is about. */

@@ -17,6 +17,7 @@ interface Answer {
   readonly workflow_id?: string;
   readonly status?: string;
   readonly existed?: boolean;
+  readonly state?: string;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
@@ -290,6 +291,97 @@ describe("workflow.control", () => {
     expect(await ask("control", signal)).toMatchObject({ ok: true, status: "done" });
     const kinds = await events(server, "ex-1");
     expect(kinds.filter((kind) => kind.includes("signal"))).toHaveLength(1);
+  });
+
+  test("a signal with a start: it starts the execution, reaches an open one, and a new one after the end, each once", async () => {
+    const server = await open();
+    await define(server);
+    const send = (id: string, more: object = {}) =>
+      ask("control", {
+        workflow_id: "inbox",
+        action: "signal",
+        id,
+        signal: "go",
+        data: { id },
+        project: "acme",
+        start: {
+          workflow: "photos",
+          input: { bucket: "b" },
+          tags: { team: "ops" },
+          if_exists: "new",
+          ...more,
+        },
+      });
+    const pause = { workflow_id: "inbox", action: "pause", id: "p1" };
+    const started = await send("s1");
+    expect(started).toEqual({
+      ok: true,
+      workflow_id: "inbox",
+      status: "done",
+      existed: false,
+      state: "delivered",
+    });
+    expect(await server.rondo.execution("inbox").describe()).toMatchObject({
+      project: "acme",
+      tags: { team: "ops" },
+      input: { bucket: "b" },
+      status: "done",
+    });
+    // Delivered again: nothing is started, though the execution is over.
+    expect(await send("s1")).toEqual({ ...started, existed: true });
+    expect(await send("s2", { if_exists: "signal" })).toMatchObject({ ok: false, error: { code: "gone" } });
+    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox:2", existed: false });
+    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox:2", existed: true });
+    expect((await server.rondo.list()).data.map(({ id }) => id).sort()).toEqual(["inbox", "inbox:2"]);
+    for (const id of ["inbox", "inbox:2"])
+      expect((await events(server, id)).filter((kind) => kind.includes("signal"))).toHaveLength(1);
+    expect(await ask("control", pause)).toMatchObject({ error: { code: "wrong_status" } });
+    expect((await ask("control", { ...pause, start: { workflow: "photos" } })).error?.message).toMatch(
+      /`start` belongs to the action "signal"/,
+    );
+    expect(await untilDead(3)).toHaveLength(3);
+  });
+
+  test("a signal with a start that reaches an open execution is kept there", async () => {
+    const server = await open();
+    await define(server);
+    await ask("created", { workflow_id: "ex-1", workflow: "photos" });
+    const signal = { workflow_id: "ex-1", action: "signal", id: "s1", signal: "later" };
+    const answer = await ask("control", { ...signal, start: { workflow: "photos" } });
+    expect(answer).toEqual({
+      ok: true,
+      workflow_id: "ex-1",
+      status: "running",
+      existed: true,
+      state: "kept",
+    });
+    expect((await server.rondo.execution("ex-1").describe()).unread).toEqual([{ signal: "later", count: 1 }]);
+  });
+
+  test("a cancel with force leaves out the rest of a clean-up, once by its id", async () => {
+    const server = await open();
+    await define(server, "photos", {
+      phases: [
+        { name: "wait", handlers: { go: { waitFor: "go" } } },
+        { name: "undo", handlers: { undone: { waitFor: "undone" } } },
+      ],
+      onCancel: "undo",
+    });
+    await ask("created", { workflow_id: "ex-1", workflow: "photos" });
+    const cancel = (id: string, more: object = {}) =>
+      ask("control", { workflow_id: "ex-1", action: "cancel", id, ...more });
+    const status = () => server.rondo.execution("ex-1").status();
+    expect(await cancel("c1")).toMatchObject({ ok: true });
+    await until("it cleans up", async () => (await status()) === "cleaning");
+    expect(await cancel("c2")).toMatchObject({ ok: true, status: "cleaning" });
+    expect(await cancel("c3", { force: true })).toMatchObject({ ok: true });
+    await until("it is over", async () => (await status()) === "cancelled");
+    expect(await cancel("c3", { force: true })).toMatchObject({ ok: true, status: "cancelled" });
+    const kinds = await events(server, "ex-1");
+    expect(kinds.filter((kind) => kind.endsWith("cancelling"))).toHaveLength(2);
+    expect(
+      (await ask("control", { workflow_id: "ex-1", action: "pause", id: "p1", force: true })).error?.message,
+    ).toMatch(/`force` belongs to the action "cancel"/);
   });
 
   test("of an execution that is not there, or in another project, is refused", async () => {

@@ -213,6 +213,30 @@ describe("changing", () => {
     expect(await rondo("signal", "x", "approved")).toMatchObject({ code: 4 });
   });
 
+  test("retry of chosen tasks: by number, by handler and by error; a dry run counts them", async () => {
+    const { rondo, json } = world();
+    expect(await rondo("run", "flows.ts", "--workflow", "fails", "--id", "chosen")).toMatchObject({
+      code: 1,
+    });
+    const retry = (...more: string[]) => rondo("retry", "chosen", ...more);
+    const counted = await ok(retry("--phase", "p", "--handler", "p", "--dry-run"));
+    expect(counted.stdout + counted.stderr).toContain('1 task of "p" would run again');
+    expect(await json<unknown>("retry", "chosen", "--error", "Error", "--dry-run")).toEqual({
+      tasks: 1,
+      skipped: [],
+    });
+    expect(await retry("--phase", "p", "--tasks", "0")).toMatchObject({ code: 4 });
+    expect(await retry("--phase", "p", "--visit", "2")).toMatchObject({ code: 3 });
+    expect(await retry("--error", "Other")).toMatchObject({ code: 3 });
+    expect(await retry("--tasks", "1")).toMatchObject({ code: 2 });
+    const again = await ok(retry("--phase", "p", "--tasks", "1"));
+    expect(again.stdout + again.stderr).toContain('1 task of "p" runs again');
+    expect((await json<View>("inspect", "chosen")).status).toBe("running");
+    await ok(rondo("run", "flows.ts", "--workflow", "sum", "--id", "tolerated", "-i", '{"n":3}'));
+    const repaired = await ok(rondo("retry", "tolerated", "--error", "Error"));
+    expect(repaired.stdout + repaired.stderr).toContain('1 task with the error "Error" runs again');
+  });
+
   test("a signal starts an execution that is not there, and the next one after its end", async () => {
     const { rondo } = world();
     const signal = (...more: string[]) =>

@@ -1,4 +1,4 @@
-// Chosen tasks of an execution that is done are retried over HTTP, by number or by their dead letter.
+// Chosen tasks are retried over HTTP: by number, by their error, by their dead letter, or by its group.
 import { connect } from "rondo/client";
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
@@ -39,4 +39,27 @@ test("they are counted, retried and taken from the dead letters; the others stay
   expect(others).toEqual([]);
   expect((await api.post(`/v1/dead-letters/${left?.id}/retry`)).body).toMatchObject({ status: "running" });
   expect(await letters()).toEqual([]);
+});
+
+test("they are chosen by their error, and a group of dead letters retries only its own tasks", async () => {
+  const { tables } = doneWithFailures();
+  const api = await serve({ store: new MemoryStore(tables) });
+  const groups = async () =>
+    (await api.get("/v1/dead-letter-groups")).body["data"] as unknown as { id: string; tasks: number }[];
+  const [group] = await groups();
+  expect(group).toMatchObject({ tasks: 2 });
+  const handle = connect({ url: api.url }).execution("e1");
+  expect(await handle.retryTasks({ error: group?.id ?? "" }, { dryRun: true })).toMatchObject({ tasks: 2 });
+  expect(await handle.retryTasks({ error: "Error" }, { dryRun: true })).toMatchObject({ tasks: 2 });
+  const path = "/v1/executions/e1/tasks/retry";
+  expect((await api.post(path, { error: "Other" })).status).toBe(404);
+  expect((await api.post(path, {})).body).toMatchObject({ code: "invalid_input", path: "phase" });
+  expect((await api.post(`/v1/dead-letter-groups/${group?.id}/retry`)).body).toEqual({
+    changed: 1,
+    refused: [],
+  });
+  expect(await handle.status()).toBe("running");
+  expect(await groups()).toEqual([]);
+  const [a] = (await handle.describe()).phases.filter(({ name }) => name === "a");
+  expect(a?.handlers[0]).toMatchObject({ done: 1, failed: 0, pending: 2 });
 });

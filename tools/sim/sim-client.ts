@@ -124,9 +124,9 @@ export class SimClient {
     return { kind: "signal", id, signal, data: JSON.stringify({ id }) };
   }
 
-  /** Retries some failed tasks of an execution, or all failed ones of a handler. */
+  /** Retries some tasks of an execution that are not done, or all failed ones of a handler. */
   retryTasks(execution: string, random: SeededRandom): void {
-    const places = this.#world.ledger.model(execution)?.failures ?? [];
+    const places = this.#world.ledger.model(execution)?.retriable ?? [];
     if (places.length === 0) return;
     const { numbers, ...place } = random.pick(places);
     const tasks = random.chance(0.5) ? place : { ...place, numbers: [random.pick(numbers)] };

@@ -18,6 +18,7 @@ export interface ControlFlags extends ServerFlags {
   readonly visit?: string;
   readonly handler?: string;
   readonly tasks?: string;
+  readonly error?: string;
   readonly dryRun?: boolean;
 }
 
@@ -33,11 +34,12 @@ const SAYS: Readonly<Record<Control, string>> = {
 /** Pauses, resumes, cancels or retries an execution. */
 export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
   const { visit, handler, tasks, dryRun } = options;
-  if (options.phase === undefined && [visit, handler, tasks, dryRun].some((given) => given !== undefined))
-    throw new CliError(EXIT.usage, "--visit, --handler, --tasks and --dry-run need --phase");
+  const isChosen = options.phase !== undefined || options.error !== undefined;
+  if (!isChosen && [visit, handler, tasks, dryRun].some((given) => given !== undefined))
+    throw new CliError(EXIT.usage, "--visit, --handler, --tasks and --dry-run need --phase or --error");
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
-    if (kind === "retry" && options.phase !== undefined) return retryTasks(handle, options.phase, options);
+    if (kind === "retry" && isChosen) return retryTasks(handle, options);
     await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
     printChange(await handle.describe(), SAYS[kind], options);
     return EXIT.ok;
@@ -47,18 +49,16 @@ export async function control(kind: Control, id: string, options: ControlFlags):
 /** Retries chosen tasks of an execution. */
 async function retryTasks(
   handle: ExecutionHandle<unknown>,
-  phase: string,
-  { visit, handler, tasks, dryRun, json }: ControlFlags,
+  { phase, visit, handler, tasks, error, dryRun, json }: ControlFlags,
 ): Promise<ExitCode> {
   const numbers = tasks?.split(",").map(Number);
-  const choice = {
-    phase,
-    ...defined({ visit: visit === undefined ? undefined : Number(visit), handler, numbers }),
-  };
+  const number = visit === undefined ? undefined : Number(visit);
+  const choice = defined({ phase, visit: number, handler, numbers, error });
   const retried = await handle.retryTasks(choice, defined({ by: whoAmI(), dryRun }));
   if (json) printJson(retried);
   else {
-    const count = `${retried.tasks} ${retried.tasks === 1 ? "task" : "tasks"} of "${phase}"`;
+    const which = error === undefined ? `of "${phase}"` : `with the error "${error}"`;
+    const count = `${retried.tasks} ${retried.tasks === 1 ? "task" : "tasks"} ${which}`;
     printLine(
       dryRun === true ? `${count} would run again` : `${count} ${retried.tasks === 1 ? "runs" : "run"} again`,
     );

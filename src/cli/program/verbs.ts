@@ -238,11 +238,15 @@ const CONTROLS: readonly Verb[] = (
       : []),
     ...(kind === "retry"
       ? ([
-          ["--phase <name>", "only failed tasks of this phase, of an execution that runs or is done"],
+          ["--phase <name>", "only failed tasks of this phase"],
           ["--visit <n>", "with --phase: of this visit of the phase (default: the last)"],
           ["--handler <name>", "with --phase: of this handler (default: the name of the phase)"],
           ["--tasks <numbers>", "with --phase: these tasks, such as 3,17 (default: all failed ones)"],
-          ["--dry-run", "with --phase: only count the tasks"],
+          [
+            "--error <error>",
+            "only tasks that failed with this error: its name, or the id of a group of dead letters",
+          ],
+          ["--dry-run", "with --phase or --error: only count the tasks"],
         ] as const)
       : []),
   ],

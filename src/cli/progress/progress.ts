@@ -86,7 +86,7 @@ export class Progress {
       case "tasks.retried":
         phase.status = "running";
         phase.finishedAt = null;
-        phase.failed = Math.max(0, phase.failed - (event["count"] as number));
+        phase.failed = Math.max(0, phase.failed - (event["failed"] as number));
         return null;
       default:
         if (event["handler"] !== NEXT) count(phase, kind, event);

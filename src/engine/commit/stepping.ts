@@ -314,8 +314,9 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       // @plant retry forgets broadcasts that were given up
       for (const { seq: failed, task } of execution.undeliveredAtRetry)
         if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
+      deadLetters.push(...failuresBefore(execution, clearedFrom));
     } else if (event.kind === "tasks.retried") {
-      chosenFrom = Math.min(chosenFrom, ...event.failures);
+      chosenFrom = Math.min(chosenFrom, ...event.failures.filter((failed) => failed > 0));
     } else if (event.kind === "timer.set")
       // @plant timer not stored
       timersSet.push({ timer: event.timer, due: event.due });
@@ -389,6 +390,21 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   // @plant retry leaves dead letters
   if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
   return write;
+}
+
+/**
+ * Dead letters from an event on of visits that began before it: tasks of them that failed again in a round of chosen tasks.
+ * A retry does not repeat these visits.
+ */
+function failuresBefore({ kept }: Execution, from: number): DeadLetter[] {
+  const bySeq = new Map<number, number[]>();
+  for (const { firstSeq, handlers } of kept)
+    for (const { tasks, total } of firstSeq < from ? handlers : [])
+      for (let task = 0; tasks.failed.size > 0 && task < total; task++) {
+        const seq = tasks.failed.has(task) ? tasks.resultOf(task) : 0;
+        if (seq >= from) bySeq.set(seq, [...(bySeq.get(seq) ?? []), task]);
+      }
+  return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks }));
 }
 
 /** Derives the dead letters of an execution from an event on, from its state. */

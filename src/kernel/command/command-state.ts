@@ -62,13 +62,19 @@ export function settleCommand(
 }
 
 /** Begins a new round: commands with a result continue with their post-operations, the others are sent again. */
-export function reopenCommands(execution: Execution, visit: Visit, handler: HandlerState): void {
+export function reopenCommands(
+  execution: Execution,
+  visit: Visit,
+  handler: HandlerState,
+  only?: ReadonlySet<number>,
+): void {
   const { command } = handler.plan;
   if (command === null) return;
   const isDone = handler.tasks.done === handler.total && handler.total > 0;
   if (!isDone) change(execution, command.step, { status: null, error: null });
   // @plant retry repeats a command that has its result
   for (const [task, { seq, attempt }] of handler.receipted) {
+    if (only?.has(task) === false) continue;
     handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
     change(execution, command.step, { status: "COMPLETE", error: null });
     const at = visit.place(handler.plan.name);

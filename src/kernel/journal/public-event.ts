@@ -114,7 +114,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       };
     case "tasks.retried": {
       const { tasks, round, by, id } = event;
-      return { ...place(event), round, by, id, ...list(tasks, detail, () => ({})) };
+      const failed = event.failures.filter((seq) => seq > 0).length;
+      return { ...place(event), round, by, id, failed, ...list(tasks, detail, () => ({})) };
     }
     case "tasks.late":
       return {

@@ -8,6 +8,7 @@ import {
   type ChildState,
   type CommandState,
   Execution,
+  type FormerEnd,
   HandlerState,
   type Receipted,
   type Signal,
@@ -83,8 +84,13 @@ interface VisitSnapshot {
   readonly handlers: readonly HandlerSnapshot[];
 }
 
+interface FormerEndSnapshot extends Omit<FormerEnd, "back"> {
+  readonly back: { visit: VisitSnapshot | null; due: number; dueRepair: boolean } | null;
+}
+
 interface ExecutionSnapshot {
   readonly plain: Record<string, unknown>;
+  readonly formerEnd?: FormerEndSnapshot;
   readonly current: VisitSnapshot | null;
   readonly origin: VisitSnapshot | null;
   readonly kept: readonly VisitSnapshot[];
@@ -107,6 +113,8 @@ export function snapshotKey(execution: string, seq: number): string {
 export function writeSnapshot(execution: Execution): string {
   const snapshot: ExecutionSnapshot = {
     plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
+    // @plant snapshot forgets the former end
+    ...(execution.formerEnd === null ? {} : { formerEnd: writeFormerEnd(execution.formerEnd) }),
     current: execution.current === null ? null : writeVisit(execution.current),
     origin: execution.origin === null ? null : writeVisit(execution.origin),
     // @plant snapshot forgets visits to compensate
@@ -134,6 +142,7 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
   execution.origin = snapshot.origin === null ? null : readVisit(plan, snapshot.origin);
   execution.kept = snapshot.kept.map((visit) => readVisit(plan, visit));
+  if (snapshot.formerEnd !== undefined) execution.formerEnd = readFormerEnd(plan, snapshot.formerEnd);
   for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
@@ -143,6 +152,16 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   for (const [step, state] of snapshot.commands) execution.commands.set(step, state);
   for (const [reference, value] of snapshot.referred) execution.referred.set(reference, value);
   return execution;
+}
+
+function writeFormerEnd({ back, ...end }: FormerEnd): FormerEndSnapshot {
+  if (back === null) return { ...end, back };
+  return { ...end, back: { ...back, visit: back.visit === null ? null : writeVisit(back.visit) } };
+}
+
+function readFormerEnd(plan: Plan, { back, ...end }: FormerEndSnapshot): FormerEnd {
+  if (back === null) return { ...end, back };
+  return { ...end, back: { ...back, visit: back.visit === null ? null : readVisit(plan, back.visit) } };
 }
 
 function writeVisit(visit: Visit): VisitSnapshot {

@@ -42,6 +42,8 @@ export class TaskTable {
    * The number of tasks that count as settled from the beginning, because there is nothing to do for them. They are not done.
    */
   exempt = 0;
+  /** Tasks that a retry of chosen tasks leaves out: they count as settled in its round, and are cancelled. */
+  leftOut = new Bitset();
   /** Sequence numbers of the events with the outcomes, in chunks; kept only for failed tasks and those that may be compensated. */
   #results: (Uint32Array | undefined)[] | null = null;
 
@@ -73,7 +75,7 @@ export class TaskTable {
 
   /** Whether the task is done. */
   isDone(task: number): boolean {
-    return this.settled.has(task) && !this.failed.has(task);
+    return this.settled.has(task) && !this.failed.has(task) && !this.leftOut.has(task);
   }
 
   /** Whether the task is done or its code may have begun. Starts are journaled before attempts are granted. */
@@ -123,7 +125,7 @@ export class TaskTable {
   }
 
   get done(): number {
-    return this.settled.size - this.failed.size - this.exempt;
+    return this.settled.size - this.failed.size - this.exempt - this.leftOut.size;
   }
 
   /** The number of the task's next attempt. */
@@ -240,13 +242,29 @@ export class TaskTable {
         if (/* @plant retry clears tasks that are done */ this.failed.has(n)) this.settled.delete(n);
       this.failed = new Bitset();
     }
+    if (this.leftOut.size > 0) {
+      for (let n = 0; n < total; n++) if (this.leftOut.has(n)) this.settled.delete(n);
+      this.leftOut = new Bitset();
+    }
     this.#started = null;
     this.#nextDue = Number.POSITIVE_INFINITY;
   }
 
-  /** Makes a failed task pending again with fresh budgets, due now. */
+  /** Leaves out every task without an outcome in the round that begins. */
+  leaveOutOpen(total: number): void {
+    for (let n = this.settled.nextMissing(0, total); n >= 0; n = this.settled.nextMissing(n + 1, total)) {
+      this.settled.add(n);
+      this.leftOut.add(n);
+      const trouble = this.#at(n);
+      if (trouble !== undefined) trouble.until[n % CHUNK] = 0;
+    }
+    this.#started = null;
+  }
+
+  /** Makes a task that is not done pending again with fresh budgets, due now. */
   retry(task: number, now: number): void {
     this.failed.delete(task);
+    this.leftOut.delete(task);
     this.settled.delete(task);
     const trouble = this.#grow(task);
     trouble.fails[task % CHUNK] = 0;
@@ -262,8 +280,8 @@ export class TaskTable {
         const task = c * CHUNK + i;
         const { ended, fails, crashes, until } = chunk;
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
-        // A task that is done needs no history, since it does not change any more.
-        if (this.settled.has(task) && !this.failed.has(task)) continue;
+        // A task that is done needs no history: it does not change any more.
+        if (this.isDone(task)) continue;
         trouble.push([
           task,
           ended[i] as number,
@@ -282,6 +300,7 @@ export class TaskTable {
       ),
       lostOpen: [...(this.#lost ?? [])],
       ...(this.exempt === 0 ? {} : { exempt: this.exempt }),
+      ...(this.leftOut.size === 0 ? {} : { leftOut: this.leftOut.toText() }),
       ...(this.#results === null ? {} : { results: this.#resultRuns() }),
     };
   }
@@ -316,6 +335,7 @@ export class TaskTable {
       table.recordStart(task, { attempt, worker, epoch });
     if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
     table.exempt = data.exempt ?? 0;
+    if (data.leftOut !== undefined) table.leftOut = Bitset.fromText(data.leftOut);
     for (const [first, count, seq] of data.results ?? [])
       for (let task = first; task < first + count; task++) table.noteResult(task, seq);
     return table;
@@ -355,6 +375,7 @@ export interface TaskTableSnapshot {
   readonly started: readonly (readonly [task: number, attempt: number, worker: string, epoch?: number])[];
   readonly lostOpen: readonly number[];
   readonly exempt?: number;
+  readonly leftOut?: string;
   readonly results?: readonly ResultRun[];
 }
 

@@ -21,6 +21,7 @@ import {
   executionSchema,
   retriedTasksSchema,
   retryTasksSchema,
+  type SignalledStart,
   signalledSchema,
   signalledStartSchema,
   signalSchema,
@@ -93,9 +94,9 @@ const retryTasksRoute = route({
   id: "retryTasks",
   request: "POST /v1/executions/{id}/tasks/retry",
   tag: TAG,
-  summary: "Retry chosen tasks that failed for good",
+  summary: "Retry chosen tasks that are not done",
   description:
-    "In the phase that runs, or in an execution that is done though some of its tasks failed: then phases after theirs do not run again, `returns` does, and its output replaces the old one.",
+    "In the phase that runs, failed ones. In an execution that has ended without a clean-up, only they run, and phases after theirs do not run again. If it was done, `returns` runs again, and its output replaces the old one. If it failed or was cancelled in their phase, it goes on once that phase is done.",
   access: "operator",
   params: executionParams,
   body: retryTasksSchema,
@@ -107,13 +108,13 @@ const retryTasksRoute = route({
     const { id } = ask.params;
     const found = await inspectFor(services, ask.caller, id);
     if (isRejection(found)) return found;
-    const { phase, visit, handler, numbers, dryRun, by = ask.caller.name } = ask.body;
-    const choice = { phase, ...defined({ visit, handler, numbers }) };
+    const { phase, visit, handler, numbers, error, dryRun, by = ask.caller.name } = ask.body;
+    const choice = defined({ phase, visit, handler, numbers, error });
     const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
     const retried = await services.rondo
       .execution(id)
       .retryTasks(choice, { by, ...defined({ dryRun, id: messageId }) });
-    ask.target(`${id} ${phase}`, found.view.project);
+    ask.target(`${id} ${phase ?? error}`, found.view.project);
     return json(retried);
   },
 });
@@ -144,16 +145,11 @@ const signalRoute = route({
     const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
     if (start !== undefined) {
       const { caller, trace } = ask;
-      const { workflow, input, ...options } = start;
-      const given = startOptionsFor({ ...options, id }, caller);
-      const checked = isRejection(given) ? given : checkSignalStart(given);
-      if (isRejection(checked)) return checked;
-      const message = signalMessage(services, { name: signal, data, ...defined({ id: messageId }) });
-      if (isRejection(message)) return message;
-      const sent = await services.starts.signal({ ...checked, workflow, input, trace }, message);
-      if (isRejection(sent)) return sent.code === "conflict" ? idTaken(caller, sent) : sent;
-      ask.target(`${sent.execution} ${signal}`, checked.project);
-      return json(sent, { status: sent.started ? 201 : 200 });
+      const request = { id, key: messageId ?? null, signal, data, start, trace };
+      const sent = await signalStartFor(services, caller, request);
+      if (isRejection(sent)) return sent;
+      ask.target(`${sent.answer.execution} ${signal}`, sent.project);
+      return json(sent.answer, { status: sent.answer.started ? 201 : 200 });
     }
     const sent = await signalFor(services, ask.caller, { id, key: messageId ?? null, signal, data });
     if (isRejection(sent)) return sent;
@@ -208,6 +204,29 @@ export async function signalFor(
   if (wrong !== null) return wrong;
   const state = await services.rondo.execution(id).signal(signal, data, key === null ? {} : { id: key });
   return { view: found, state };
+}
+
+/** Signals an execution for a caller, or starts it with the signal. */
+export async function signalStartFor(
+  services: Services,
+  caller: Caller,
+  request: Omit<Change, "project"> & {
+    readonly signal: string;
+    readonly data: unknown;
+    readonly start: NonNullable<z.output<typeof signalSchema>["start"]>;
+    readonly trace: string | null;
+  },
+): Promise<{ readonly answer: SignalledStart; readonly project: string } | Rejection> {
+  const { id, key, signal, data, trace } = request;
+  const { workflow, input, ...options } = request.start;
+  const given = startOptionsFor({ ...options, id }, caller);
+  const checked = isRejection(given) ? given : checkSignalStart(given);
+  if (isRejection(checked)) return checked;
+  const message = signalMessage(services, { name: signal, data, ...defined({ id: key ?? undefined }) });
+  if (isRejection(message)) return message;
+  const answer = await services.starts.signal({ ...checked, workflow, input, trace }, message);
+  if (isRejection(answer)) return answer.code === "conflict" ? idTaken(caller, answer) : answer;
+  return { answer, project: checked.project };
 }
 
 async function findFor(

@@ -44,7 +44,8 @@ const retryRoute = route({
   request: "POST /v1/dead-letter-groups/{id}/retry",
   tag: TAG,
   summary: "Retry the executions of a group of dead letters",
-  description: "At most 1,000 at once; executions that cannot be retried yet are listed as refused.",
+  description:
+    "At most 1,000 at once. Of an execution that failed or was cancelled all unfinished tasks run again, of one that runs or is done only those of the group. Executions that cannot be retried yet are listed as refused.",
   access: "operator",
   params,
   answers: { 200: { description: "what was done", schema: doneSchema } },
@@ -56,7 +57,7 @@ const retryRoute = route({
     const refused: { id: string; code: string; message: string }[] = [];
     for (let from = 0; from < ids.length; from += TOGETHER) {
       const together = ids.slice(from, from + TOGETHER).map(async (id) => {
-        const wrong = await retry(services, id, ask.caller.name);
+        const wrong = await retry(services, id, { group: found.group.id, by: ask.caller.name });
         if (wrong !== null) refused.push({ id, code: wrong.code, message: wrong.message });
       });
       await Promise.all(together);
@@ -98,9 +99,17 @@ function describe({ group: { workflow, handler, name: error } }: FoundGroup): st
   return `${workflow} ${handler ?? ""} ${error}`.slice(0, 200);
 }
 
-async function retry({ rondo }: Services, id: string, by: string): Promise<Rejection | null> {
+async function retry(
+  { rondo, engine }: Services,
+  id: string,
+  { group, by }: { readonly group: string; readonly by: string },
+): Promise<Rejection | null> {
   try {
-    await rondo.execution(id).retry({ by });
+    const found = await engine.inspect(id);
+    if (isRejection(found)) return found;
+    const isWhole = ["failed", "cancelled"].includes(found.view.status);
+    if (isWhole) await rondo.execution(id).retry({ by });
+    else await rondo.execution(id).retryTasks({ error: group }, { by });
     return null;
   } catch (thrown) {
     if (thrown instanceof RondoError) return reject(thrown.code, thrown.message);

@@ -290,7 +290,10 @@ export const cancelSchema = controlSchema
 export const retryTasksSchema = controlSchema
   .omit({ reason: true })
   .extend({
-    phase: z.string().openapi({ example: "charge" }),
+    phase: z
+      .string()
+      .optional()
+      .openapi({ description: "can be left out if `error` is given", example: "charge" }),
     visit: z.number().int().optional().openapi({ description: "the last one by default" }),
     handler: z.string().optional().openapi({ description: "the name of the phase by default" }),
     numbers: z
@@ -298,6 +301,9 @@ export const retryTasksSchema = controlSchema
       .max(100_000)
       .optional()
       .openapi({ description: "all failed tasks of the handler by default", example: [3, 17] }),
+    error: z.string().optional().openapi({
+      description: "instead of `numbers`: the name of the error, or the id of a group of dead letters",
+    }),
     dryRun: z.boolean().optional().openapi({ description: "only count them" }),
   })
   .openapi("RetryTasks", { example: { phase: "charge", numbers: [3, 17] } });

@@ -1,6 +1,6 @@
 /** Groups the newest dead letters by error, ignoring the numbers and names in error messages. Dead letters are cached. */
+import { errorGroup } from "../../engine/views/error-groups.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
-import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 
@@ -8,7 +8,6 @@ import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 const LOOKED_MAX = 500;
 const TOGETHER = 16;
 const KEPT_MAX = 5_000;
-const MESSAGE_MAX = 500;
 
 /** Tasks of one dead letter that failed in the same way. */
 interface Part {
@@ -85,10 +84,7 @@ export class DeadLetterGroups {
     const wanted = new Set(tasks);
     const parts = new Map<string, { name: string; message: string; tasks: number[] }>();
     const note = (task: number, payload: string): void => {
-      const { name, message } = errorOf(payload);
-      const fingerprint = sha256(
-        [project, workflow, phase, handler, name, shapeOf(message)].join("\n"),
-      ).slice(0, 16);
+      const { id: fingerprint, name, message } = errorGroup({ project, workflow, phase, handler }, payload);
       const part = parts.get(fingerprint);
       if (part === undefined) parts.set(fingerprint, { name, message, tasks: [task] });
       else part.tasks.push(task);
@@ -122,22 +118,4 @@ function foundOf(id: string, parts: readonly (readonly [StoredDeadLetter, Part])
     },
     letters: parts.map(([{ order, execution }, { tasks }]) => ({ order, execution, tasks })),
   };
-}
-
-function errorOf(payload: string): { name: string; message: string } {
-  const error: unknown = JSON.parse(payload);
-  if (typeof error !== "object" || error === null)
-    return { name: "Error", message: String(error).slice(0, MESSAGE_MAX) };
-  const { name, code, message, kind } = error as Record<string, unknown>;
-  const named = [name, code, kind].find((text) => typeof text === "string");
-  const said = typeof message === "string" ? message : payload;
-  return { name: named ?? "Error", message: said.slice(0, MESSAGE_MAX) };
-}
-
-/** An error message without the parts that differ from task to task: quoted texts, numbers, ids. */
-function shapeOf(message: string): string {
-  return message
-    .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")
-    .replaceAll(/[\w.-]*\d[\w.-]*/g, "0")
-    .slice(0, 200);
 }

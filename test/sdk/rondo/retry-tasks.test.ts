@@ -34,3 +34,62 @@ test("a task that failed is repaired after the end, without what came after it",
   expect(await execution.retryTasks({ phase: "write" })).toEqual({ tasks: 1, skipped: ["post"] });
   expect(await execution.result()).toEqual({ written: 4, failed: 0 });
 });
+
+/** Task 0 of two fails with a Timeout, 1 with a Fatal; task 2 may not run. */
+function failing(tolerate: number) {
+  const broken = new Set([0, 1]);
+  const ran: string[] = [];
+  const flow = workflow({ name: "letters" })
+    .phase("write", {
+      tasks: [0, 1, 2],
+      concurrency: 1,
+      retry: { attempts: 1 },
+      process: ({ task }) => {
+        ran.push(`write ${task}`);
+        if (broken.has(task))
+          throw Object.assign(new Error(`no ${task}`), task === 0 ? { name: "Timeout" } : {});
+        return task;
+      },
+      tolerate,
+    })
+    .phase("post", { process: () => void ran.push("post") })
+    .returns(({ phases }) => phases.write.count);
+  return { flow, broken, ran };
+}
+
+test("tasks are chosen by the name of their error, or by the id of its group", async () => {
+  const { flow, broken, ran } = failing(2);
+  const rondo = await open([flow]);
+  const execution = await rondo.start(flow, null);
+  expect(await execution.result()).toBe(1);
+  broken.clear();
+  ran.length = 0;
+  const chosen = (choice: object, dryRun = true) => execution.retryTasks(choice, { dryRun });
+  expect(await chosen({ error: "Timeout" })).toEqual({ tasks: 1, skipped: ["post"] });
+  expect(await chosen({ error: "Error", phase: "write" })).toEqual({ tasks: 1, skipped: ["post"] });
+  expect((await failure(chosen({ error: "Other" }))).code).toBe("not_found");
+  expect((await failure(chosen({ error: "Timeout", phase: "post" }))).code).toBe("not_found");
+  expect((await failure(chosen({ error: "Timeout", numbers: [0] }))).path).toBe("error");
+  expect((await failure(chosen({}))).path).toBe("phase");
+  expect(await chosen({ error: "Timeout" }, false)).toEqual({ tasks: 1, skipped: ["post"] });
+  expect(await execution.result()).toBe(2);
+  expect(ran).toEqual(["write 0"]);
+});
+
+test("in an execution that failed only the chosen tasks run; it goes on once all tasks of the phase are done", async () => {
+  const { flow, broken, ran } = failing(0);
+  const rondo = await open([flow]);
+  const execution = await rondo.start(flow, null);
+  expect((await failure(execution.result())).message).toMatch(/no 0/);
+  const finished = async () => void (await execution.result().catch(() => null));
+  broken.delete(0);
+  ran.length = 0;
+  expect(await execution.retryTasks({ error: "Timeout" })).toEqual({ tasks: 1, skipped: [] });
+  await finished();
+  expect((await execution.describe()).error).toMatchObject({ code: "tasks_cancelled" });
+  expect(ran).toEqual(["write 0"]);
+  broken.clear();
+  expect(await execution.retryTasks({ phase: "write", numbers: [1, 2] })).toEqual({ tasks: 2, skipped: [] });
+  expect(await execution.result()).toBe(3);
+  expect(ran).toEqual(["write 0", "write 1", "write 2", "post"]);
+});

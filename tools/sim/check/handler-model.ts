@@ -73,6 +73,8 @@ export class HandlerModel {
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
   /** The handler cannot succeed in this round. */
   isHopeless = false;
+  /** In a round of chosen tasks: these. Null: every task may run. */
+  chosen: Set<number> | null = null;
   /** Tasks of which an attempt was recorded in any round. */
   readonly begun = new Set<number>();
   /** Results of tasks that are done, if they may be compensated. */
@@ -160,6 +162,7 @@ export class HandlerModel {
       const at = `${this.#at}#${task}`;
       must(task < Math.max(this.total, 1), `${at}: a settled task exists`);
       must(!this.exempt.has(task), `${at}: is compensated, and never began`);
+      this.#mayRun(task);
       this.begun.add(task);
       if (status === "done" && this.plan.isCompensated) this.results.set(task, event.payloads[i] as string);
       must(!this.settled.has(task), `${at} is counted once`);
@@ -188,6 +191,7 @@ export class HandlerModel {
 
   start(task: number, attempt: number): void {
     must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
+    this.#mayRun(task);
     must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
     this.started.set(task, attempt);
     this.begun.add(task);
@@ -334,6 +338,7 @@ export class HandlerModel {
     must(this.plan.mode === "workflow" && !this.settled.has(task), `${at}: an open task has a child`);
     if (event.kind === "child.started") {
       must(known?.isOpen !== true, `${at}: its child is asked for once at a time`);
+      this.#mayRun(task);
       must(known === undefined || known.child === child, `${at}: always has the same child`);
       must(attempt === (this.ended.get(task) ?? 0) + 1, `${at}: attempts of a child are numbered`);
       this.children.set(task, { child, attempt, isOpen: true });
@@ -354,19 +359,34 @@ export class HandlerModel {
     this.until.set(task, NOT_BY_TIME);
   }
 
-  /** A new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
-  /** Failed tasks are pending again with fresh budgets. */
+  #mayRun(task: number): void {
+    must(this.chosen?.has(task) !== false, `${this.#at}#${task}: runs, and only chosen tasks may`);
+  }
+
+  /** A round of chosen tasks begins: no task is pending yet. */
+  leaveOut(): void {
+    this.chosen = new Set();
+    this.started.clear();
+    this.inDoubt = new Map();
+    this.waiting.clear();
+  }
+
+  /** Chosen tasks are pending again with fresh budgets. */
   retry(tasks: readonly number[], now: number): void {
     this.finished = false;
     for (const task of tasks) {
       const settled = this.settled.get(task);
-      must(settled?.status === "failed", `${this.#at}#${task}: is retried and had not failed`);
+      must(
+        settled === undefined ? this.chosen !== null : settled.status !== "done",
+        `${this.#at}#${task}: is retried and had not failed`,
+      );
+      this.chosen?.add(task);
       this.settled.delete(task);
-      this.ended.set(task, Math.max(this.ended.get(task) ?? 0, settled.attempt));
+      this.ended.set(task, Math.max(this.ended.get(task) ?? 0, settled?.attempt ?? 0));
       this.fails.delete(task);
       this.crashes.delete(task);
       this.waiting.delete(task);
-      this.until.set(task, now);
+      this.until.set(task, this.receipted.has(task) ? NOT_BY_TIME : now);
       const progress = this.progress.get(task);
       if (progress !== undefined)
         progress.checkpoints = progress.checkpoints.filter(
@@ -375,8 +395,10 @@ export class HandlerModel {
     }
   }
 
+  /** A new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
   reopen(): void {
     this.finished = false;
+    this.chosen = null;
     this.isHopeless = false;
     this.started.clear();
     this.inDoubt = new Map();

@@ -373,8 +373,7 @@ export class Ledger {
         this.leases.untouch(id, event, event.tasks);
         return this.#checkProduced(model, event);
       case "phase.finished": {
-        // A visit of a clean-up ends as failed when all of its tasks are settled, and not by draining.
-        if (event.status === "done" || (event.status === "failed" && model.cleanup.ending !== null)) return;
+        if (event.status === "done" || model.isSettledEnd) return;
         for (const lease of this.leases.ofExecution(id))
           if (lease.phase === event.phase && lease.visit === event.visit)
             must(

@@ -44,12 +44,18 @@ export class Model {
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, string[]>();
   /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
-  deadLetters: { seq: number; tasks: number[]; isBroadcast?: true }[] = [];
+  deadLetters: { seq: number; tasks: number[]; since: number; isBroadcast?: true }[] = [];
   #next: string | null | undefined;
   /** Visits that have ended. */
   readonly #ended: VisitModel[] = [];
-  /** The open visit was reopened for chosen tasks after the execution was done. */
-  #isRetried = false;
+  /** Set in a round of chosen tasks after the end: how it had ended, the visit that was last open, and the phase that was next. */
+  #former: {
+    readonly status: string;
+    readonly visit: VisitModel | null;
+    readonly next: string | null | undefined;
+  } | null = null;
+  /** Whether the last visit that ended did so because all of its tasks were settled, also if it failed: nothing drained. */
+  isSettledEnd = false;
   /** The clean-up after the work. */
   readonly cleanup: CleanupModel;
 
@@ -77,6 +83,7 @@ export class Model {
   get isDraining(): boolean {
     if (this.status === "cancelling") return true;
     if (this.ended || this.visit?.open !== true || this.cleanup.ending !== null) return false;
+    if (this.#former !== null) return false;
     for (const handler of this.visit.handlers.values()) if (handler.isFailing) return true;
     return false;
   }
@@ -87,14 +94,16 @@ export class Model {
     return visit.handlers.get(place.handler);
   }
 
-  /** Failed tasks by their places. */
-  get failures(): { phase: string; visit: number; handler: string; numbers: number[] }[] {
+  /** Tasks that a retry can choose, by their places: failed ones, after the end also cancelled ones. */
+  get retriable(): { phase: string; visit: number; handler: string; numbers: number[] }[] {
     const found = [];
     for (const { phase, visit, handlers } of this.#ended.length === 0 && this.visit !== null
       ? [this.visit]
       : this.#ended)
-      for (const [handler, { settled }] of handlers) {
-        const numbers = [...settled].flatMap(([task, { status }]) => (status === "failed" ? [task] : []));
+      for (const [handler, { settled, total }] of handlers) {
+        const numbers = Array.from({ length: total }, (_, task) => task).filter((task) =>
+          settled.has(task) ? settled.get(task)?.status === "failed" : this.ended,
+        );
         if (numbers.length > 0) found.push({ phase, visit, handler, numbers });
       }
     return found;
@@ -202,7 +211,8 @@ export class Model {
             ),
           );
         const tasks = event.tasks.filter((_, i) => event.statuses[i] === "failed");
-        if (tasks.length > 0) this.deadLetters.push({ seq: this.seq, tasks });
+        if (tasks.length > 0)
+          this.deadLetters.push({ seq: this.seq, tasks, since: this.visit?.firstSeq ?? 0 });
         return;
       }
       case "tasks.started":
@@ -223,7 +233,8 @@ export class Model {
       case "postop.failed": {
         this.owes.ended(event, this.seq, this.at);
         const isGivenUp = event.kind === "postop.failed" && event.until === null && event.op === "broadcast";
-        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task], isBroadcast: true });
+        if (isGivenUp)
+          this.deadLetters.push({ seq: this.seq, tasks: [event.task], since: this.seq, isBroadcast: true });
         return;
       }
       case "postop.retried":
@@ -288,6 +299,7 @@ export class Model {
         must(this.visit === null || !this.visit.open, `${this.id}: its work ends with no phase open`);
         this.cleanup.begin(event, { seq: this.seq, hasBegun: this.#visits.size > 0 });
         if (this.status === "cancelling") this.status = "running";
+        this.#former = null;
         return;
       case "retried":
         this.#once(event.id);
@@ -300,6 +312,7 @@ export class Model {
         );
         this.cleanup.finish(event, { round: this.round, hasBegun: this.#visits.size > 0 });
         this.#readUnread(event);
+        this.#endAgain(event);
         this.status = event.status;
         this.output = event.output;
         return;
@@ -380,9 +393,11 @@ export class Model {
 
   /** What comes from this event on is done again, except for broadcasts. */
   #forgetDeadLetters(from: number): void {
-    this.deadLetters = this.deadLetters.filter(({ seq }) => seq < from);
+    this.deadLetters = this.deadLetters.filter(
+      ({ seq, since, isBroadcast }) => seq < from || (since < from && isBroadcast !== true),
+    );
     for (const { seq, tasks } of this.owes.undelivered.values())
-      if (seq >= from) this.deadLetters.push({ seq, tasks });
+      if (seq >= from) this.deadLetters.push({ seq, tasks, since: seq, isBroadcast: true });
   }
 
   #handlerFinished(event: Extract<Event, { kind: "handler.finished" }>): void {
@@ -420,16 +435,49 @@ export class Model {
     must(!this.owes.holdsAny, `${this.id}: ${event.phase} ends while post-operations hold tasks open`);
     visit.open = false;
     visit.status = event.status;
-    if (this.#isRetried)
-      must(
-        event.next === null || event.next === RETURNS || this.plan.unread.size > 0 || event.status !== "done",
-        `${this.id}: ${event.next} would run again after a retry of chosen tasks`,
-      );
-    this.#isRetried = false;
+    this.isSettledEnd =
+      this.status !== "cancelling" && (this.#former !== null || this.cleanup.ending !== null);
+    this.#endChosenRound(visit, event);
     if (!this.#ended.includes(visit)) this.#ended.push(visit);
     this.#next = event.next;
     this.cleanup.ended(visit);
     if (event.status === "failed") this.#origins.set(`${event.phase}/${event.visit}`, visit);
+  }
+
+  /** After a round of chosen tasks no later phase runs again; one that has not run may, if this visit was the last one. */
+  #endChosenRound(visit: VisitModel, { next }: { readonly next: string | null }): void {
+    const former = this.#former;
+    if (former === null) return;
+    if (former.status === "done")
+      must(
+        next === null || next === RETURNS || this.plan.unread.size > 0,
+        `${this.id}: ${next} would run again after a retry of chosen tasks`,
+      );
+    else if (next !== null)
+      must(
+        visit.status === "done" &&
+          (visit === former.visit || this.#origins.has(`${visit.phase}/${visit.visit}`)),
+        `${this.id}: goes on to ${next} after a retry of chosen tasks of another visit`,
+      );
+    if (next !== null || former.status === "done") this.#former = null;
+  }
+
+  /** Without a next phase, an execution ends after a round of chosen tasks as it had ended, or as its last visit did. */
+  #endAgain({ status }: Finished): void {
+    const former = this.#former;
+    const { visit } = this;
+    this.#former = null;
+    if (former === null || visit === null) return;
+    const isLast = visit === former.visit || this.#origins.has(`${visit.phase}/${visit.visit}`);
+    must(
+      status === former.status ||
+        (status === "cancelled" && this.status === "cancelling") ||
+        (isLast && status === visit.status),
+      `${this.id}: is ${status} after a retry of chosen tasks, and was ${former.status}`,
+    );
+    if (visit === former.visit) return;
+    this.visit = former.visit;
+    this.#next = former.next;
   }
 
   #tasksRetried(event: TasksRetried): void {
@@ -444,23 +492,30 @@ export class Model {
       `${this.id}: retried tasks belong to a visit that began`,
     );
     if (this.ended) {
-      must(this.status === "done", `${this.id}: chosen tasks are retried only after done`);
+      must(this.cleanup.ending === null, `${this.id}: chosen tasks are retried after a clean-up`);
       must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
       this.round = event.round;
+      this.#former = { status: this.status, visit: this.visit, next: this.#next };
       this.status = "running";
       this.visit = visit;
       visit.open = true;
       visit.round = event.round;
-      this.#isRetried = true;
+      for (const one of visit.handlers.values()) one.leaveOut();
     } else
       must(visit === this.visit && visit.open, `${this.id}: only an open visit is retried while it runs`);
     handler.retry(tasks, this.at);
+    for (const task of tasks) {
+      const receipt = handler.receipted.get(task)?.seq;
+      const step = handler.plan.command?.step ?? 0;
+      const at = { phase, visit: number, handler: event.handler };
+      if (receipt !== undefined) this.owes.persist({ ...at, step, task, receipt }, this.at);
+    }
     tasks.forEach((task, i) => {
       for (const letter of this.deadLetters)
         if (letter.seq === failures[i]) letter.tasks = letter.tasks.filter((one) => one !== task);
     });
     // The rest is written again from the first failure on, with the broadcasts that are still undelivered.
-    const from = Math.min(...failures);
+    const from = Math.min(...failures.filter((seq) => seq > 0));
     const undelivered = [...this.owes.undelivered.values()].map(({ seq }) => seq);
     this.deadLetters = this.deadLetters.filter(
       ({ seq, tasks: left, isBroadcast }) =>
