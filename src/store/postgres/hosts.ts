@@ -90,7 +90,10 @@ export class Hosts {
     if (!this.#isChecked) {
       const { client, host } = connected;
       try {
-        await refuseTransactionPooler(client, () => make(host.url));
+        await refuseTransactionPooler(client, () => {
+          const second = make(host.url);
+          return { second, cancel: this.#clock.after(timeoutMs, () => drop(second, "no answer in time")) };
+        });
       } catch (error) {
         drop(client, "a pooler is in between");
         throw error;
@@ -252,17 +255,22 @@ const COMPARISONS = 5;
 /**
  * Refuses a pooler between Rondo and PostgreSQL that gives a connection another server process for each transaction (PgBouncer
  * with `pool_mode=transaction` or `statement`): Rondo keeps settings, prepared statements and LISTEN in its sessions. A pooler in
- * session mode is permitted. `another` makes a further client of the same URL.
+ * session mode is permitted. `another` makes a further client of the same URL, which is dropped if it does not answer in time.
  */
-async function refuseTransactionPooler(client: pg.Client, another: () => pg.Client): Promise<void> {
+async function refuseTransactionPooler(
+  client: pg.Client,
+  another: () => { readonly second: pg.Client; readonly cancel: () => void },
+): Promise<void> {
   // A pooler announces a process id of its own.
   const announced = (client as unknown as { readonly processID: number | null }).processID;
   const first = await readPid(client);
   if (first === announced) return;
   for (let i = 0; i < COMPARISONS; i++) {
-    const second = another();
+    const { second, cancel } = another();
     try {
-      await second.connect();
+      await second.connect().catch((error: unknown) => {
+        throw connectFault(error);
+      });
       await second.query("BEGIN");
       // The first connection is idle: in transaction mode its server process is free for the second one.
       const isShared = (await readPid(second)) === first || (await readPid(client)) !== first;
@@ -274,7 +282,9 @@ async function refuseTransactionPooler(client: pg.Client, another: () => pg.Clie
             "the nodes to PostgreSQL itself, each needs only 4 connections; or set pool_mode=session for Rondo's database",
         );
     } finally {
-      await second.end();
+      cancel();
+      // A graceful end would wait for a server that may never have answered.
+      drop(second, "compared");
     }
   }
 }
