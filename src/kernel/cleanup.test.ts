@@ -280,6 +280,8 @@ describe("retry after a clean-up", () => {
     run.fail("tell", 0, fatal);
     run.done("close", 0);
     const { seq } = run.execution;
+    const isCleanedUp = () => viewExecution(run.execution, 0).cleanedUp === true;
+    expect(isCleanedUp()).toBe(false);
     run.control("retry");
     expect(run.execution.shownStatus).toBe("cleaning");
     expect(run.execution.redoneFrom).toBe(run.events.find(({ event }) => event.kind === "ending")?.seq);
@@ -289,6 +291,7 @@ describe("retry after a clean-up", () => {
     run.done("tell", 0);
     expect(run.status).toBe("cancelled");
     expect(run.kinds(seq).filter((kind) => kind === "phase.started")).toHaveLength(2);
+    expect(isCleanedUp()).toBe(true);
     expect(run.control("retry")).toMatchObject({
       code: "wrong_status",
       hint: expect.stringContaining("new"),

@@ -1,5 +1,6 @@
 /** The public view of an execution (the shape of the HTTP API), from its state and the open attempts of its owner. */
 import type { Json } from "../std/json.ts";
+import { nextCleanup } from "./cleanup.ts";
 import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
 import { type UnreadSignals, unreadSignals } from "./unread.ts";
@@ -72,6 +73,8 @@ export interface ExecutionView {
    * listed.
    */
   readonly unread?: readonly UnreadSignals[];
+  /** It has failed or was cancelled, and has cleaned up after itself: it cannot be retried. */
+  readonly cleanedUp?: true;
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
   /** The tags of the execution. */
@@ -121,8 +124,13 @@ export function viewExecution(
   };
 }
 
-function viewEnding({ ending, ended }: Execution): Pick<ExecutionView, "ending"> {
-  if (ending === null || ended) return {};
+function viewEnding(execution: Execution): Pick<ExecutionView, "ending" | "cleanedUp"> {
+  const { ending, ended, round } = execution;
+  if (ending === null) return {};
+  if (ended)
+    return ending.status === "done" || nextCleanup(execution, ending, round + 1) !== null
+      ? {}
+      : { cleanedUp: true };
   return { ending: { status: ending.status, error: viewError(ending.error) } };
 }
 

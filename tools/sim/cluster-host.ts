@@ -183,6 +183,10 @@ export class ClusterHost extends EngineHost {
     this.#neighbours.checkLimits();
   }
 
+  protected override adopts(): void {
+    this.#neighbours.checkLimits();
+  }
+
   protected override later(ms: number, run: () => void): void {
     this.world.timeline.after(ms, () => this.#thawed(run));
   }

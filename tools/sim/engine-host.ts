@@ -114,6 +114,9 @@ export abstract class EngineHost {
   /** Called when work is granted. */
   protected grants(): void {}
 
+  /** Called after turns while attempts are adopted. */
+  protected adopts(): void {}
+
   abstract open(): void;
   /** Ends the process like kill -9. */
   abstract crash(): void;
@@ -221,6 +224,7 @@ export abstract class EngineHost {
       if (this.node === node) this.#perform(output);
     }
     if (this.node !== node) return;
+    if (node.state.unconfirmed.size > 0) this.adopts();
     const broken = this.#turns % LIMITS_EVERY === 0 ? brokenLimit(node.state) : null;
     must(broken === null, `${this.name}${broken}`);
     // Handed-over attempts count at two nodes for a while, and twice at a node that gets them back.

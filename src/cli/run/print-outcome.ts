@@ -54,7 +54,9 @@ export function printEnd(
   printFailure(screen, view, options.failure);
   if (isFailed && options.hasInput === false) screen.print("  no input was given (-i)");
   screen.print("  to see all of it:              ", options.see);
-  screen.print("  to run its unfinished tasks again:  ", options.retry);
+  if (view.cleanedUp === true)
+    screen.print("  it has cleaned up after itself: start a new one to do its work");
+  else screen.print("  to run its unfinished tasks again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 

@@ -101,6 +101,9 @@ export const executionSchema = z
       .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
       .optional()
       .openapi({ description: "how it ends after its clean-up; only while it cleans up" }),
+    cleanedUp: z.literal(true).optional().openapi({
+      description: "it has failed or was cancelled, and has cleaned up after itself: it cannot be retried",
+    }),
     unread: z
       .array(z.object({ signal: z.string(), count }))
       .optional()

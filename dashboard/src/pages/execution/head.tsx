@@ -1,7 +1,7 @@
 /** The head of the page, which stays visible: status, workflow, actions, and why the execution waits. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Execution, ExecutionStatus, Session, Why } from "../../api/shapes.ts";
+import type { Execution, Session, Why } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { duration, plural } from "../../core/format.ts";
@@ -36,7 +36,7 @@ export function ExecutionHead(props: {
       tell(DONE[action]);
       onChange();
     });
-  const reason = (action: Action): string | null => whyNot(action, facts.status, who);
+  const reason = (action: Action): string | null => whyNot(action, facts, who);
   const isPaused = facts.status === "paused";
   useKeys("Execution", [
     {
@@ -96,7 +96,7 @@ const DONE: Readonly<Record<Exclude<Action, "signal">, string>> = {
 };
 
 /** Why an action is not possible now; null if it is possible. */
-function whyNot(action: Action, status: ExecutionStatus, who: Session): string | null {
+function whyNot(action: Action, { status, cleanedUp }: Execution, who: Session): string | null {
   if (!may("operator", who)) return `This needs the role operator; ${who.name} is ${who.role}.`;
   if (status === "damaged") return "It is damaged: restore it from a backup, or drop it with rondo drop.";
   const isEnded = status === "done" || status === "failed" || status === "cancelled";
@@ -112,6 +112,7 @@ function whyNot(action: Action, status: ExecutionStatus, who: Session): string |
       return status === "cancelling" ? "It is being cancelled already." : null;
     case "retry":
       if (status === "done") return "It is done: there is nothing to retry.";
+      if (cleanedUp === true) return "It has cleaned up after itself: start a new one.";
       return isEnded ? null : "Only what has failed or was cancelled can be retried.";
     case "signal":
       return isEnded ? `It has ended: it is ${status}.` : null;
