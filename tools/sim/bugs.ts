@@ -196,7 +196,7 @@ const CLUSTER: readonly PlantedBug[] = [
   { name: "suspects handed over as clean", seed: 71, change: "$key: $else" },
   {
     name: "attempt adopted after its permit was given back",
-    seed: 1,
+    seed: 28,
     drill: true,
     change: "const $key = isRecorded ? queue.lostAt : queue.suspectUntil;",
   },

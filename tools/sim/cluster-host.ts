@@ -6,13 +6,16 @@
 
 import { checkPermits } from "../../src/cluster/peers/peer-notices.ts";
 import type { Input } from "../../src/engine/io.ts";
+import type { Lease } from "../../src/engine/leases/lease.ts";
 import { membersOf } from "../../src/engine/limits/quota-exchange.ts";
 import { EngineNode } from "../../src/engine/node.ts";
+import type { NodeState } from "../../src/engine/node-state.ts";
 import { VOCABULARY, type Vocabulary } from "../../src/kernel/journal/replay.ts";
 import { FOLD_VERSION } from "../../src/kernel/journal/snapshot.ts";
 import { isRejection } from "../../src/std/rejection.ts";
 import type { Membership } from "../../src/store/cluster-store.ts";
 import type { Commit, CommitVerdict } from "../../src/store/store.ts";
+import { lateAdoption } from "./check/limit-invariants.ts";
 import { type Database, DatabaseLink } from "./database-link.ts";
 import {
   type ClusterOutput,
@@ -57,6 +60,8 @@ export interface Neighbours {
 }
 
 export class ClusterHost extends EngineHost {
+  /** Adopted attempts that were checked. */
+  readonly #adopted = new WeakSet<Lease>();
   readonly #neighbours: Neighbours;
   readonly #ownership: NodeOwnership;
   readonly ring: NodeRing;
@@ -183,8 +188,13 @@ export class ClusterHost extends EngineHost {
     this.#neighbours.checkLimits();
   }
 
-  protected override adopts(): void {
+  protected override adopts(node: NodeState): void {
     this.#neighbours.checkLimits();
+    for (const [lease, execution] of node.unconfirmed) {
+      const late = this.#adopted.has(lease) ? null : lateAdoption(node, lease, execution);
+      must(late === null, `${this.name}${late}`);
+      this.#adopted.add(lease);
+    }
   }
 
   protected override later(ms: number, run: () => void): void {

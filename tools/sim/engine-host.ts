@@ -5,6 +5,7 @@
 
 import type { Input, Output } from "../../src/engine/io.ts";
 import type { EngineNode } from "../../src/engine/node.ts";
+import type { NodeState } from "../../src/engine/node-state.ts";
 import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
 import { type ReadOutput, readFor } from "../../src/engine/store-reads.ts";
@@ -115,7 +116,7 @@ export abstract class EngineHost {
   protected grants(): void {}
 
   /** Called after turns while attempts are adopted. */
-  protected adopts(): void {}
+  protected adopts(_node: NodeState): void {}
 
   abstract open(): void;
   /** Ends the process like kill -9. */
@@ -224,7 +225,7 @@ export abstract class EngineHost {
       if (this.node === node) this.#perform(output);
     }
     if (this.node !== node) return;
-    if (node.state.unconfirmed.size > 0) this.adopts();
+    if (node.state.unconfirmed.size > 0) this.adopts(node.state);
     const broken = this.#turns % LIMITS_EVERY === 0 ? brokenLimit(node.state) : null;
     must(broken === null, `${this.name}${broken}`);
     // Handed-over attempts count at two nodes for a while, and twice at a node that gets them back.

@@ -2,6 +2,7 @@
  * The invariants of limits after each turn of a node: held permits belong to open attempts, and nothing waits at a limit
  * that has room.
  */
+import type { Lease } from "../../../src/engine/leases/lease.ts";
 import type { NodeState } from "../../../src/engine/node-state.ts";
 
 /** The violated invariant; null: all hold. */
@@ -43,4 +44,25 @@ export function openUnder(
       }
   }
   return under;
+}
+
+/** Adoptions are noticed after the turn in which they happen. */
+const SLACK_MS = 100;
+
+/**
+ * Why an attempt must not have been adopted now: its start says which owner held it last, and its permits came back a heartbeat
+ * after the end of that owner. Null: it may be adopted.
+ */
+export function lateAdoption(node: NodeState, lease: Lease, execution: string): string | null {
+  const slot = node.slots.get(execution);
+  const queue = slot?.allQueues.find(({ leases }) => leases.get(lease.task) === lease);
+  const start = queue?.state.tasks.startOf(lease.task);
+  if (slot === undefined || queue === undefined || start?.epoch === undefined) return null;
+  const heldIn = Math.max(start.epoch, lease.epoch);
+  const end = slot.tenure.uncleanEnds.find(({ epoch }) => epoch >= heldIn);
+  if (end === undefined || start.attempt !== lease.attempt) return null;
+  const lateMs = node.now - end.at - Math.max(node.settings.suspectMs, node.heartbeatMs(queue.state.plan));
+  return lateMs > SLACK_MS
+    ? `${execution}#${lease.task}: adopted ${lateMs} ms after its permits came back`
+    : null;
 }
