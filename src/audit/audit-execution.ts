@@ -88,7 +88,7 @@ class Reading {
       this.auditor.find(
         "damaged",
         0,
-        `the definition ${found.hash.slice(0, 12)} of the execution does not have its hash`,
+        `the definition ${found.hash.slice(0, 12)} does not match the hash under which it is stored`,
       );
   }
 
@@ -125,7 +125,7 @@ function hashOf(first: JournalRow): string {
 }
 
 const CHANGED =
-  "the row, or one right before it, is not the one that was written: its chain hash does not fit";
+  "this row or the one before it was changed after it was written: its chain hash does not match";
 
 function endOf({ snapshot, entries }: LoadedExecution): number {
   const last = entries.at(-1);

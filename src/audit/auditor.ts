@@ -212,7 +212,7 @@ export class Auditor {
         if (this.#ending !== null && event.kind !== "paused") this.#status = "cleaning";
         return;
       case "ending":
-        if (this.#ending !== null) this.#find("order", seq, "its clean-up begins a second time");
+        if (this.#ending !== null) this.#find("order", seq, "the execution's clean-up begins a second time");
         this.#ending = event.status;
         this.#next = null;
         if (this.#status !== "paused") this.#status = "cleaning";
@@ -232,7 +232,7 @@ export class Auditor {
     if (this.#current?.status === "running")
       this.#find("order", seq, `phase ${phase} starts while ${this.#current.phase} runs`);
     if (this.#next !== null && this.#next !== phase)
-      this.#find("order", seq, `phase ${phase} starts where ${this.#next} was next`);
+      this.#find("order", seq, `phase ${phase} starts, but ${this.#next} must start next`);
     const known = this.#visits.get(keyOf(phase, visit));
     if (this.#ending !== null && known !== undefined && known.status !== "done") {
       this.#current = reopened(known);
@@ -315,7 +315,7 @@ export class Auditor {
           this.#find(
             "counts",
             seq,
-            `${name}: ${event.total} tasks in all, and ${book.enumerated} in its pages`,
+            `${name}: ${event.total}tasks are reported, but its pages have ${book.enumerated}`,
           );
         book.total = event.total;
         return;
@@ -374,7 +374,7 @@ export class Auditor {
   }
 
   #retried(seq: number, { phase, visit }: { phase: string; visit: number }): void {
-    if (!this.#isOver) this.#find("order", seq, "retried before it had finished");
+    if (!this.#isOver) this.#find("order", seq, "the execution is retried before it had finished");
     this.#isOver = false;
     this.#isCutShort = false;
     this.#status = this.#ending === null ? "running" : "cleaning";
@@ -409,15 +409,19 @@ export class Auditor {
 
   #finished(seq: number, status: string): void {
     if (this.#current?.status === "running")
-      this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
+      this.#find("order", seq, `the execution finishes while the phase ${this.#current.phase} runs`);
     if (this.#next !== null && status === "done")
-      this.#find("order", seq, `finished while the phase ${this.#next} was next`);
+      this.#find("order", seq, `the execution finishes, but the phase ${this.#next} must start next`);
     // If an execution failed before its next phase started, a retry continues with that phase.
     this.#next = status === "done" ? null : (this.#next ?? this.#nextAfterRound);
     this.#nextAfterRound = null;
     for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
     if (this.#ending !== null && this.#ending !== status)
-      this.#find("order", seq, `finished as ${status}; its clean-up began as ${this.#ending}`);
+      this.#find(
+        "order",
+        seq,
+        `the execution finishes as ${status}, but its clean-up began as ${this.#ending}`,
+      );
     if (status !== "done" && !this.#isCutShort) this.#checkCompensated(seq);
     this.#status = status;
     this.#isOver = true;

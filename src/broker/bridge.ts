@@ -322,7 +322,7 @@ export class AmqpBridge implements WorkerLink {
     this.#options.engine.claim(
       BROKER_WORKER,
       0,
-      `the broker is away: ${this.#connection.fault ?? "no connection"}`,
+      `the broker is not available: ${this.#connection.fault ?? "no connection"}`,
     );
   }
 

@@ -39,7 +39,9 @@ const ROLL_CALL = object(
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
   const { attempt, token } = fields;
   if (typeof attempt !== "string" || typeof token !== "string")
-    return invalid("it lacks `attempt` or `token`, which repeat those of the message that it answers");
+    return invalid(
+      "the message lacks `attempt` or `token`, which must repeat those of the message that it answers",
+    );
   const at = decodeAttempt(attempt);
   if (at === null) return invalid("`attempt` is not the id of an attempt");
   if (!checkToken(key, attempt, token))
@@ -81,7 +83,7 @@ export function readRollCall(fields: Fields, taskQueue: string, key: string): Re
     return invalid(`\`held\` is not a list of at most ${ROLL_CALL_HELD_MAX} attempts`);
   for (const id of held)
     if (typeof id !== "string" || id.length > ATTEMPT_ID_CHARS_MAX)
-      return invalid("`held` has something that is not the id of an attempt");
+      return invalid("`held` has an entry that is not the id of an attempt");
   return { rollCall, worker, consumes, held: held as readonly string[] };
 }
 
@@ -101,7 +103,7 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
   if (status === "done") {
     if (isEnumeration) {
       if (total === undefined)
-        return invalid("`total` is missing: an enumeration that is done says how many tasks there are");
+        return invalid("`total` is missing: the end of an enumeration must give the number of its tasks");
       if (!isCount(total)) return invalid("`total` is not a number of tasks");
       return { status, payload: "null", total };
     }

@@ -145,7 +145,7 @@ export class RequestQueues {
       return await port.handle(request, sender);
     } catch (thrown) {
       this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
-      return invalid("the engine failed to carry it out: see its log");
+      return invalid("the engine failed to carry out the request: see its log");
     }
   }
 

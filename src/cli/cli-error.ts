@@ -51,12 +51,12 @@ const OWNED = ["to choose another directory: --store file:<directory>"];
 /** Hints of the API, replaced by hints for the command line; null if the message is enough. */
 const ADVICE: Readonly<Record<string, string | null>> = {
   "check the id, or list executions": "list the executions: rondo ps",
-  "look at its status first": "look at it first: rondo inspect <id>",
-  "look it up in a list, or in /openapi.json": null,
+  "check the execution's status first": "look at the execution first: rondo inspect <id>",
+  "look up the name in a list, or the path in /openapi.json": null,
   "see /openapi.json for what is expected": null,
-  "leave it out; see /openapi.json for what there is": "leave it out",
+  "leave out the unknown field; /openapi.json lists the known ones": "leave it out",
   "register it with POST /v1/workflows, or run a worker that serves it":
-    "to have it served: rondo worker FILE (with --broker also --url, or no server learns the definition)",
+    "to serve the workflow: rondo worker FILE (with --broker also --url, so that a server gets the definition)",
 };
 
 function hintLines(hint: string | undefined): string[] {

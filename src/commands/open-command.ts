@@ -91,7 +91,8 @@ export function commandFinder(
 }
 
 const NO_MARK = "`cmd_metadata.rondo` is missing, and";
-const SEVERAL = "several commands have its hashes: it may be of one that was open at the same time";
+const SEVERAL =
+  "several commands have the hashes of the receipt, and it may belong to any that was open at the same time";
 
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
   if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };

@@ -53,7 +53,11 @@ export class MessageRequests implements RequestPort {
       await tokens.renew();
       known = tokens.find(token);
     }
-    if (known === null) return reject("unauthorised", "its token is not known here, or has expired");
+    if (known === null)
+      return reject(
+        "unauthorised",
+        "this server does not know the message's token, or the token has expired",
+      );
     if (!includes(known.role, "operator"))
       return reject("forbidden", `this needs the role operator; ${known.name} is ${known.role}`);
     return callerOf(known);

@@ -39,7 +39,7 @@ export class Metrics {
     this.#delay.enable();
     this.#gauge(
       "rondo_event_loop_lag_seconds",
-      "Delay of the event loop since the last look, 99th percentile",
+      "Delay of the event loop since the last scrape, 99th percentile",
       () => {
         const lag = this.#delay.percentile(99) / 1e9;
         this.#delay.reset();
@@ -59,7 +59,7 @@ export class Metrics {
     this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => seen().leases);
     this.#gauge("rondo_resident_executions", "Executions in memory", () => seen().resident);
     this.#gauge("rondo_working_executions", "Executions with work, of those in memory", () => seen().working);
-    this.#gauge("rondo_ready_tasks", "Tasks that could be given out now", () =>
+    this.#gauge("rondo_ready_tasks", "Tasks that could be granted now", () =>
       seen().ready.reduce((sum, { tasks }) => sum + tasks, 0),
     );
     this.#gauge("rondo_workers", "Workers connected", () => countWorkers(seen()).workers);
@@ -85,7 +85,11 @@ export class Metrics {
     );
     this.#gauge("rondo_broker_unconfirmed", "Messages published and not confirmed", () => view().unconfirmed);
     this.#total("rondo_broker_published_total", "Messages that the broker confirmed", () => view().published);
-    this.#total("rondo_broker_receipts_total", "Receipts from the broker that counted", () => view().counted);
+    this.#total(
+      "rondo_broker_receipts_total",
+      "Receipts from the broker that the engine has counted",
+      () => view().counted,
+    );
     this.#total(
       "rondo_broker_dead_letters_total",
       "Messages from the broker that could not be used",

@@ -198,7 +198,7 @@ function ignore(value: unknown): void {
 function batchOutcomes(given: unknown, tasks: number): Outcome[] {
   if (!Array.isArray(given) || given.length !== tasks) {
     const what = Array.isArray(given) ? `a list of ${given.length}` : `no list`;
-    const message = `processBatch must give a list with one value or Error for each of its tasks: it gave ${what} for ${tasks}`;
+    const message = `processBatch must return a list with one value or Error for each of its tasks: it returned ${what} for ${tasks}`;
     const outcome = threw(brandFatal(new TypeError(message)));
     return new Array<Outcome>(tasks).fill(outcome);
   }

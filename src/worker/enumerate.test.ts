@@ -70,7 +70,7 @@ describe("what enumerate may give", () => {
   ])("not %s: that fails for good", async (_what, given) => {
     const bench = await list(() => given);
     expect(outcome(bench)).toMatchObject({ status: "failed", fatal: true });
-    expect(error(bench)["message"]).toContain("must give an array, an iterable or an async iterable");
+    expect(error(bench)["message"]).toContain("must return an array, an iterable or an async iterable");
   });
 
   test.each(["stale", "gone", "elsewhere"])("whose page is told to be %s is given back", async (verdict) => {

@@ -88,7 +88,7 @@ class Pager {
       typeof items !== "string"
     )
       await this.#runSync(items as Iterable<unknown>);
-    else throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
+    else throw brandFatal(new TypeError("enumerate must return an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
     // The code continued from `resume` and found no more items.
@@ -101,7 +101,7 @@ class Pager {
       resume !== null
     ) {
       this.outcome = diverged(
-        `the enumeration gave ${this.position} tasks, but ${resume.count} are journaled`,
+        `the enumeration yielded ${this.position} tasks, but ${resume.count} are journaled`,
       );
     }
   }

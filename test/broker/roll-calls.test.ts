@@ -12,7 +12,7 @@ afterEach(() => bench.close());
 
 const TASKS = Array.from({ length: 50 }, (_, i) => i);
 const flow = described("flow", [{ name: "work", handlers: { work: { use: "work", tasks: TASKS } } }]);
-const GONE = /^(\d+) tasks of .* are gone from the broker/;
+const GONE = /^(\d+) tasks of .* are lost at the broker/;
 /** How many tasks were found to be gone. */
 const gone = () => bench.faults.reduce((sum, { message }) => sum + Number(GONE.exec(message)?.[1] ?? 0), 0);
 

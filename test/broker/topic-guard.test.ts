@@ -77,7 +77,7 @@ test("why names the topic that nobody consumes, and the broker that is away", as
   const away = await topics.bench.open({ broker: "amqp://127.0.0.1:1", store: "memory:" });
   const stuck = await start(away, one("A_CMD"));
   await until("it says what it waits for", async () =>
-    /cannot be sent to the topic A_CMD: the broker is away: ./.test(await stuck.why()),
+    /cannot be sent to the topic A_CMD: the broker is not available: ./.test(await stuck.why()),
   );
 });
 
@@ -176,7 +176,7 @@ test("messages that are no receipt of the command go to the dead letters, and th
   await until("all are dead letters", async () => (await dead()) === broken.length + 1);
   expect(await handle.status()).toBe("running");
   const reasons = (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
-  expect(reasons).toContain("it is not a receipt: it has neither `cmd_result` nor `proc_err`");
+  expect(reasons).toContain("the message is not a receipt: it has neither `cmd_result` nor `proc_err`");
   expect(reasons).toContain("`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
   for (let n = 0; n < 2; n++) topics.say("A_RECEIPT", { ...command, cmd_result: { n } });
   await handle.result({ timeout: 60_000 });

@@ -103,11 +103,11 @@ test("a worker says once that it serves, once that the server is away, and once 
   const worker = startCli(["worker", "flow.ts"], { cwd });
   await worker.line(/^worker \S+ serves/);
   first.process.kill("SIGKILL");
-  await worker.line(/the server is away .*receipts are kept, trying again/);
+  await worker.line(/the server does not answer .*receipts are kept, and the worker tries again/);
   await startServer({ cwd });
   await worker.line(/the server is back/);
   await cli(["run", "flow.ts", "--workflow", "quiet"], { cwd });
-  const counts = [/^worker \S+ serves/, /the server is away/, /the server is back/].map((one) =>
+  const counts = [/^worker \S+ serves/, /the server does not answer/, /the server is back/].map((one) =>
     worker.lines(one),
   );
   expect(counts).toEqual([1, 1, 1]);

@@ -357,7 +357,7 @@ describe.runIf(hasBrowser)("with tokens", () => {
     const page = await openPage(`${server.url}/executions`);
     await page.getByLabel("Token").fill("rondo_wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("this token is not known here").waitFor();
+    await page.getByText("this server does not know the token").waitFor();
     expect(await findBarriers(page)).toEqual([]);
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Sign in" }).click();

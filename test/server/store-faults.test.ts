@@ -34,8 +34,8 @@ test("a start is answered while the disk is full, and is done, once, when there 
   expect(refused.body).toMatchObject({
     code: "store_unavailable",
     status: 503,
-    detail: "the store takes no writes just now (the disk is full); this may still be done",
-    hint: "check whether it was done, or repeat the request with the same id or Idempotency-Key: it is not done twice",
+    detail: "the store takes no writes just now (the disk is full); the request may still be applied",
+    hint: "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice",
   });
   expect(refused.headers.get("retry-after")).toBe("5");
   const ready = await api.get("/readyz");

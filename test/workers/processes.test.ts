@@ -99,7 +99,7 @@ describe("kill -9 of a worker", () => {
     proxy.cut();
     bench.go();
     // Said once the events could not be sent: by then they are on disk.
-    await worker.line(/the server is away/);
+    await worker.line(/the server does not answer/);
     await worker.line(/goes on/);
     await spooled(spool);
     worker.kill("SIGKILL");
@@ -152,7 +152,7 @@ describe("C17 SIGTERM", () => {
     const worker = await bench.worker({ url: proxy.url });
     proxy.isDown = true;
     proxy.cut();
-    await worker.line(/the server is away/);
+    await worker.line(/the server does not answer/);
     worker.kill("SIGTERM");
     expect((await worker.ended).code).toBe(0);
   });

@@ -34,7 +34,10 @@ export function readReceipt(fields: Fields): Outcome | Rejection {
   if (cmd_result === undefined) {
     // @plant command counts as its own receipt
     if (!isStatus(status))
-      return reject("invalid_input", "it is not a receipt: it has neither `cmd_result` nor `proc_err`");
+      return reject(
+        "invalid_input",
+        "the message is not a receipt: it has neither `cmd_result` nor `proc_err`",
+      );
     if (status !== "done") return { status, ...readError(undefined, `the command ended as ${status}`) };
   }
   const payload = toStoredText(cmd_result ?? {}, { bytesMax: LIMITS.resultBytes, what: "cmd_result" });

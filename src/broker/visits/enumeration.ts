@@ -121,7 +121,7 @@ export class Enumeration {
       this.#push(early);
     }
     if (this.#hasGap && !this.#isFailing)
-      return this.#failMissing(`task ${this.#next} has not come, ${this.#early.size} behind it have`);
+      return this.#failMissing(`task ${this.#next} has not arrived, but ${this.#early.size} later ones have`);
     this.#advance();
   }
 
@@ -143,7 +143,7 @@ export class Enumeration {
   /** Fails the attempt as crashed: workers received the enumeration again and again and sent nothing. */
   crash(times: number): void {
     if (this.#isReporting || this.#isOver) return;
-    const message = `workers took the enumeration ${times} times and sent nothing`;
+    const message = `workers received the enumeration ${times} times and sent nothing`;
     const error = { name: "Crashed", code: "crashed", message };
     this.#report({ status: "crashed", payload: JSON.stringify(error) }, null);
   }
@@ -184,8 +184,8 @@ export class Enumeration {
       return this.#report({ status: "done", payload: "null", total: this.#next }, this.#end.delivery);
     this.#failMissing(
       this.#end?.isShort === true
-        ? `task ${this.#next} has not come, ${this.#early.size} behind it have`
-        : `the enumerator says ${total} tasks, ${this.#next} have come`,
+        ? `task ${this.#next} has not arrived, but ${this.#early.size} later ones have`
+        : `the enumeration reports ${total} tasks, but only ${this.#next} have arrived`,
     );
   }
 

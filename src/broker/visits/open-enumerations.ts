@@ -131,7 +131,7 @@ export class OpenEnumerations {
     if (typeof intake !== "string" || !intake.startsWith(`${this.#parts.names.prefix}.workflow.`))
       return dead.put(
         delivery,
-        "not exactly one enumeration is meant: send `task_queue`, or `attempt` and `token`",
+        "the message does not identify one enumeration: send `task_queue`, or `attempt` and `token`",
       );
     publisher.publish({
       key: intake,

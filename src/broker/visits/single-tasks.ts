@@ -88,7 +88,9 @@ export class SingleTasks {
       engine.release(worker, beatsOf([at]));
       const task = `the input of ${at.execution} as the one task of "${at.handler}"`;
       onFault(
-        new BrokerFault(`a worker at the broker did ${task}, but "${use}" enumerates: it is not counted`),
+        new BrokerFault(
+          `a worker at the broker did ${task}, but "${use}" enumerates: its result does not count`,
+        ),
       );
       return false;
     });

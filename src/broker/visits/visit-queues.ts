@@ -280,9 +280,7 @@ export class VisitQueues {
       this.open();
     }
     this.#parts.onFault(
-      new BrokerFault(
-        `${held.length} tasks of ${this.key} are gone from the broker: they are published again`,
-      ),
+      new BrokerFault(`${held.length} tasks of ${this.key} are lost at the broker: they are published again`),
     );
     this.release(held);
   }

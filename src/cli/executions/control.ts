@@ -73,7 +73,7 @@ export async function drop(id: string, options: ServerFlags): Promise<ExitCode> 
   return withServer(options, async ({ rondo }) => {
     await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
     if (options.json) printJson({ dropped: id });
-    else printLine(`${id} is dropped, with all that was stored of it`);
+    else printLine(`${id} is deleted, with all its stored data`);
     return EXIT.ok;
   });
 }
@@ -119,7 +119,8 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
 }
 
 function signalled(name: string, state: SignalState): string {
-  const how = state === "delivered" ? "a wait has taken it" : "it is kept until something waits for it";
+  const how =
+    state === "delivered" ? "a wait has taken the signal" : "the signal is kept until a wait takes it";
   return `has received the signal "${name}" (${how})`;
 }
 

@@ -53,7 +53,7 @@ export function chooseWorkflow(
   const names = workflows.map((workflow) => workflow.name).join(", ");
   if (workflows.length === 0)
     throw new CliError(EXIT.usage, `${file} has topics, but no workflow to run`, [
-      "to have them served: rondo worker FILE, or rondo dev FILE",
+      "to serve the topics: rondo worker FILE, or rondo dev FILE",
     ]);
   if (name === undefined) {
     const [only] = workflows;

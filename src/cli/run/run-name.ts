@@ -69,7 +69,7 @@ async function attachByName(
       [
         ...(near === undefined ? [] : [`did you mean ${near}?`]),
         ...(names.length === 0 ? [] : [there]),
-        "to have it served: rondo worker FILE (with --broker also --url, or no server learns the definition)",
+        "to serve the workflow: rondo worker FILE (with --broker also --url, so that a server gets the definition)",
       ],
       { cause: thrown },
     );

@@ -84,7 +84,7 @@ function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
   const fetches = connections.map((one) => ({ begin: `${one.address}/`, fetch: fetchOver(one) }));
   return (url, request) => {
     const found = fetches.find(({ begin }) => url.startsWith(begin));
-    assert(found !== undefined, "a client asks none but the servers that it was given");
+    assert(found !== undefined, "a client sends requests only to the servers that it was given");
     return found.fetch(url, request);
   };
 }
@@ -118,7 +118,7 @@ export async function futureSocketAddress(store: string): Promise<string> {
     );
   const { silent } = await awaitOwner(directory);
   if (silent !== null)
-    throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, and takes no commands`, [
+    throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, but accepts no commands`, [
       "the process is a program with openRondo, or it hangs: use that program, or wait for its end",
     ]);
   return `unix:${join(directory, SOCKET)}`;

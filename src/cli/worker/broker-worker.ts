@@ -117,7 +117,10 @@ async function work(parts: WorkParts): Promise<void> {
       if (json) printJson({ kind: "trouble", what });
       else if (what === null) screen.print(["rondo: ", "yellow"], "the broker is back");
       else
-        screen.print(["rondo: ", "yellow"], `the broker is away (${what}); receipts are kept, trying again`);
+        screen.print(
+          ["rondo: ", "yellow"],
+          `the broker does not answer (${what}); receipts are kept, and the worker tries again`,
+        );
     },
     onReady: () => {
       const { name, capacity } = settings;
@@ -190,7 +193,7 @@ async function scriptsFor(
     return null;
   };
   if (addresses.length === 0)
-    return refuse("it gets their runs from the server, so name the server with --url");
+    return refuse("the worker reads their runs from the server, so name the server with --url");
   const unsafeNoJail = flags.unsafeNoJail === true;
   try {
     await chooseJail({ unsafeNoJail });

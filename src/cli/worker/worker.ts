@@ -138,7 +138,7 @@ class WorkerHost {
       const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
       screen.print(
         [isNeeded ? "✗" : "rondo:", isNeeded ? "red" : "yellow"],
-        ` no scripts here: ${thrown.message}`,
+        ` this worker runs no scripts: ${thrown.message}`,
       );
       return;
     }
@@ -208,7 +208,9 @@ class WorkerHost {
     this.#away += what === null ? -1 : 1;
     if (flags.json || this.#away !== (what === null ? 0 : 1)) return;
     const says =
-      what === null ? "the server is back" : `the server is away (${what}); receipts are kept, trying again`;
+      what === null
+        ? "the server is back"
+        : `the server does not answer (${what}); receipts are kept, and the worker tries again`;
     screen.print(["rondo: ", "yellow"], says);
   }
 

@@ -85,7 +85,7 @@ export class PeerRoutes {
     } catch (thrown) {
       this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
       return thrown instanceof StoreFault
-        ? reject("store_unavailable", "the store could not do it just now")
+        ? reject("store_unavailable", "the store could not execute the request just now")
         : reject("not_ready", "the node failed to answer");
     }
   }
@@ -101,7 +101,7 @@ export class PeerRoutes {
     const digest = headerOf(incoming, HEADER.digest);
     const [scheme, signature = ""] = headerOf(incoming, "authorization").split(" ");
     if (scheme !== SCHEME || !this.#options.key.isSignedBy({ path, from, digest }, signature))
-      return reject("unauthorised", "this is for nodes of the same cluster", {
+      return reject("unauthorised", "this route is for nodes of the same cluster", {
         hint: "give all nodes the same RONDO_SECRET",
       });
     if (headerOf(incoming, HEADER.hops) !== "1")
@@ -153,7 +153,7 @@ export class PeerRoutes {
       }
       default: {
         const hook = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
-        if (hook === undefined) return reject("not_found", `nodes do not serve ${name.slice(0, 100)}`);
+        if (hook === undefined) return reject("not_found", `nodes have no route ${name.slice(0, 100)}`);
         return (await hook(body, from)) ?? {};
       }
     }

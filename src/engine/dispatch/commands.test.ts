@@ -119,7 +119,7 @@ describe("a command whose worker is alive and says nothing", () => {
         .journal("e1")
         .map(({ event }) => JSON.stringify(event))
         .join(),
-    ).toContain("no receipt came within 1 m");
+    ).toContain("no receipt arrived within 1 m");
   });
 
   test("is late with the receipt of an attempt whose time is over", () => {

@@ -170,7 +170,11 @@ export function expireCommands(node: NodeState, slot: Slot): void {
 function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   const { task, attempt, claim, epoch, worker } = lease;
   const ms = queue.state.plan.timeoutMs ?? 0;
-  const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
+  const error = {
+    name: "Timeout",
+    code: "timeout",
+    message: `no receipt arrived within ${showDuration(ms)}`,
+  };
   const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
   const place = queue.placeIn(slot.id);
   const receipts = [{ task, attempt, claim, ms, outcome }];

@@ -140,7 +140,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   if (running > 0)
     return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
   if (queue.hasAside || isHeldFor(node, queue))
-    return `${at} waits for a worker to be empty: a task took its process down twice and runs alone.`;
+    return `${at} waits for a worker to be empty: a task crashed its process twice and runs alone.`;
   const retryAt = queue.nextDue(node.now);
   if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && queue.waitsForTimeOnly(node.now))
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;

@@ -200,7 +200,7 @@ function refuseDepth(step: Step, handler: HandlerState, task: number): void {
   const error = {
     name: "TooDeep",
     code: "too_deep",
-    message: `a child of a child ... of a child: at most ${DEPTH_MAX} levels are allowed`,
+    message: `children are nested too deeply: at most ${DEPTH_MAX} levels are allowed`,
   };
   const attempt = handler.tasks.nextAttempt(task);
   const payload = JSON.stringify(error);

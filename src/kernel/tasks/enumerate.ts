@@ -58,7 +58,7 @@ export function enumerationEnded(step: Step, message: EnumerationMessage): Answe
       total: known,
     });
   } else if (outcome.status === "done") {
-    const message_ = `the enumerator says ${outcome.total} tasks, ${known} are journaled`;
+    const message_ = `the enumeration reports ${outcome.total} tasks, but ${known} are journaled`;
     endAttempt(step, handler, message, {
       status: "failed",
       fatal: true,

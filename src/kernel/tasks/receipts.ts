@@ -318,7 +318,7 @@ function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   const error = {
     name: "RunsUnfinished",
     code: "wrong_status",
-    message: `the attempt says done, and ${finished} of ${script.length} runs are finished (${script[finished]?.name} is next)`,
+    message: `the attempt reports done, but only ${finished} of ${script.length} runs are finished (${script[finished]?.name} is next)`,
   };
   return { status: "failed", payload: JSON.stringify(error) };
 }

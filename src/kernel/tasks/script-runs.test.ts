@@ -102,7 +102,7 @@ describe("the receipt of a script", () => {
     const errors = run.events.flatMap(({ event }) => (event.kind === "tasks.retrying" ? event.errors : []));
     expect(JSON.parse(errors[0] as string)).toMatchObject({
       name: "RunsUnfinished",
-      message: "the attempt says done, and 1 of 3 runs are finished (r1 is next)",
+      message: "the attempt reports done, but only 1 of 3 runs are finished (r1 is next)",
     });
     for (const index of [1, 2]) run.runDone("a", 0, { index, attempt: 2 });
     run.receipt("a", 0, { attempt: 2, payload: "1" });

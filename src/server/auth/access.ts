@@ -63,7 +63,7 @@ export class Access {
     if (token !== null) return callerOf(token);
     return bearerOf(incoming) === null
       ? reject("unauthorised", "this needs a token")
-      : reject("unauthorised", "this token is not known here, or has expired");
+      : reject("unauthorised", "this server does not know the token, or the token has expired");
   }
 
   /**

@@ -24,7 +24,11 @@ export const PROBLEMS: Readonly<
   invalid_json: { status: 400, title: "Not JSON", hint: "send JSON with Content-Type: application/json" },
   unauthorised: { status: 401, title: "A token is needed", hint: "send Authorization: Bearer <token>" },
   forbidden: { status: 403, title: "Not allowed", hint: "ask with a token that has the role" },
-  not_found: { status: 404, title: "Not found", hint: "look it up in a list, or in /openapi.json" },
+  not_found: {
+    status: 404,
+    title: "Not found",
+    hint: "look up the name in a list, or the path in /openapi.json",
+  },
   method_not_allowed: { status: 405, title: "Not with this method", hint: "see the Allow header" },
   request_timeout: {
     status: 408,
@@ -33,7 +37,7 @@ export const PROBLEMS: Readonly<
   },
   conflict: { status: 409, title: "Conflict", hint: "use another id, or the existing execution" },
   gone: { status: 409, title: "It has ended", hint: "start another execution" },
-  wrong_status: { status: 409, title: "Not in this status", hint: "look at its status first" },
+  wrong_status: { status: 409, title: "Not in this status", hint: "check the execution's status first" },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
   too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },
   not_owner: { status: 421, title: "Another node owns it", hint: "ask that node" },
@@ -42,7 +46,7 @@ export const PROBLEMS: Readonly<
   unknown_field: {
     status: 422,
     title: "Unknown field",
-    hint: "leave it out; see /openapi.json for what there is",
+    hint: "leave out the unknown field; /openapi.json lists the known ones",
   },
   not_storable: { status: 422, title: "Cannot be stored", hint: "send plain JSON data" },
   too_deep: { status: 422, title: "Nested too deeply", hint: "flatten the data" },
@@ -54,14 +58,15 @@ export const PROBLEMS: Readonly<
   timeout: {
     status: 504,
     title: "Not done in time",
-    hint: "it may still be applied; check the state, then repeat the request",
+    hint: "the request may still be applied; check the state, then repeat the request",
   },
 };
 
 /** The rejection of an exception; null if the exception is a bug. */
 export function toRejection(thrown: unknown): Rejection | null {
   if (thrown instanceof DamagedData) return damagedRow(thrown);
-  if (thrown instanceof StoreFault) return reject("store_unavailable", "the store could not do it just now");
+  if (thrown instanceof StoreFault)
+    return reject("store_unavailable", "the store could not execute the request just now");
   if (!(thrown instanceof RondoError)) return null;
   const { code, message, hint, path } = thrown;
   const bare = hint === undefined ? message : message.replace(` (${hint})`, "");

@@ -29,7 +29,7 @@ export async function readJsonBody(
   const encoding = incoming.headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity")
     return reject("invalid_json", `a body with Content-Encoding: ${encoding.slice(0, 40)} is not read`, {
-      hint: "send it without an encoding",
+      hint: "send the body without an encoding",
     });
   const bytes = await readBytes(incoming, limits.bytesMax);
   if (isRejection(bytes)) return bytes;
@@ -55,7 +55,9 @@ function parse(bytes: Uint8Array): Parsed | Rejection {
 
 function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array | Rejection> {
   const tooLarge = () =>
-    reject("too_large", `the body is larger than ${max} bytes`, { hint: "send it in several requests" });
+    reject("too_large", `the body is larger than ${max} bytes`, {
+      hint: "send the data in several requests",
+    });
   const announced = Number(incoming.headers["content-length"] ?? 0);
   if (announced > max) return Promise.resolve(tooLarge());
   return new Promise((resolve) => {
@@ -118,7 +120,7 @@ export function scanJson(bytes: Uint8Array, limits: ScanLimits): Rejection | nul
       case COLON:
         if (++keys > limits.keysMax)
           return reject("too_large", `the body has more than ${limits.keysMax} keys`, {
-            hint: "send it in several requests",
+            hint: "send the data in several requests",
           });
         break;
       default:

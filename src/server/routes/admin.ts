@@ -87,7 +87,7 @@ const tokenRoutes = [
       const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
       if (!isOwn || !(await tokens.remove(id)))
         return reject("not_found", `there is no token ${id}`, {
-          hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
+          hint: "the token of RONDO_ADMIN_TOKEN is not stored, so it cannot be revoked",
         });
       ask.target(`${token?.name ?? "damaged token"} ${id}`);
       return NO_CONTENT;

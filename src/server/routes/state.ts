@@ -17,8 +17,10 @@ const stateSchema = z
     project: z
       .string()
       .nullable()
-      .openapi({ description: "the project that it belongs to; null: Rondo did not write it" }),
-    execution: z.string().nullable().openapi({ description: "the execution that wrote it" }),
+      .openapi({
+        description: "the project that the value belongs to; null if Rondo did not write the value",
+      }),
+    execution: z.string().nullable().openapi({ description: "the execution that wrote the value" }),
     seq: z.number().int().nullable().openapi({ description: "the sequence number of the receipt's event" }),
     at: time.nullable().openapi({ description: "when the receipt came" }),
   })

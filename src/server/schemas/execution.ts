@@ -100,14 +100,17 @@ export const executionSchema = z
     ending: z
       .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
       .optional()
-      .openapi({ description: "how it ends after its clean-up; only while it cleans up" }),
+      .openapi({
+        description: "how the execution ends after its clean-up; only present during the clean-up",
+      }),
     cleanedUp: z.literal(true).optional().openapi({
-      description: "it has failed or was cancelled, and has cleaned up after itself: it cannot be retried",
+      description:
+        "the execution failed or was cancelled, and has cleaned up after itself: it cannot be retried",
     }),
     unread: z
       .array(z.object({ signal: z.string(), count }))
       .optional()
-      .openapi({ description: "signals that it keeps and no wait has taken, at most 100 names" }),
+      .openapi({ description: "signals that the execution keeps and no wait has taken, at most 100 names" }),
     phases: z.array(phaseSchema),
     tags,
     parent: parentSchema
@@ -115,7 +118,7 @@ export const executionSchema = z
       .openapi({ description: "the execution, phase and task that started it, if it is a child" }),
     createdAt: time,
     finishedAt: time.nullable(),
-    revision: count.openapi({ description: "sequence number of its last event" }),
+    revision: count.openapi({ description: "the sequence number of the execution's last event" }),
   })
   .openapi("Execution", {
     example: {
@@ -182,7 +185,7 @@ export const startSchema = z
     startAt: moment.optional().openapi({ description: "the earliest time of the first task" }),
     deadline: moment
       .optional()
-      .openapi({ description: "at this time it is cancelled, with the reason `deadline`" }),
+      .openapi({ description: "at this time the execution is cancelled, with the reason `deadline`" }),
   })
   .openapi("Start", {
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
@@ -275,7 +278,12 @@ export const controlSchema = z
       .string()
       .optional()
       .openapi({ description: "who asks for the change; by default the name of the token" }),
-    id: z.string().optional().openapi({ description: "makes repeating it harmless, like Idempotency-Key" }),
+    id: z
+      .string()
+      .optional()
+      .openapi({
+        description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
+      }),
   })
   .openapi("Control");
 
@@ -297,17 +305,27 @@ export const retryTasksSchema = controlSchema
       .string()
       .optional()
       .openapi({ description: "can be left out if `error` is given", example: "charge" }),
-    visit: z.number().int().optional().openapi({ description: "the last one by default" }),
-    handler: z.string().optional().openapi({ description: "the name of the phase by default" }),
+    visit: z
+      .number()
+      .int()
+      .optional()
+      .openapi({ description: "the visit of the phase; by default the last one" }),
+    handler: z
+      .string()
+      .optional()
+      .openapi({ description: "the handler; by default the one with the name of the phase" }),
     numbers: z
       .array(z.number().int())
       .max(100_000)
       .optional()
-      .openapi({ description: "all failed tasks of the handler by default", example: [3, 17] }),
+      .openapi({
+        description: "numbers of tasks; by default all failed tasks of the handler",
+        example: [3, 17],
+      }),
     error: z.string().optional().openapi({
       description: "instead of `numbers`: the name of the error, or the id of a group of dead letters",
     }),
-    dryRun: z.boolean().optional().openapi({ description: "only count them" }),
+    dryRun: z.boolean().optional().openapi({ description: "only count the tasks" }),
   })
   .openapi("RetryTasks", { example: { phase: "charge", numbers: [3, 17] } });
 
@@ -317,7 +335,7 @@ export const retriedTasksSchema = z
     tasks: count.openapi({ description: "how many tasks run again" }),
     skipped: z
       .array(z.string())
-      .openapi({ description: "phases after theirs, which do not run again; `returns` does" }),
+      .openapi({ description: "phases after that of the tasks, which do not run again; `returns` does" }),
   })
   .openapi("RetriedTasks");
 
@@ -326,7 +344,12 @@ export const signalSchema = z
   .strictObject({
     name: z.string().openapi({ example: "approved" }),
     data: anyJson.optional(),
-    id: z.string().optional().openapi({ description: "makes repeating it harmless, like Idempotency-Key" }),
+    id: z
+      .string()
+      .optional()
+      .openapi({
+        description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
+      }),
     start: startSchema
       .omit({ id: true })
       .extend({
@@ -405,7 +428,9 @@ export const lineSchema = z
     at: z.number().int(),
     level: z
       .string()
-      .openapi({ description: "debug, info, warn, error, progress; `run`: the life of a script's runs" }),
+      .openapi({
+        description: "debug, info, warn, error, progress; `run`: the start and end of a script's runs",
+      }),
     text: z.string(),
     run: z.string().optional(),
     phase: z.string(),

@@ -110,12 +110,16 @@ export const ms = z.number().nullable();
 export const nodeSchema = z.looseObject({
   url: z.string(),
   incarnation: z.string().openapi({ description: "the id of this membership of the node" }),
-  partitions: count.openapi({ description: "the number of partitions that it owns" }),
-  hash: z.string().nullable().openapi({ description: "the last known hash of its view of the ring" }),
-  agrees: z.boolean().openapi({ description: "whether its view of the ring is the same as here" }),
-  suspect: z.boolean().openapi({ description: "whether it does not answer" }),
-  leaseUntil: time.nullable().openapi({ description: "when its membership ends unless it renews it" }),
-  clockworkers: z.array(z.string()).openapi({ description: "the node that watches its timers" }),
+  partitions: count.openapi({ description: "the number of partitions that the node owns" }),
+  hash: z.string().nullable().openapi({ description: "the last known hash of the node's view of the ring" }),
+  agrees: z
+    .boolean()
+    .openapi({ description: "whether the node's view of the ring is the same as this node's" }),
+  suspect: z.boolean().openapi({ description: "whether the node does not answer" }),
+  leaseUntil: time
+    .nullable()
+    .openapi({ description: "when the node's membership ends unless it is renewed" }),
+  clockworkers: z.array(z.string()).openapi({ description: "the nodes that watch the node's timers" }),
 });
 
 export const ownershipSchema = z.looseObject({

@@ -20,6 +20,6 @@ export const problemSchema = z
       status: 404,
       detail: "there is no execution nightly-2026-11-15",
       code: "not_found",
-      hint: "look it up in a list, or in /openapi.json",
+      hint: "look up the name in a list, or the path in /openapi.json",
     },
   });

@@ -114,7 +114,10 @@ export const claimedSchema = z
       .array(z.string())
       .openapi({ description: "attempts to stop; each still ends with its receipt" }),
     lost: z.array(z.string()).openapi({ description: "attempts that have lost their lease" }),
-    drain: z.boolean().optional().openapi({ description: "true: claim no more work, and deregister" }),
+    drain: z
+      .boolean()
+      .optional()
+      .openapi({ description: "true if the worker must claim no more work, and deregister" }),
     nodes,
   })
   .openapi("ClaimedWork");
@@ -239,7 +242,10 @@ const workerSchema = z.object({
   id: z.string(),
   name: z.string(),
   kind: z.enum(["local", "remote"]),
-  project: z.string().nullable().openapi({ description: "the only project whose tasks it gets; null: all" }),
+  project: z
+    .string()
+    .nullable()
+    .openapi({ description: "the only project whose tasks the worker gets; null for all" }),
   capacity: count,
   held: count,
   handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),

@@ -6,7 +6,7 @@ import type { Shape } from "./shape.ts";
 export const hash = z
   .string()
   .regex(/^[\da-f]{64}$/, "is not a hash")
-  .openapi({ description: "SHA-256 of its canonical form" });
+  .openapi({ description: "the SHA-256 of the definition's canonical form" });
 
 export const definitionSchema = z
   .looseObject({
@@ -47,7 +47,10 @@ export const versionSchema = z
     hash,
     at: time
       .nullable()
-      .openapi({ description: "since when it is the newest; null: since before the version log" }),
+      .openapi({
+        description:
+          "since when the definition is the newest; null if it has been so since before the version log",
+      }),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;

@@ -23,7 +23,7 @@ test("without a broker it waits for one, and SIGTERM ends it with exit code 0", 
   const worker = new CliProcess("bin/rondo.js", ["worker", "flow.mjs", "--broker", "amqp://127.0.0.1:1"], {
     cwd,
   });
-  await worker.line(/the broker is away/);
+  await worker.line(/the broker does not answer/);
   worker.kill("SIGTERM");
   expect(await worker.ended).toMatchObject({ code: 0 });
 });
