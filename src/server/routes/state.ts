@@ -14,12 +14,9 @@ const stateSchema = z
     key: z.string(),
     partition: z.string().nullable(),
     value: anyJson.openapi({ description: "the result, enriched" }),
-    project: z
-      .string()
-      .nullable()
-      .openapi({
-        description: "the project that the value belongs to; null if Rondo did not write the value",
-      }),
+    project: z.string().nullable().openapi({
+      description: "the project that the value belongs to; null if Rondo did not write the value",
+    }),
     execution: z.string().nullable().openapi({ description: "the execution that wrote the value" }),
     seq: z.number().int().nullable().openapi({ description: "the sequence number of the receipt's event" }),
     at: time.nullable().openapi({ description: "when the receipt came" }),

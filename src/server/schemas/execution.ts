@@ -278,12 +278,9 @@ export const controlSchema = z
       .string()
       .optional()
       .openapi({ description: "who asks for the change; by default the name of the token" }),
-    id: z
-      .string()
-      .optional()
-      .openapi({
-        description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
-      }),
+    id: z.string().optional().openapi({
+      description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
+    }),
   })
   .openapi("Control");
 
@@ -344,12 +341,9 @@ export const signalSchema = z
   .strictObject({
     name: z.string().openapi({ example: "approved" }),
     data: anyJson.optional(),
-    id: z
-      .string()
-      .optional()
-      .openapi({
-        description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
-      }),
+    id: z.string().optional().openapi({
+      description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
+    }),
     start: startSchema
       .omit({ id: true })
       .extend({
@@ -426,11 +420,9 @@ export const lineSchema = z
   .object({
     id: z.string(),
     at: z.number().int(),
-    level: z
-      .string()
-      .openapi({
-        description: "debug, info, warn, error, progress; `run`: the start and end of a script's runs",
-      }),
+    level: z.string().openapi({
+      description: "debug, info, warn, error, progress; `run`: the start and end of a script's runs",
+    }),
     text: z.string(),
     run: z.string().optional(),
     phase: z.string(),

@@ -45,12 +45,10 @@ export type Workflow = Shape<typeof workflowSchema>;
 export const versionSchema = z
   .object({
     hash,
-    at: time
-      .nullable()
-      .openapi({
-        description:
-          "since when the definition is the newest; null if it has been so since before the version log",
-      }),
+    at: time.nullable().openapi({
+      description:
+        "since when the definition is the newest; null if it has been so since before the version log",
+    }),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;
