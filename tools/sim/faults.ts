@@ -35,6 +35,8 @@ export type Fault = (typeof FAULTS)[number];
 
 /** The counted happenings of a run: a fault that is enabled and never happens proves nothing. */
 export const HAPPENINGS = [
+  "signal before the end",
+  "signal after the end",
   "message delayed",
   "message lost",
   "message repeated",

@@ -21,6 +21,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)
   --drill            a handler with a limit on three nodes, of which one dies every 7 s
+  --races            signals with starts meet the ends of executions; every item is taken exactly once
   --endings          workflows clean up when they end; a payment service counts charges and refunds
   --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
@@ -44,6 +45,7 @@ const OPTIONS = {
   cluster: { type: "boolean" },
   drill: { type: "boolean" },
   endings: { type: "boolean" },
+  races: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
   within: { type: "string" },
@@ -125,6 +127,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       nodes: nodesFor(Number(values.seed)),
       drill: values.drill === true,
       endings: values.endings === true,
+      races: values.races === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -140,6 +143,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     nodesOf: nodesFor,
     drill: values.drill === true,
     endings: values.endings === true,
+    races: values.races === true,
     without,
     twice: values.twice === true,
     hashes: values.hashes === true,
@@ -155,6 +159,7 @@ function runOne(options: {
   nodes: number;
   drill: boolean;
   endings: boolean;
+  races: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -177,6 +182,7 @@ interface Many {
   readonly nodesOf: (seed: number) => number;
   readonly drill: boolean;
   readonly endings: boolean;
+  readonly races: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly hashes: boolean;
@@ -185,7 +191,7 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill, endings } = options;
+  const { executions, without, twice, nodesOf, drill, endings, races } = options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
     yield {
       seed,
@@ -193,9 +199,10 @@ function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
       nodes: nodesOf(seed),
       drill,
       endings,
+      races,
       without,
       twice,
-      shrinks: shrinks && !drill,
+      shrinks: shrinks && !drill && !races,
     };
 }
 

@@ -2,6 +2,7 @@
 import type { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
+import { racesWorld } from "./races.ts";
 import { Violation } from "./trace.ts";
 import { World } from "./world.ts";
 
@@ -16,6 +17,8 @@ export interface RunOptions {
   readonly drill?: boolean | undefined;
   /** Workflows clean up when they end, and executions are cancelled often. */
   readonly endings?: boolean | undefined;
+  /** Runs the races of signals with the ends of executions instead of the random run. */
+  readonly races?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -53,8 +56,10 @@ export function runSeed(options: RunOptions): RunResult {
   }
 }
 
-function worldOf({ seed, executions, nodes, without, show = null, drill, endings }: RunOptions): World {
+function worldOf(options: RunOptions): World {
+  const { seed, executions, nodes, without, show = null, drill, endings, races } = options;
   if (drill === true) return drillWorld(seed, show);
+  if (races === true) return racesWorld(seed, show);
   return new World({
     seed,
     executions: executions ?? 1 + (seed % 5),

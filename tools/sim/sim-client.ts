@@ -12,6 +12,8 @@ interface Asked {
   readonly execution: string;
   readonly message: Request;
   readonly plan: Plan | null;
+  /** Called with the answer to a signal with a start. */
+  readonly onAnswer?: (answer: Answer) => void;
 }
 
 export class SimClient {
@@ -124,6 +126,48 @@ export class SimClient {
     return { kind: "signal", id, signal, data: JSON.stringify({ id }) };
   }
 
+  /** The number of signals with starts that no execution has yet. */
+  unsent = 0;
+  /** The number of the last execution of each name, as far as is known. */
+  readonly #last = new Map<string, number>();
+
+  /** Signals the open execution of a name, or starts the next one with the signal. */
+  signalWithStart(name: string, sent: { plan: Plan; signal: string; item: string }): void {
+    this.unsent++;
+    this.#signalOrStart(name, this.#last.get(name) ?? 1, sent);
+  }
+
+  #signalOrStart(name: string, n: number, sent: { plan: Plan; signal: string; item: string }): void {
+    const { plan, signal, item } = sent;
+    const execution = `${name}:${n}`;
+    const message: StartMessage = {
+      kind: "start",
+      execution,
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project: "default",
+      input: "null",
+      tags: {},
+      signal: { kind: "signal", id: item, signal, data: JSON.stringify({ id: item }) },
+    };
+    let isOver = false;
+    const onAnswer = (answer: Answer) => {
+      if (isOver) return;
+      isOver = true;
+      const isGone = answer.kind === "rejection" && answer.code === "gone";
+      must(isGone || answer.kind === "applied", `${execution}: a signal with a start is applied, or gone`);
+      this.#last.set(name, Math.max(n + (isGone ? 1 : 0), this.#last.get(name) ?? 1));
+      if (isGone) {
+        this.#world.count("signal after the end");
+        return this.#signalOrStart(name, n + 1, sent);
+      }
+      if (answer.kind === "applied" && answer.signal === "kept") this.#world.count("signal before the end");
+      this.unsent--;
+      this.#world.begun(execution, plan);
+    };
+    this.#ask({ execution, message, plan, onAnswer });
+  }
+
   /** Retries some tasks of an execution that are not done, or all failed ones of a handler. */
   retryTasks(execution: string, random: SeededRandom): void {
     const places = this.#world.ledger.model(execution)?.retriable ?? [];
@@ -165,7 +209,8 @@ export class SimClient {
       this.#world.count("newer events held back");
     if (asked === undefined || isLater) return;
     this.#asked.delete(request);
-    const { message, execution } = asked;
+    const { message, execution, onAnswer } = asked;
+    if (onAnswer !== undefined) return onAnswer(answer);
     if (message.kind === "start" && message.input === '"other"') {
       must(
         answer.kind === "rejection" && answer.code === "conflict",

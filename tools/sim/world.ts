@@ -37,6 +37,18 @@ export interface WorldOptions {
   readonly drill?: Drill;
   /** Whether workflows clean up when they end, and executions are cancelled often. */
   readonly endings?: boolean;
+  /** Signals with starts, instead of random executions. */
+  readonly races?: Races;
+}
+
+/** Signals with starts that meet the ends of executions (races.ts). */
+interface Races {
+  readonly plan: Plan;
+  /** How long faults last. */
+  readonly lastsMs: number;
+  begin(world: World): void;
+  /** Checks the outcome at the end of the run. */
+  check(world: World): void;
 }
 
 /** Executions of one workflow, while nodes die again and again. */
@@ -154,12 +166,14 @@ export class World {
     this.#scheduleFaults();
     let steps = 0;
     const end = this.timeline.now + GIVE_UP_MS;
-    this.timeline.after(this.#options.drill?.lastsMs ?? HEAL_AT_MS, () => this.#heal());
+    const { drill, races } = this.#options;
+    this.timeline.after((drill ?? races)?.lastsMs ?? HEAL_AT_MS, () => this.#heal());
     while (!this.#isOver()) {
       if (steps++ >= STEPS_MAX || this.timeline.now >= end) throw new Violation(this.#stuck());
       if (!this.timeline.next()) throw new Violation(this.#stuck());
     }
     this.ledger.checkEnd(this.client.acknowledged);
+    races?.check(this);
     this.trace.note(this.timeline.now, `end ${this.ledger.summary()}`);
   }
 
@@ -271,6 +285,22 @@ export class World {
     return plan?.handlers.find(({ name }) => name === handler);
   }
 
+  /** A generator of random numbers for a part of the run. */
+  randomOf(part: string): SeededRandom {
+    return this.#random.child(part);
+  }
+
+  /** An execution that a signal started must end. */
+  begun(execution: string, plan: Plan): void {
+    this.#executions.set(execution, plan);
+  }
+
+  /** All events of an execution. */
+  *eventsOf(execution: string): Generator<Event> {
+    for (const entry of this.#tables.readJournal({ execution, from: 1 }))
+      for (const { event } of decodeEntry(entry)) yield event;
+  }
+
   /** Reads an event of the journal, as workers read checkpoints; null: it was purged. */
   readEvent(execution: string, seq: number): Event | null {
     for (const entry of this.#tables.readJournal({ execution, from: seq, to: seq }))
@@ -293,11 +323,13 @@ export class World {
 
   #populate(): void {
     const random = this.#random.child("grammar");
-    const { drill } = this.#options;
+    const { drill, races } = this.#options;
+    const given = (drill ?? races)?.plan;
     const { roots, children, newer } =
-      drill === undefined
+      given === undefined
         ? randomGrammar(random, this.hasEndings)
-        : { roots: [drill.plan], children: [], newer: null };
+        : { roots: [given], children: [], newer: null };
+    races?.begin(this);
     for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
     if (newer !== null) this.#plans.set(newer.hash, newer);
     for (const plan of roots) this.#store(plan);
@@ -443,6 +475,7 @@ export class World {
   #isOver(): boolean {
     const hasMail = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
     if (!this.#isHealed || hasMail || !this.ledger.allEnded(this.#executions.keys())) return false;
+    if (this.client.unsent > 0) return false;
     // Checked only now and then, because the check takes long.
     if (this.timeline.now < this.#lookAt) return false;
     this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;

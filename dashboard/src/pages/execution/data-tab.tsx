@@ -3,7 +3,7 @@ import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { TaskLink } from "./task-link.tsx";
 
-/** The tab with the input, the output and the error of an execution. */
+/** The tab with the input, the output, the error and the unread signals of an execution. */
 export function DataTab({ facts }: { readonly facts: Execution }) {
   return (
     <div class="columns pad">
@@ -24,6 +24,24 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
           <JsonView value={facts.output} label="Output" />
         )}
       </div>
+      <Unread facts={facts} />
+    </div>
+  );
+}
+
+/** The signals that nothing has read, by name and count. */
+function Unread({ facts: { unread = [] } }: { readonly facts: Execution }) {
+  if (unread.length === 0) return null;
+  return (
+    <div>
+      <h3>Unread signals</h3>
+      <ul>
+        {unread.map(({ signal, count }) => (
+          <li key={signal}>
+            <code>{signal}</code> {count}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
