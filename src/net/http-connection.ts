@@ -73,45 +73,35 @@ export class HttpConnection {
   }
 
   async send(request: HttpRequest): Promise<HttpAnswer> {
-    const silence = new Silence(request.silenceMs);
-    try {
-      return await this.#sendAll(request, silence);
-    } finally {
-      silence.end();
-    }
-  }
-
-  async #sendAll(request: HttpRequest, silence: Silence): Promise<HttpAnswer> {
-    const message = await this.#start(request, silence.signal);
-    silence.restart();
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    try {
-      for await (const chunk of message as AsyncIterable<Buffer>) {
-        silence.restart();
+    const { message, limits } = await this.#start(request);
+    return new Promise((resolve, fail) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      message.on("data", (chunk: Buffer) => {
+        limits.restart();
         request.onPart?.();
         chunks.push(chunk);
         bytes += chunk.length;
         if (bytes > this.#answerBytesMax)
-          throw new HttpFault(
-            `${this.address} answered with over ${this.#answerBytesMax} bytes`,
-            "too_large",
+          message.destroy(
+            new HttpFault(`${this.address} answered with over ${this.#answerBytesMax} bytes`, "too_large"),
           );
-      }
-    } catch (thrown) {
-      // While an answer is read, an abort looks like a broken connection.
-      throw this.#fault(silence.signal?.aborted === true ? silence.signal.reason : thrown, request);
-    }
-    const text =
-      chunks.length === 1 ? (chunks[0] as Buffer).toString() : Buffer.concat(chunks, bytes).toString();
-    return { status: message.statusCode ?? 0, headers: message.headers, text };
+      });
+      message.on("end", () => {
+        const text =
+          chunks.length === 1 ? (chunks[0] as Buffer).toString() : Buffer.concat(chunks, bytes).toString();
+        resolve({ status: message.statusCode ?? 0, headers: message.headers, text });
+      });
+      // While an answer is read, the end of its time looks like a broken connection.
+      message.on("error", (thrown) => fail(this.#fault(limits.late ?? thrown, request)));
+    });
   }
 
   /** Sends a request; the caller reads the body of the answer as it arrives. */
   async open(request: HttpRequest): Promise<OpenAnswer> {
-    const message = await this.#start(request);
+    const { message, limits } = await this.#start(request);
     message.setEncoding("utf8");
-    const fault = (thrown: unknown) => this.#fault(thrown, request);
+    const fault = (thrown: unknown) => this.#fault(limits.late ?? thrown, request);
     async function* read(): AsyncGenerator<string> {
       try {
         yield* message as AsyncIterable<string>;
@@ -138,39 +128,35 @@ export class HttpConnection {
     this.#agent.destroy();
   }
 
-  #start(request: HttpRequest, silent: AbortSignal | null = null): Promise<IncomingMessage> {
-    const { body, timeoutMs, signal } = request;
+  #start(request: HttpRequest): Promise<{ readonly message: IncomingMessage; readonly limits: Limits }> {
+    const { body, signal } = request;
     const headers: Record<string, string | number> = { ...request.headers };
     if (this.#token !== undefined) headers["authorization"] ??= `Bearer ${this.#token}`;
     if (body !== undefined) {
       headers["content-type"] ??= "application/json";
       headers["content-length"] = Buffer.byteLength(body);
     }
-    const limits = [
-      ...(signal === undefined ? [] : [signal]),
-      ...(silent === null ? [] : [silent]),
-      ...(timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]),
-    ];
     return new Promise((resolve, fail) => {
-      const call = (this.#isSecure ? https : http).request(
-        {
-          ...this.#target,
-          agent: this.#agent,
-          method: request.method,
-          path: `${this.#base}${request.path}`,
-          headers,
-          ...(limits.length === 0
-            ? {}
-            : { signal: limits.length === 1 ? limits[0] : AbortSignal.any(limits) }),
-        },
-        resolve,
-      );
+      const call = (this.#isSecure ? https : http).request({
+        ...this.#target,
+        agent: this.#agent,
+        method: request.method,
+        path: `${this.#base}${request.path}`,
+        headers,
+        ...(signal === undefined ? {} : { signal }),
+      });
+      const limits = new Limits(request, (late) => call.destroy(late));
+      call.on("response", (message) => {
+        limits.restart();
+        resolve({ message, limits });
+      });
       call.on("socket", (socket) => {
         if (socket.localAddress !== undefined) this.#localAddress = socket.localAddress;
         else if (socket.connecting)
           socket.once("connect", () => (this.#localAddress = socket.localAddress ?? null));
       });
-      call.on("error", (thrown) => fail(this.#fault(thrown, request, call.reusedSocket)));
+      call.on("error", (thrown) => fail(this.#fault(limits.late ?? thrown, request, call.reusedSocket)));
+      call.on("close", () => limits.end());
       call.end(body);
     });
   }
@@ -186,29 +172,44 @@ export class HttpConnection {
   }
 }
 
-class Silence {
-  readonly #ms: number | undefined;
-  readonly #controller: AbortController | null;
-  #cancel: () => void = () => {};
+/**
+ * The time limits of one request: of the whole and of its silences. They are timers and not abort signals, because those would
+ * stay in memory for their whole time after each request.
+ */
+class Limits {
+  readonly #silenceMs: number | undefined;
+  readonly #onLate: (late: Error) => void;
+  readonly #stopWhole: (() => void) | null;
+  #stopSilence: (() => void) | null = null;
+  #hasEnded = false;
+  /** The error of the limit that was exceeded; null if none was. */
+  late: Error | null = null;
 
-  constructor(ms: number | undefined) {
-    this.#ms = ms;
-    this.#controller = ms === undefined ? null : new AbortController();
+  constructor({ timeoutMs, silenceMs }: HttpRequest, onLate: (late: Error) => void) {
+    this.#silenceMs = silenceMs;
+    this.#onLate = onLate;
+    this.#stopWhole = timeoutMs === undefined ? null : clock.after(timeoutMs, () => this.#exceeded());
     this.restart();
   }
 
-  get signal(): AbortSignal | null {
-    return this.#controller?.signal ?? null;
-  }
-
+  /** Called when bytes have arrived: the silence begins anew. */
   restart(): void {
-    this.#cancel();
-    const [controller, ms] = [this.#controller, this.#ms];
-    if (controller !== null && ms !== undefined) this.#cancel = clock.after(ms, () => controller.abort());
+    if (this.#silenceMs === undefined || this.#hasEnded) return;
+    this.#stopSilence?.();
+    this.#stopSilence = clock.after(this.#silenceMs, () => this.#exceeded());
   }
 
   end(): void {
-    this.#cancel();
+    this.#hasEnded = true;
+    this.#stopWhole?.();
+    this.#stopSilence?.();
+  }
+
+  #exceeded(): void {
+    this.end();
+    this.late = new Error("the time is over");
+    this.late.name = "TimeoutError";
+    this.#onLate(this.late);
   }
 }
 

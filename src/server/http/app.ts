@@ -320,9 +320,12 @@ class Asked implements Ask {
   end(): void {
     if (this.#abort === null) return;
     this.#waiting.delete(this.#abort);
-    this.#abort.abort();
+    this.#abort.abort(ENDED);
   }
 }
+
+/** The reason of the signal of a request that has ended. One for all: an error with its stack costs more than a small answer. */
+const ENDED = new Error("the request has ended");
 
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
 

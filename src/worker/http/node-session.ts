@@ -25,7 +25,7 @@ export interface SessionParts
 
 export interface NodeSessionOptions
   extends SessionEvents,
-    Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
+    Pick<ServerLinkOptions, "addresses" | "token" | "registration" | "worker"> {
   /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
   /** Whether other nodes may answer instead of this one. If so, a request with events is not repeated after a failure. */

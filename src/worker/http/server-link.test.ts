@@ -50,6 +50,7 @@ async function setUp(answer: (asked: Asked) => Answer | Promise<Answer>) {
     token: "own",
     clock,
     random: new SeededRandom("link"),
+    worker: () => "w1",
     registration: () => ({ name: "w", worker: "w1", handlers: [], capacity: 1, url: "http://127.0.0.1:1" }),
     answerMs: () => 100,
     onAnswered: (route) => heard.push(route),

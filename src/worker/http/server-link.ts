@@ -26,6 +26,8 @@ export interface ServerLinkOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly registration: () => Registration;
+  /** The id of the worker, as it was last registered. */
+  readonly worker: () => string;
   /** The time-out of an answer, which depends on the heartbeat time-outs of the held attempts. */
   readonly answerMs: () => number;
   readonly onAnswered: (route: Route) => void;
@@ -87,6 +89,7 @@ const ANSWER_MAX_MS = 60_000;
 /** How long `close` waits for claims whose answers may still arrive. */
 const LAST_CLAIMS_MS = 5_000;
 const GOODBYE_MS = 2_000;
+const MEMORY_MS = 1_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
@@ -110,6 +113,10 @@ export class ServerLink {
   readonly #waiting = new Set<() => void>();
   /** Aborted to end all back-off pauses. */
   #wake = new AbortController();
+  /** The number of back-off pauses under way. */
+  #sleeping = 0;
+  /** The memory of this process, and when it was read. */
+  #memory = { bytes: 0, at: Number.NEGATIVE_INFINITY };
 
   constructor(options: ServerLinkOptions) {
     this.#options = options;
@@ -292,15 +299,14 @@ export class ServerLink {
     route: Route,
     { body, waitMs = 0, read, keepAlive }: PostOptions<T> & { readonly body: string },
   ): Promise<Called<T> | "failed" | "forgotten"> {
-    const { worker = "" } = this.#options.registration();
-    const path = `/v1/workers/${encodeURIComponent(worker)}/${route}`;
-    const { clock } = this.#options;
+    const { clock, worker } = this.#options;
+    const path = `/v1/workers/${encodeURIComponent(worker())}/${route}`;
     const answerMs = this.#answerMs(route);
     let firstPartAt: number | null = null;
     const request = {
       ...{ method: "POST", path, body, timeoutMs: waitMs + answerMs },
       headers: {
-        [MEMORY_HEADER]: String(process.memoryUsage.rss()),
+        ...(route === "claim" ? { [MEMORY_HEADER]: String(this.#memoryBytes()) } : {}),
         ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),
       },
       onPart: () => (firstPartAt ??= clock.now()),
@@ -334,10 +340,18 @@ export class ServerLink {
     return "forgotten";
   }
 
+  /** Reading it takes longer than a request, so it is read once a second. */
+  #memoryBytes(): number {
+    const now = this.#options.clock.now();
+    if (now - this.#memory.at >= MEMORY_MS) this.#memory = { bytes: process.memoryUsage.rss(), at: now };
+    return this.#memory.bytes;
+  }
+
   #reportAnswer(route: Route): void {
     this.#timeouts.delete(route);
     if (!this.#isClosed) this.#options.onAnswered(route);
     // The server has answered, so all back-off pauses end.
+    if (this.#sleeping === 0) return;
     this.#wake.abort();
     this.#wake = new AbortController();
   }
@@ -390,7 +404,10 @@ export class ServerLink {
     return connections.get(address) as HttpConnection;
   }
 
-  #sleep(ms: number): Promise<void> {
-    return this.#isClosed ? Promise.resolve() : sleep(this.#options.clock, ms, this.#wake.signal);
+  async #sleep(ms: number): Promise<void> {
+    if (this.#isClosed) return;
+    this.#sleeping++;
+    await sleep(this.#options.clock, ms, this.#wake.signal);
+    this.#sleeping--;
   }
 }

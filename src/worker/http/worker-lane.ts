@@ -236,6 +236,7 @@ export class WorkerLane {
         isOneOfMany: name !== FIRST,
         ...(token === undefined ? {} : { token }),
         registration: () => this.#registration(),
+        worker: () => this.#id,
         ...events,
       },
       name === own ? { ...parts, room: () => 0 } : parts,
