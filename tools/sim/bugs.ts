@@ -64,7 +64,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "time limit of a wait forgotten", seed: 4, change: "true" },
   { name: "journaled runs done again", seed: 3, change: "const $key = [];" },
   { name: "message lost with an unknown commit", seed: 381, change: "" },
-  { name: "mailbox not scanned after a restart", seed: 124, change: "$key = false;" },
+  { name: "mailbox not scanned after a restart", seed: 28, change: "$key = false;" },
   { name: "message removed before it is applied", seed: 58, change: ["$ this.$key@2($2, [$1]);", "$"] },
   { name: "cancel overtakes a start", seed: 200, change: "$else" },
   { name: "children not cancelled with their parent", seed: 6, change: "" },

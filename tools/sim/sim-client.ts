@@ -159,7 +159,7 @@ export class SimClient {
       this.#last.set(name, Math.max(n + (isGone ? 1 : 0), this.#last.get(name) ?? 1));
       if (isGone) {
         this.#world.count("signal after the end");
-        return this.#signalOrStart(name, n + 1, sent);
+        return this.#signalOrStart(name, Math.max(n + 1, this.#last.get(name) ?? 1), sent);
       }
       if (answer.kind === "applied" && answer.signal === "kept") this.#world.count("signal before the end");
       this.unsent--;
