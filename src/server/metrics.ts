@@ -176,7 +176,7 @@ export function withMetrics<S extends ExecutionStore>(store: S, metrics: Metrics
       const verdict = await store.commit(content);
       const now = clock.now();
       metrics.committed(verdict, now - from);
-      metrics.pulse.take(content, verdict, now);
+      metrics.pulse.record(content, verdict, now);
       return verdict;
     },
   }) as S;

@@ -25,7 +25,7 @@ export class WorkQueue {
   }
 
   /** Removes and returns the next item of the grant `first`; undefined if that item was given up. */
-  take(): GrantItem | undefined {
+  dequeue(): GrantItem | undefined {
     const entry = this.#entries[0];
     if (entry === undefined) return undefined;
     const { items } = entry.shared.grant;
@@ -35,11 +35,11 @@ export class WorkQueue {
   }
 
   /** Removes and returns up to `max` items of the grant `first`. */
-  takeGroup(max: number): GrantItem[] {
+  dequeueGroup(max: number): GrantItem[] {
     const shared = this.first;
     const group: GrantItem[] = [];
     while (group.length < max && this.first === shared && !this.isEmpty) {
-      const item = this.take();
+      const item = this.dequeue();
       if (item !== undefined) group.push(item);
     }
     return group;

@@ -226,11 +226,11 @@ export class Worker {
     const { grant, code } = shared;
     const isBatch = grant.do === "process" && code?.processBatch !== undefined;
     if (code !== undefined && isBatch && (grant.batch > 1 || code.process === undefined)) {
-      const group = this.#queue.takeGroup(Math.max(1, grant.batch));
+      const group = this.#queue.dequeueGroup(Math.max(1, grant.batch));
       if (group.length > 0) this.#runner.beginGroup(shared, group, code);
       return group.length;
     }
-    const item = this.#queue.take();
+    const item = this.#queue.dequeue();
     if (item === undefined) return 1;
     if (code === undefined) this.#handBack(grant, item, `this worker does not serve ${shownUse(grant)}`);
     else if (grant.do === "enumerate") this.#runner.beginEnumeration(shared, item, code);
@@ -240,7 +240,7 @@ export class Worker {
 
   #beginScript(): void {
     const shared = this.#scriptQueue.first as Shared;
-    const item = this.#scriptQueue.take();
+    const item = this.#scriptQueue.dequeue();
     if (item === undefined) return;
     if (this.#scripts === null) this.#handBack(shared.grant, item, "this worker does not run scripts");
     else this.#runner.beginScript(shared, item, this.#scripts);

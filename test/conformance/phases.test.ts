@@ -121,35 +121,35 @@ describe("group B", () => {
   });
 
   test("B3 the end of a phase that is no longer current: no state change, no message", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a", "w.b"]);
-    bench.start(bench.plan([phase("a"), phase("b")]), "e1");
-    bench.settle();
-    const last = bench.attempts()[0] as Attempt;
-    bench.receipt(last);
-    bench.settle();
-    const journal = bench.kinds("e1");
-    const outputs = bench.outputs.length;
-    const report = bench.receipt(last);
-    bench.settle();
-    expect(bench.verdicts(report)).toEqual([["gone"]]);
-    expect(bench.kinds("e1")).toEqual(journal);
-    expect(bench.outputs.slice(outputs).map(({ kind }) => kind)).toEqual(["verdicts"]);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a", "w.b"]);
+    fixture.start(fixture.plan([phase("a"), phase("b")]), "e1");
+    fixture.settle();
+    const last = fixture.attempts()[0] as Attempt;
+    fixture.receipt(last);
+    fixture.settle();
+    const journal = fixture.kinds("e1");
+    const outputs = fixture.outputs.length;
+    const report = fixture.receipt(last);
+    fixture.settle();
+    expect(fixture.verdicts(report)).toEqual([["gone"]]);
+    expect(fixture.kinds("e1")).toEqual(journal);
+    expect(fixture.outputs.slice(outputs).map(({ kind }) => kind)).toEqual(["verdicts"]);
   });
 
   test("B4 the message that ends the last phase, twice: one workflow.finished", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"]);
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.settle();
-    const last = bench.attempts()[0] as Attempt;
-    const reports = [bench.receipt(last), bench.receipt(last)];
-    bench.settle();
-    reports.push(bench.receipt(last));
-    bench.settle();
-    expect(reports.map((report) => bench.verdicts(report)?.[0]?.[0])).toEqual(["accepted", "gone", "gone"]);
-    expect(bench.events("e1", "finished")).toHaveLength(1);
-    expect(bench.of("progressed").filter(({ end }) => end !== null)).toHaveLength(1);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"]);
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.settle();
+    const last = fixture.attempts()[0] as Attempt;
+    const reports = [fixture.receipt(last), fixture.receipt(last)];
+    fixture.settle();
+    reports.push(fixture.receipt(last));
+    fixture.settle();
+    expect(reports.map((report) => fixture.verdicts(report)?.[0]?.[0])).toEqual(["accepted", "gone", "gone"]);
+    expect(fixture.events("e1", "finished")).toHaveLength(1);
+    expect(fixture.of("progressed").filter(({ end }) => end !== null)).toHaveLength(1);
   });
 
   test("B5 three handlers finish in any order: one phase.finished, after the third", () => {

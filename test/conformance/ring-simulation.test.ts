@@ -21,7 +21,7 @@ function act(world: RingWorld, draw: number): void {
   const random = new SeededRandom(draw);
   const url = random.pick(NAMES);
   const what = random.below(100);
-  if (what < 40) return world.letter(url, random.below(world.partitions));
+  if (what < 40) return world.storeMail(url, random.below(world.partitions));
   if (what < 80) return world.timer(url, random.between(50, 20_000), random.chance(0.4));
   if (what < 85) return world.cut(url, random.pick(NAMES), random.between(100, 8_000));
   if (what < 90) return world.pause(url, random.between(50, 14_000));
@@ -38,7 +38,7 @@ function act(world: RingWorld, draw: number): void {
 function work(world: RingWorld, count: number): void {
   for (let i = 0; i < count; i++) {
     const url = world.random.pick(world.urls);
-    world.letter(url, world.random.below(world.partitions));
+    world.storeMail(url, world.random.below(world.partitions));
     world.timer(url, world.random.between(100, 10_000), true);
     world.timer(url, world.random.between(100, 10_000), false);
   }
@@ -61,7 +61,7 @@ describe("in fair weather the ring", () => {
       for (let round = 0; round < 20; round++) {
         work(world, 3);
         world.run(world.now + 2_000);
-        expect([...world.letters.values()]).toEqual([]);
+        expect([...world.mail.values()]).toEqual([]);
       }
       world.run(world.now + 14_000);
       expect([...world.rows.values()]).toEqual([]);
@@ -112,7 +112,7 @@ describe("after any history of faults the ring", () => {
       const workAt = world.now;
       work(world, 5);
       world.run(world.now + 5_000);
-      expect([...world.letters.values()], label).toEqual([]);
+      expect([...world.mail.values()], label).toEqual([]);
       // What was announced in peace is told right after its grace; what was lost in the storm, by the next scan.
       const isLeft = ({ isForgotten }: { isForgotten: boolean }) => length > 1 || !isForgotten;
       world.run(world.now + 9_000);

@@ -9,17 +9,17 @@ import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** A store with an execution whose only broadcast was given up. */
 function givenUp(id: string): NodeFixture {
-  const bench = new NodeFixture();
+  const fixture = new NodeFixture();
   const once = { cmd_result_broadcasts: [{ url: "http://127.0.0.1:9/x", retry: { attempts: 1 } }] };
-  bench.join("w1", ["topic:CMD_A"]);
-  bench.start(bench.plan([command("a", once)]), id);
-  bench.settle();
-  bench.receipt(bench.attempts().at(-1) as Attempt, { payload: '{"n":1}' });
-  bench.settle();
-  bench.performed(bench.errands.at(-1) as PostOpTask, "gone");
-  bench.settle();
-  bench.tables.close(bench.fence, { clean: true });
-  return bench;
+  fixture.join("w1", ["topic:CMD_A"]);
+  fixture.start(fixture.plan([command("a", once)]), id);
+  fixture.settle();
+  fixture.receipt(fixture.attempts().at(-1) as Attempt, { payload: '{"n":1}' });
+  fixture.settle();
+  fixture.performed(fixture.errands.at(-1) as PostOpTask, "gone");
+  fixture.settle();
+  fixture.tables.close(fixture.fence, { clean: true });
+  return fixture;
 }
 
 test("it is listed with its target and error, and asked for again by its letter alone", async () => {

@@ -8,19 +8,19 @@ import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** A store with an execution that is done; tasks 1 and 2 of 3 failed, each in an event of its own. */
 function doneWithFailures(): NodeFixture {
-  const bench = new NodeFixture();
-  bench.join("w1", ["w.a", "w.b"], { capacity: 10 });
-  bench.start(bench.plan([phase("a", { tasks: [0, 1, 2], tolerate: 2 }), phase("b")]), "e1");
-  bench.settle();
+  const fixture = new NodeFixture();
+  fixture.join("w1", ["w.a", "w.b"], { capacity: 10 });
+  fixture.start(fixture.plan([phase("a", { tasks: [0, 1, 2], tolerate: 2 }), phase("b")]), "e1");
+  fixture.settle();
   const fatal = { status: "failed", payload: '{"name":"Error","message":"boom"}', fatal: true } as const;
-  for (const [i, attempt] of bench.attempts().entries()) {
-    bench.receipt(attempt, i === 0 ? { payload: "1" } : fatal);
-    bench.settle();
+  for (const [i, attempt] of fixture.attempts().entries()) {
+    fixture.receipt(attempt, i === 0 ? { payload: "1" } : fatal);
+    fixture.settle();
   }
-  bench.receipt(bench.attempts().at(-1) as Attempt, { payload: "2" });
-  bench.settle();
-  bench.tables.close(bench.fence, { clean: true });
-  return bench;
+  fixture.receipt(fixture.attempts().at(-1) as Attempt, { payload: "2" });
+  fixture.settle();
+  fixture.tables.close(fixture.fence, { clean: true });
+  return fixture;
 }
 
 test("they are counted, retried and taken from the dead letters; the others stay there", async () => {

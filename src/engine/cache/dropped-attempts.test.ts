@@ -11,8 +11,8 @@ const numbers = (attempts: readonly Attempt[]) =>
   attempts.map(({ worker, item }) => `${worker} ${item.number}#${item.attempt}.${item.claim}`);
 
 /** Makes loads of the execution return a garbled first row, as far as they return it; returns its repair. */
-function garble(bench: NodeFixture, id: string): () => void {
-  const { tables } = bench;
+function garble(fixture: NodeFixture, id: string): () => void {
+  const { tables } = fixture;
   const load = tables.load.bind(tables);
   const garbled = (loaded: LoadedExecution | null) => {
     if (loaded === null || loaded.head.id !== id) return loaded;
@@ -28,17 +28,17 @@ function garble(bench: NodeFixture, id: string): () => void {
 }
 
 /** A commit of the execution fails, so its state is read again. */
-function reload(bench: NodeFixture, id: string): void {
-  bench.holdsCommits = true;
-  bench.signal(id, "any");
-  bench.settle();
-  bench.loseCommit();
-  bench.holdsCommits = false;
-  bench.settle();
+function reload(fixture: NodeFixture, id: string): void {
+  fixture.holdsCommits = true;
+  fixture.signal(id, "any");
+  fixture.settle();
+  fixture.loseCommit();
+  fixture.holdsCommits = false;
+  fixture.settle();
 }
 
-const lostTasks = (bench: NodeFixture) =>
-  bench
+const lostTasks = (fixture: NodeFixture) =>
+  fixture
     .of("cancel")
     .filter(({ why }) => why === "lost")
     .flatMap(({ worker, attempts }) =>
@@ -47,144 +47,144 @@ const lostTasks = (bench: NodeFixture) =>
 
 function running(settings = {}, options: { local?: boolean; tasks?: number[] } = {}) {
   const { local = false, tasks = [0, 1] } = options;
-  const bench = new NodeFixture({ ...REMOTE, ...settings });
-  bench.join("w1", ["w.a"], { local, capacity: 5 });
-  if (!local) bench.claim("w1", 5);
-  bench.start(bench.plan([phase("a", { tasks })]), "e1");
-  bench.settle();
-  const first = bench.attempts();
+  const fixture = new NodeFixture({ ...REMOTE, ...settings });
+  fixture.join("w1", ["w.a"], { local, capacity: 5 });
+  if (!local) fixture.claim("w1", 5);
+  fixture.start(fixture.plan([phase("a", { tasks })]), "e1");
+  fixture.settle();
+  const first = fixture.attempts();
   expect(first).toHaveLength(tasks.length);
-  if (!local) bench.started(...first);
-  bench.settle();
-  return { bench, first };
+  if (!local) fixture.started(...first);
+  fixture.settle();
+  return { fixture, first };
 }
 
-function claimAgain(bench: NodeFixture): void {
-  bench.claim("w1", 5);
-  bench.settle();
+function claimAgain(fixture: NodeFixture): void {
+  fixture.claim("w1", 5);
+  fixture.settle();
 }
 
 describe("attempts of an execution that becomes damaged", () => {
   test("are all told to stop, also those whose receipts wait for the commit and are refused", () => {
-    const { bench, first } = running();
-    const repair = garble(bench, "e1");
-    bench.holdsCommits = true;
-    const report = bench.receipt(first[0] as Attempt);
-    bench.settle();
-    bench.loseCommit();
-    bench.holdsCommits = false;
-    bench.settle();
-    expect(bench.status("e1")).toBe("damaged");
-    expect(bench.verdicts(report)).toEqual([["stale"]]);
-    expect(lostTasks(bench)).toEqual(["w1 0", "w1 1"]);
+    const { fixture, first } = running();
+    const repair = garble(fixture, "e1");
+    fixture.holdsCommits = true;
+    const report = fixture.receipt(first[0] as Attempt);
+    fixture.settle();
+    fixture.loseCommit();
+    fixture.holdsCommits = false;
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("damaged");
+    expect(fixture.verdicts(report)).toEqual([["stale"]]);
+    expect(lostTasks(fixture)).toEqual(["w1 0", "w1 1"]);
     repair();
-    bench.inspect("e1");
-    claimAgain(bench);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(31_000);
-    claimAgain(bench);
-    expect(new Set(numbers(bench.attempts())).size).toBe(4);
+    fixture.inspect("e1");
+    claimAgain(fixture);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(31_000);
+    claimAgain(fixture);
+    expect(new Set(numbers(fixture.attempts())).size).toBe(4);
   });
 
   test("are waited for in the process in which they run, where a restart would wait for none", () => {
-    const { bench } = running({ suspectMs: 0 }, { local: true });
-    const repair = garble(bench, "e1");
-    reload(bench, "e1");
+    const { fixture } = running({ suspectMs: 0 }, { local: true });
+    const repair = garble(fixture, "e1");
+    reload(fixture, "e1");
     repair();
-    expect(bench.inspect("e1").view.status).toBe("running");
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(29_000);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(2_000);
-    expect(bench.attempts()).toHaveLength(4);
-    expect(new Set(numbers(bench.attempts())).size).toBe(4);
+    expect(fixture.inspect("e1").view.status).toBe("running");
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(29_000);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(2_000);
+    expect(fixture.attempts()).toHaveLength(4);
+    expect(new Set(numbers(fixture.attempts())).size).toBe(4);
   });
 
   test("are waited for, though the damage is gone before any head says so", () => {
-    const { bench } = running();
-    bench.losesDamage = true;
-    const repair = garble(bench, "e1");
-    reload(bench, "e1");
-    expect(bench.of("damaged")).toHaveLength(1);
+    const { fixture } = running();
+    fixture.losesDamage = true;
+    const repair = garble(fixture, "e1");
+    reload(fixture, "e1");
+    expect(fixture.of("damaged")).toHaveLength(1);
     repair();
-    expect(bench.status("e1")).toBe("running");
-    bench.inspect("e1");
-    claimAgain(bench);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(31_000);
-    claimAgain(bench);
-    expect(bench.attempts()).toHaveLength(4);
+    expect(fixture.status("e1")).toBe("running");
+    fixture.inspect("e1");
+    claimAgain(fixture);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(31_000);
+    claimAgain(fixture);
+    expect(fixture.attempts()).toHaveLength(4);
   });
 
   test("are waited for, also if an audit has repaired the head before the execution is loaded", () => {
-    const { bench } = running();
-    const [before] = bench.tables.load(["e1"]);
-    const repair = garble(bench, "e1");
-    reload(bench, "e1");
-    expect(bench.status("e1")).toBe("damaged");
+    const { fixture } = running();
+    const [before] = fixture.tables.load(["e1"]);
+    const repair = garble(fixture, "e1");
+    reload(fixture, "e1");
+    expect(fixture.status("e1")).toBe("damaged");
     repair();
     if (before?.head === undefined) throw new Error("e1 has no head");
-    bench.tables.putDerived({ head: before.head, timers: null, opened: null, end: null });
-    expect(bench.status("e1")).toBe("running");
-    bench.inspect("e1");
-    claimAgain(bench);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(31_000);
-    claimAgain(bench);
-    expect(bench.attempts()).toHaveLength(4);
+    fixture.tables.putDerived({ head: before.head, timers: null, opened: null, end: null });
+    expect(fixture.status("e1")).toBe("running");
+    fixture.inspect("e1");
+    claimAgain(fixture);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(31_000);
+    claimAgain(fixture);
+    expect(fixture.attempts()).toHaveLength(4);
   });
 
   test("are waited for as long, if the repaired execution leaves memory and is loaded again", () => {
-    const { bench } = running({ idleMax: 0 });
-    const repair = garble(bench, "e1");
-    bench.sleep(10_000);
-    reload(bench, "e1");
+    const { fixture } = running({ idleMax: 0 });
+    const repair = garble(fixture, "e1");
+    fixture.sleep(10_000);
+    reload(fixture, "e1");
     repair();
     // Without its worker the execution is idle, and leaves memory.
-    bench.leave("w1");
-    bench.inspect("e1");
-    bench.settle();
-    expect(bench.node.isResident("e1")).toBe(false);
-    bench.sleep(20_000);
-    bench.join("w2", ["w.a"], { local: true, capacity: 5 });
-    bench.settle();
-    expect([bench.node.isResident("e1"), bench.attempts().length]).toEqual([true, 2]);
-    bench.sleep(9_000);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(2_000);
-    expect(numbers(bench.attempts()).slice(2)).toEqual([
+    fixture.leave("w1");
+    fixture.inspect("e1");
+    fixture.settle();
+    expect(fixture.node.isResident("e1")).toBe(false);
+    fixture.sleep(20_000);
+    fixture.join("w2", ["w.a"], { local: true, capacity: 5 });
+    fixture.settle();
+    expect([fixture.node.isResident("e1"), fixture.attempts().length]).toEqual([true, 2]);
+    fixture.sleep(9_000);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(2_000);
+    expect(numbers(fixture.attempts()).slice(2)).toEqual([
       expect.stringMatching(/^w2 0/),
       expect.stringMatching(/^w2 1/),
     ]);
   });
 
   test("make an end of the node unclean while they may run, and not for longer", () => {
-    const { bench } = running();
-    garble(bench, "e1");
-    reload(bench, "e1");
-    expect([bench.node.hasSuspects, bench.node.openLeases]).toEqual([true, 0]);
-    bench.sleep(31_000);
-    expect(bench.node.hasSuspects).toBe(false);
+    const { fixture } = running();
+    garble(fixture, "e1");
+    reload(fixture, "e1");
+    expect([fixture.node.hasSuspects, fixture.node.openLeases]).toEqual([true, 0]);
+    fixture.sleep(31_000);
+    expect(fixture.node.hasSuspects).toBe(false);
   });
 
   test("do not concern a new execution with the same id", () => {
-    const { bench } = running();
-    const repair = garble(bench, "e1");
-    reload(bench, "e1");
-    bench.tables.dropDamaged("e1", null);
-    bench.input({ kind: "purge", ids: ["e1"] });
-    bench.settle();
+    const { fixture } = running();
+    const repair = garble(fixture, "e1");
+    reload(fixture, "e1");
+    fixture.tables.dropDamaged("e1", null);
+    fixture.input({ kind: "purge", ids: ["e1"] });
+    fixture.settle();
     repair();
-    bench.start(bench.plan([phase("a", { tasks: [0, 1] })]), "e1");
-    claimAgain(bench);
-    expect(new Set(numbers(bench.attempts())).size).toBe(4);
+    fixture.start(fixture.plan([phase("a", { tasks: [0, 1] })]), "e1");
+    claimAgain(fixture);
+    expect(new Set(numbers(fixture.attempts())).size).toBe(4);
   });
 });
 
 test("an execution that an older version cannot read any more keeps no leases and no permits", () => {
-  const { bench } = running({ projects: { default: { concurrency: 2 } } });
-  const { tables } = bench;
+  const { fixture } = running({ projects: { default: { concurrency: 2 } } });
+  const { tables } = fixture;
   const load = tables.load.bind(tables);
   tables.load = (...args) =>
     load(...args).map((loaded) =>
@@ -198,30 +198,30 @@ test("an execution that an older version cannot read any more keeps no leases an
             })),
           },
     );
-  reload(bench, "e1");
-  expect(bench.of("unreadable")).toHaveLength(1);
-  expect(bench.node.overview().limits).toMatchObject([{ held: 0 }]);
-  expect(lostTasks(bench)).toEqual(["w1 0", "w1 1"]);
+  reload(fixture, "e1");
+  expect(fixture.of("unreadable")).toHaveLength(1);
+  expect(fixture.node.overview().limits).toMatchObject([{ held: 0 }]);
+  expect(lostTasks(fixture)).toEqual(["w1 0", "w1 1"]);
 });
 
 test("a damaged row that a snapshot covers stays damage, until the whole journal can be read", () => {
-  const bench = new NodeFixture({ ...REMOTE, snapshotRows: 1 });
-  bench.join("w1", ["w.a"], { capacity: 5 });
-  bench.start(bench.plan([phase("a", { tasks: [0, 1] })]), "e1");
-  bench.settle();
+  const fixture = new NodeFixture({ ...REMOTE, snapshotRows: 1 });
+  fixture.join("w1", ["w.a"], { capacity: 5 });
+  fixture.start(fixture.plan([phase("a", { tasks: [0, 1] })]), "e1");
+  fixture.settle();
   for (const kind of ["pause", "resume"] as const) {
-    bench.control(kind, "e1");
-    bench.settle();
+    fixture.control(kind, "e1");
+    fixture.settle();
   }
-  expect(bench.tables.load(["e1"])[0]?.snapshot).not.toBe(null);
-  const [stored] = bench.tables.load(["e1"]);
+  expect(fixture.tables.load(["e1"])[0]?.snapshot).not.toBe(null);
+  const [stored] = fixture.tables.load(["e1"]);
   if (stored === null || stored === undefined) throw new Error("e1 is not stored");
-  const repair = garble(bench, "e1");
+  const repair = garble(fixture, "e1");
   const damaged = { ...stored.head, status: "damaged", want: "nothing", error: "row 1" } as const;
-  bench.tables.putDerived({ head: damaged, timers: null, opened: null, end: null });
-  bench.restart();
-  expect(bench.inspect("e1").view.status).toBe("damaged");
-  expect([bench.status("e1"), bench.of("damaged").length]).toEqual(["damaged", 0]);
+  fixture.tables.putDerived({ head: damaged, timers: null, opened: null, end: null });
+  fixture.restart();
+  expect(fixture.inspect("e1").view.status).toBe("damaged");
+  expect([fixture.status("e1"), fixture.of("damaged").length]).toEqual(["damaged", 0]);
   repair();
-  expect(bench.inspect("e1").view.status).toBe("running");
+  expect(fixture.inspect("e1").view.status).toBe("running");
 });

@@ -20,15 +20,15 @@ test("those that were used last are kept", () => {
 });
 
 test("an execution goes on after many others came with definitions of their own", () => {
-  const bench = new NodeFixture({ idleMax: 0 });
-  bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }]), "e0");
-  bench.settle();
-  expect(bench.node.residentCount).toBe(0);
+  const fixture = new NodeFixture({ idleMax: 0 });
+  fixture.start(fixture.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }]), "e0");
+  fixture.settle();
+  expect(fixture.node.residentCount).toBe(0);
   for (let i = 1; i <= 1_100; i++)
-    bench.start(bench.plan([phase("end", {}, { final: true })], `w${i}`), `e${i}`);
-  bench.settle();
-  bench.signal("e0", "go");
-  bench.settle();
-  expect(bench.of("get-definition")).toHaveLength(1);
-  expect(bench.status("e0")).toBe("done");
+    fixture.start(fixture.plan([phase("end", {}, { final: true })], `w${i}`), `e${i}`);
+  fixture.settle();
+  fixture.signal("e0", "go");
+  fixture.settle();
+  expect(fixture.of("get-definition")).toHaveLength(1);
+  expect(fixture.status("e0")).toBe("done");
 });

@@ -168,7 +168,7 @@ export class Committer {
       return write;
     });
     const taken = mailDone.map(({ id }) => id);
-    for (const { mail: letters } of stepped) if (letters.length > 0) taken.push(...letters);
+    for (const { mail } of stepped) if (mail.length > 0) taken.push(...mail);
     const content = { fence: node.tenures.fence, writes };
     node.emit({
       kind: "commit",

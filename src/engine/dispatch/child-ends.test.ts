@@ -5,173 +5,173 @@ import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fi
 import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
-const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
+const last = (fixture: NodeFixture) => fixture.attempts().at(-1) as Attempt;
 
 describe("the end of a child", () => {
   test("failed is tried again by its parent's policy, as the same child in its next round", () => {
-    const { bench, plan } = home(1, {
+    const { fixture, plan } = home(1, {
       kid: [phase("b", { retry: { attempts: 1 } })],
       handler: { retry: { attempts: 3, backoff: "constant", min: 10_000 } },
     });
-    bench.start(plan, "e1");
-    bench.work(() => failed);
-    expect(bench.status(kid(0))).toBe("failed");
-    expect(bench.status("e1")).toBe("running");
-    const [{ untils } = { untils: [0] }] = bench.events("e1", "tasks.retrying");
-    bench.sleep((untils[0] as number) - bench.now - 1);
-    expect(bench.status(kid(0))).toBe("failed");
-    bench.sleep(1);
-    expect(bench.status(kid(0))).toBe("running");
-    bench.receipt(last(bench));
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
-    expect(bench.events(kid(0), "retried")).toMatchObject([{ round: 2, by: "parent e1" }]);
+    fixture.start(plan, "e1");
+    fixture.work(() => failed);
+    expect(fixture.status(kid(0))).toBe("failed");
+    expect(fixture.status("e1")).toBe("running");
+    const [{ untils } = { untils: [0] }] = fixture.events("e1", "tasks.retrying");
+    fixture.sleep((untils[0] as number) - fixture.now - 1);
+    expect(fixture.status(kid(0))).toBe("failed");
+    fixture.sleep(1);
+    expect(fixture.status(kid(0))).toBe("running");
+    fixture.receipt(last(fixture));
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("done");
+    expect(fixture.events(kid(0), "retried")).toMatchObject([{ round: 2, by: "parent e1" }]);
   });
 
   test("failed, and its parent evicted and restarted meanwhile: it is tried again all the same", () => {
-    const { bench, plan } = home(1, {
+    const { fixture, plan } = home(1, {
       kid: [phase("b", { retry: { attempts: 1 } })],
       handler: { retry: { attempts: 3, backoff: "constant", min: 10_000 } },
       settings: { idleMax: 0 },
     });
-    bench.start(plan, "e1");
-    bench.work(() => failed);
-    expect(bench.node.residentCount).toBe(0);
-    bench.restart();
-    bench.join("w1", ["w.b"]);
-    bench.sleep(10_000);
-    bench.receipt(last(bench));
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
+    fixture.start(plan, "e1");
+    fixture.work(() => failed);
+    expect(fixture.node.residentCount).toBe(0);
+    fixture.restart();
+    fixture.join("w1", ["w.b"]);
+    fixture.sleep(10_000);
+    fixture.receipt(last(fixture));
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("done");
   });
 
   test("failed, and forgotten before it is tried again: it starts anew", () => {
-    const { bench, plan } = home(1, {
+    const { fixture, plan } = home(1, {
       kid: [phase("b", { retry: { attempts: 1 } })],
       handler: { retry: { attempts: 3, backoff: "constant", min: 10_000 } },
     });
-    bench.start(plan, "e1");
-    bench.work(() => failed);
-    bench.input({ kind: "purge", ids: [kid(0)] });
-    bench.settle();
-    expect(bench.status(kid(0))).toBeUndefined();
-    bench.sleep(10_000);
-    bench.receipt(last(bench));
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
+    fixture.start(plan, "e1");
+    fixture.work(() => failed);
+    fixture.input({ kind: "purge", ids: [kid(0)] });
+    fixture.settle();
+    expect(fixture.status(kid(0))).toBeUndefined();
+    fixture.sleep(10_000);
+    fixture.receipt(last(fixture));
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("done");
   });
 
   describe("failed, forgotten, and started anew, where its own child is still there", () => {
     const code = { use: "w.b", retry: { attempts: 1 } };
     /** A child that lists one grandchild and then runs code of its own; its parent tries it three times. */
     const three = (grandkid: object[]) => {
-      const bench = new NodeFixture();
-      bench.plan(grandkid, "grandkid");
+      const fixture = new NodeFixture();
+      fixture.plan(grandkid, "grandkid");
       const lists = { workflow: "grandkid", enumerate: { use: "list" }, retry: { attempts: 1 } };
-      bench.plan(
+      fixture.plan(
         [
           { name: "a", handlers: { a: lists } },
           { name: "b", handlers: { b: code } },
         ],
         "kid",
       );
-      bench.join("w1", ["w.b", "w.g", "list"], { capacity: 10 });
-      bench.start(
-        bench.plan(family(1, { retry: { attempts: 2, backoff: "constant", min: 1_000, max: 1_000 } })),
+      fixture.join("w1", ["w.b", "w.g", "list"], { capacity: 10 });
+      fixture.start(
+        fixture.plan(family(1, { retry: { attempts: 2, backoff: "constant", min: 1_000, max: 1_000 } })),
         "e1",
       );
-      bench.settle();
-      return bench;
+      fixture.settle();
+      return fixture;
     };
-    const list = (bench: NodeFixture, ...items: unknown[]) => {
-      const listing = bench.attempts().findLast(({ grant }) => grant.do === "enumerate") as Attempt;
-      bench.page(listing, 0, items);
-      bench.seal(listing, { total: items.length });
-      bench.settle();
+    const list = (fixture: NodeFixture, ...items: unknown[]) => {
+      const listing = fixture.attempts().findLast(({ grant }) => grant.do === "enumerate") as Attempt;
+      fixture.page(listing, 0, items);
+      fixture.seal(listing, { total: items.length });
+      fixture.settle();
     };
-    const end = (bench: NodeFixture, use: string, outcome: Parameters<NodeFixture["receipt"]>[1] = {}) => {
-      bench.receipt(bench.attempts().findLast(({ grant }) => grant.use === use) as Attempt, outcome);
-      bench.settle();
+    const end = (fixture: NodeFixture, use: string, outcome: Parameters<NodeFixture["receipt"]>[1] = {}) => {
+      fixture.receipt(fixture.attempts().findLast(({ grant }) => grant.use === use) as Attempt, outcome);
+      fixture.settle();
     };
     const grandkid = kid(0, kid(0));
-    const forget = (bench: NodeFixture) => {
-      expect([bench.status(kid(0)), bench.status("e1")]).toEqual(["failed", "running"]);
-      bench.input({ kind: "purge", ids: [kid(0)] });
-      bench.sleep(1_000);
-      expect(bench.status(kid(0))).toBe("running");
+    const forget = (fixture: NodeFixture) => {
+      expect([fixture.status(kid(0)), fixture.status("e1")]).toEqual(["failed", "running"]);
+      fixture.input({ kind: "purge", ids: [kid(0)] });
+      fixture.sleep(1_000);
+      expect(fixture.status(kid(0))).toBe("running");
     };
     const G = [phase("g", { use: "w.g", retry: { attempts: 1 } })];
 
     test("and done: it says so again", () => {
-      const bench = three(G);
-      list(bench, 1);
-      end(bench, "w.g");
-      end(bench, "w.b", failed);
-      forget(bench);
-      list(bench, 1);
-      end(bench, "w.b");
-      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+      const fixture = three(G);
+      list(fixture, 1);
+      end(fixture, "w.g");
+      end(fixture, "w.b", failed);
+      forget(fixture);
+      list(fixture, 1);
+      end(fixture, "w.b");
+      expect([fixture.status(grandkid), fixture.status(kid(0)), fixture.status("e1")]).toEqual([
         "done",
         "done",
         "done",
       ]);
-      expect(bench.attempts().filter(({ grant }) => grant.use === "w.g")).toHaveLength(1);
-      expect(bench.letters).toEqual([]);
+      expect(fixture.attempts().filter(({ grant }) => grant.use === "w.g")).toHaveLength(1);
+      expect(fixture.mail).toEqual([]);
     });
 
     test("and failed: it is tried again", () => {
-      const bench = three(G);
-      list(bench, 1);
-      end(bench, "w.g", failed);
-      forget(bench);
-      list(bench, 1);
-      end(bench, "w.g");
-      end(bench, "w.b");
-      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+      const fixture = three(G);
+      list(fixture, 1);
+      end(fixture, "w.g", failed);
+      forget(fixture);
+      list(fixture, 1);
+      end(fixture, "w.g");
+      end(fixture, "w.b");
+      expect([fixture.status(grandkid), fixture.status(kid(0)), fixture.status("e1")]).toEqual([
         "done",
         "done",
         "done",
       ]);
-      expect(bench.events(grandkid, "retried")).toHaveLength(1);
+      expect(fixture.events(grandkid, "retried")).toHaveLength(1);
     });
 
     test("and of another input: the task fails, and nothing hangs", () => {
-      const bench = three(G);
-      list(bench, 1);
-      end(bench, "w.g");
-      end(bench, "w.b", failed);
-      forget(bench);
-      list(bench, "another");
-      expect([bench.status(grandkid), bench.status(kid(0)), bench.status("e1")]).toEqual([
+      const fixture = three(G);
+      list(fixture, 1);
+      end(fixture, "w.g");
+      end(fixture, "w.b", failed);
+      forget(fixture);
+      list(fixture, "another");
+      expect([fixture.status(grandkid), fixture.status(kid(0)), fixture.status("e1")]).toEqual([
         "done",
         "failed",
         "failed",
       ]);
-      expect(bench.inspect("e1").why).toContain("exists with another input");
+      expect(fixture.inspect("e1").why).toContain("exists with another input");
     });
   });
 
   test("for good fails its parent, which tells the others to stop and waits for them", () => {
-    const { bench, plan } = home(3, { handler: { retry: { attempts: 1 } } });
-    bench.start(plan, "e1");
-    const [first, second, third] = bench.work(() => null);
-    bench.receipt(first as Attempt, { ...failed, fatal: true });
-    bench.settle();
-    expect(bench.of("cancel").map(({ attempts }) => attempts[0]?.execution)).toEqual([kid(1), kid(2)]);
-    expect(bench.status("e1")).toBe("running");
-    bench.receipt(second as Attempt, { status: "cancelled" });
-    bench.settle();
-    expect([bench.status(kid(1)), bench.status("e1")]).toEqual(["cancelled", "running"]);
-    bench.receipt(third as Attempt);
-    bench.settle();
-    expect([bench.status(kid(2)), bench.status("e1")]).toEqual(["cancelled", "failed"]);
-    expect(bench.letters).toEqual([]);
+    const { fixture, plan } = home(3, { handler: { retry: { attempts: 1 } } });
+    fixture.start(plan, "e1");
+    const [first, second, third] = fixture.work(() => null);
+    fixture.receipt(first as Attempt, { ...failed, fatal: true });
+    fixture.settle();
+    expect(fixture.of("cancel").map(({ attempts }) => attempts[0]?.execution)).toEqual([kid(1), kid(2)]);
+    expect(fixture.status("e1")).toBe("running");
+    fixture.receipt(second as Attempt, { status: "cancelled" });
+    fixture.settle();
+    expect([fixture.status(kid(1)), fixture.status("e1")]).toEqual(["cancelled", "running"]);
+    fixture.receipt(third as Attempt);
+    fixture.settle();
+    expect([fixture.status(kid(2)), fixture.status("e1")]).toEqual(["cancelled", "failed"]);
+    expect(fixture.mail).toEqual([]);
     // The parent's retry reaches what is not done.
-    bench.control("retry", "e1");
-    bench.work();
-    expect([0, 1, 2].map((task) => bench.status(kid(task)))).toEqual(["done", "done", "done"]);
-    expect(bench.status("e1")).toBe("done");
+    fixture.control("retry", "e1");
+    fixture.work();
+    expect([0, 1, 2].map((task) => fixture.status(kid(task)))).toEqual(["done", "done", "done"]);
+    expect(fixture.status("e1")).toBe("done");
     // What was done before stays done.
-    expect(bench.events(kid(2), "tasks.settled")).toHaveLength(1);
+    expect(fixture.events(kid(2), "tasks.settled")).toHaveLength(1);
   });
 });

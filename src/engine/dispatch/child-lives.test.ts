@@ -7,45 +7,45 @@ import { childId } from "../../kernel/tasks/children.ts";
 const KID = childId("e1", { phase: "a", visit: 1, handler: "a" }, 0);
 
 /** A parent whose one child waits for a signal. */
-function family(): { bench: NodeFixture; begin: () => void } {
-  const bench = new NodeFixture();
-  bench.plan([{ name: "b", handlers: { b: { waitFor: "go" } } }], "kid");
-  const plan = bench.plan([{ name: "a", handlers: { a: { workflow: "kid" } } }]);
+function family(): { fixture: NodeFixture; begin: () => void } {
+  const fixture = new NodeFixture();
+  fixture.plan([{ name: "b", handlers: { b: { waitFor: "go" } } }], "kid");
+  const plan = fixture.plan([{ name: "a", handlers: { a: { workflow: "kid" } } }]);
   const begin = (): void => {
-    bench.start(plan, "e1");
-    bench.settle();
+    fixture.start(plan, "e1");
+    fixture.settle();
   };
   begin();
-  return { bench, begin };
+  return { fixture, begin };
 }
 
 test("a parent that began anew can cancel a child of its former life", () => {
-  const { bench, begin } = family();
+  const { fixture, begin } = family();
   for (let life = 1; life <= 3; life++) {
-    expect([bench.status("e1"), bench.status(KID)]).toEqual(["running", "running"]);
-    bench.control("cancel", "e1");
-    bench.settle();
-    expect([bench.status("e1"), bench.status(KID)]).toEqual(["cancelled", "cancelled"]);
-    bench.input({ kind: "purge", ids: ["e1"] });
-    bench.sleep(10);
+    expect([fixture.status("e1"), fixture.status(KID)]).toEqual(["running", "running"]);
+    fixture.control("cancel", "e1");
+    fixture.settle();
+    expect([fixture.status("e1"), fixture.status(KID)]).toEqual(["cancelled", "cancelled"]);
+    fixture.input({ kind: "purge", ids: ["e1"] });
+    fixture.sleep(10);
     begin();
   }
-  expect(bench.events(KID, "retried")).toHaveLength(3);
-  bench.signal(KID, "go");
-  bench.settle();
-  expect([bench.status("e1"), bench.status(KID)]).toEqual(["done", "done"]);
+  expect(fixture.events(KID, "retried")).toHaveLength(3);
+  fixture.signal(KID, "go");
+  fixture.settle();
+  expect([fixture.status("e1"), fixture.status(KID)]).toEqual(["done", "done"]);
 });
 
 test("the start of a child that comes once more does not try it again", () => {
-  const { bench } = family();
-  const [created] = bench.events(KID, "created");
-  bench.control("cancel", "e1");
-  bench.settle();
+  const { fixture } = family();
+  const [created] = fixture.events(KID, "created");
+  fixture.control("cancel", "e1");
+  fixture.settle();
   const { workflow, hash, project, input, tags, parent } = created ?? {};
   const start = { kind: "start", execution: KID, workflow, hash, project, input, tags, parent };
   const letter = { id: "e1/4/0", to: KID, body: JSON.stringify(start), order: 1 };
-  bench.input({ kind: "mailbox-scanned", messages: [letter], max: 1_000 });
-  bench.settle();
-  expect(bench.events(KID, "retried")).toEqual([]);
-  expect([bench.status("e1"), bench.status(KID)]).toEqual(["cancelled", "cancelled"]);
+  fixture.input({ kind: "mailbox-scanned", messages: [letter], max: 1_000 });
+  fixture.settle();
+  expect(fixture.events(KID, "retried")).toEqual([]);
+  expect([fixture.status("e1"), fixture.status(KID)]).toEqual(["cancelled", "cancelled"]);
 });

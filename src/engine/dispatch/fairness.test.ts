@@ -27,76 +27,76 @@ function holding<K>(keyOf: (attempt: Attempt) => K): {
 
 describe("fairness", () => {
   test("one tenant's 10,000 tasks delay another's single task by a bounded number of claims", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 1 });
-    const plan = bench.plan([many(10_000)]);
-    bench.start(plan, "big", { project: "acme" });
-    bench.settle();
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 1 });
+    const plan = fixture.plan([many(10_000)]);
+    fixture.start(plan, "big", { project: "acme" });
+    fixture.settle();
     for (let i = 0; i < 20; i++) {
-      bench.receipt(bench.attempts().at(-1) as Attempt);
-      bench.settle();
+      fixture.receipt(fixture.attempts().at(-1) as Attempt);
+      fixture.settle();
     }
-    const before = bench.attempts().length;
-    bench.start(bench.plan([phase("a")]), "small", { project: "beta" });
-    bench.settle();
+    const before = fixture.attempts().length;
+    fixture.start(fixture.plan([phase("a")]), "small", { project: "beta" });
+    fixture.settle();
     let claims = 0;
-    while (bench.attempts().at(-1)?.grant.execution !== "small") {
-      bench.receipt(bench.attempts().at(-1) as Attempt);
-      bench.settle();
+    while (fixture.attempts().at(-1)?.grant.execution !== "small") {
+      fixture.receipt(fixture.attempts().at(-1) as Attempt);
+      fixture.settle();
       claims++;
       expect(claims).toBeLessThan(10);
     }
-    expect(bench.attempts().length - before).toBeLessThan(10);
+    expect(fixture.attempts().length - before).toBeLessThan(10);
   });
 
   test("a worker with much room shares it, so that the small one is not behind the quantum of the big one", () => {
-    const bench = new NodeFixture();
-    bench.start(bench.plan([many(10_000)]), "big", { project: "acme" });
-    bench.start(bench.plan([phase("a")]), "small", { project: "beta" });
-    bench.settle();
-    bench.join("w1", ["w.a"], { capacity: 200 });
-    bench.settle();
-    expect(bench.attempts().map(({ grant }) => grant.execution)).toContain("small");
+    const fixture = new NodeFixture();
+    fixture.start(fixture.plan([many(10_000)]), "big", { project: "acme" });
+    fixture.start(fixture.plan([phase("a")]), "small", { project: "beta" });
+    fixture.settle();
+    fixture.join("w1", ["w.a"], { capacity: 200 });
+    fixture.settle();
+    expect(fixture.attempts().map(({ grant }) => grant.execution)).toContain("small");
   });
 
   test("projects take turns", () => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([many(50)]);
-    for (const project of ["p1", "p2", "p3"]) bench.start(plan, project, { project });
-    bench.settle();
-    bench.join("w1", ["w.a"], { capacity: 1 });
-    const order = bench.work().map(({ grant }) => grant.project);
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([many(50)]);
+    for (const project of ["p1", "p2", "p3"]) fixture.start(plan, project, { project });
+    fixture.settle();
+    fixture.join("w1", ["w.a"], { capacity: 1 });
+    const order = fixture.work().map(({ grant }) => grant.project);
     expect(order).toHaveLength(150);
     for (let i = 0; i + 3 <= 90; i += 3) expect(new Set(order.slice(i, i + 3)).size).toBe(3);
   });
 
   test("executions of a project take turns", () => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([many(20)]);
-    for (const id of ["e1", "e2", "e3", "e4"]) bench.start(plan, id);
-    bench.settle();
-    bench.join("w1", ["w.a"], { capacity: 1 });
-    const order = bench.work().map(({ grant }) => grant.execution);
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([many(20)]);
+    for (const id of ["e1", "e2", "e3", "e4"]) fixture.start(plan, id);
+    fixture.settle();
+    fixture.join("w1", ["w.a"], { capacity: 1 });
+    const order = fixture.work().map(({ grant }) => grant.execution);
     for (let i = 0; i + 4 <= 60; i += 4) expect(new Set(order.slice(i, i + 4)).size).toBe(4);
   });
 
   test("handlers of an execution take turns", () => {
-    const bench = new NodeFixture();
+    const fixture = new NodeFixture();
     const tasks = Array.from({ length: 20 }, (_, i) => i);
     const handlers = { x: { use: "x", tasks }, y: { use: "y", tasks } };
-    bench.start(bench.plan([{ name: "a", handlers }]), "e1");
-    bench.settle();
-    bench.join("w1", ["x", "y"], { capacity: 1 });
-    const order = bench.work().map(({ grant }) => grant.handler);
+    fixture.start(fixture.plan([{ name: "a", handlers }]), "e1");
+    fixture.settle();
+    fixture.join("w1", ["x", "y"], { capacity: 1 });
+    const order = fixture.work().map(({ grant }) => grant.handler);
     for (let i = 0; i + 2 <= 30; i += 2) expect(new Set(order.slice(i, i + 2)).size).toBe(2);
   });
 
   test("within a handler the oldest task is first, one that came back before fresh ones", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 1 });
-    bench.start(bench.plan([many(5, { retry: { min: 0, max: 0 } })]), "e1");
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 1 });
+    fixture.start(fixture.plan([many(5, { retry: { min: 0, max: 0 } })]), "e1");
     let hasFailed = false;
-    const order = bench
+    const order = fixture
       .work(({ item }) => {
         if (item.number !== 1 || hasFailed) return {};
         hasFailed = true;
@@ -107,47 +107,47 @@ describe("fairness", () => {
   });
 
   test("higher priority goes first within a project, and only there", () => {
-    const bench = new NodeFixture();
-    const low = bench.plan([many(30)], "low");
-    const high = bench.plan([many(5, { use: "w.a", priority: 5 })], "high");
-    bench.start(low, "low1", { project: "p1" });
-    bench.start(low, "low2", { project: "p2" });
-    bench.settle();
-    bench.start(high, "high1", { project: "p1" });
-    bench.settle();
-    bench.join("w1", ["w.a"], { capacity: 1 });
-    const order = bench.work().map(({ grant }) => grant.execution);
+    const fixture = new NodeFixture();
+    const low = fixture.plan([many(30)], "low");
+    const high = fixture.plan([many(5, { use: "w.a", priority: 5 })], "high");
+    fixture.start(low, "low1", { project: "p1" });
+    fixture.start(low, "low2", { project: "p2" });
+    fixture.settle();
+    fixture.start(high, "high1", { project: "p1" });
+    fixture.settle();
+    fixture.join("w1", ["w.a"], { capacity: 1 });
+    const order = fixture.work().map(({ grant }) => grant.execution);
     const first = order.filter((id) => id !== "low2").slice(0, 5);
     expect(first).toEqual(Array(5).fill("high1"));
     expect(order.slice(0, 10).filter((id) => id === "low2").length).toBeGreaterThanOrEqual(4);
   });
 
   test("a worker gets only what it serves", () => {
-    const bench = new NodeFixture();
-    bench.start(
-      bench.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),
+    const fixture = new NodeFixture();
+    fixture.start(
+      fixture.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),
       "e1",
     );
-    bench.join("w1", ["fast"]);
-    bench.work();
-    expect(bench.attempts().map(({ grant }) => grant.use)).toEqual(["fast"]);
-    bench.join("w2", ["slow"]);
-    bench.work();
-    expect(bench.status("e1")).toBe("done");
+    fixture.join("w1", ["fast"]);
+    fixture.work();
+    expect(fixture.attempts().map(({ grant }) => grant.use)).toEqual(["fast"]);
+    fixture.join("w2", ["slow"]);
+    fixture.work();
+    expect(fixture.status("e1")).toBe("done");
   });
 
   test("a worker never holds more than its capacity", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 7 });
-    bench.start(bench.plan([many(100)]), "e1");
-    bench.settle();
-    const open = new Set(bench.attempts().map(({ item }) => item.number));
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 7 });
+    fixture.start(fixture.plan([many(100)]), "e1");
+    fixture.settle();
+    const open = new Set(fixture.attempts().map(({ item }) => item.number));
     expect(open.size).toBe(7);
     let taken = 7;
     for (let i = 0; i < 50; i++) {
-      bench.receipt(bench.attempts()[i] as Attempt);
-      bench.settle();
-      const granted = bench.attempts().length;
+      fixture.receipt(fixture.attempts()[i] as Attempt);
+      fixture.settle();
+      const granted = fixture.attempts().length;
       expect(granted - (i + 1)).toBeLessThanOrEqual(7);
       taken = granted;
     }
@@ -157,21 +157,21 @@ describe("fairness", () => {
 
 describe("concurrency", () => {
   test("1 with 3 queued: strictly one at a time, in age order", () => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([phase("a", { concurrency: 1 })]);
-    for (const id of ["e1", "e2", "e3"]) bench.start(plan, id);
-    bench.join("w1", ["w.a"], { capacity: 10 });
-    bench.join("w2", ["w.a"], { capacity: 10 });
-    bench.settle();
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([phase("a", { concurrency: 1 })]);
+    for (const id of ["e1", "e2", "e3"]) fixture.start(plan, id);
+    fixture.join("w1", ["w.a"], { capacity: 10 });
+    fixture.join("w2", ["w.a"], { capacity: 10 });
+    fixture.settle();
     const order: string[] = [];
     for (let i = 1; i <= 3; i++) {
-      expect(bench.attempts()).toHaveLength(i);
-      const attempt = bench.attempts().at(-1) as Attempt;
+      expect(fixture.attempts()).toHaveLength(i);
+      const attempt = fixture.attempts().at(-1) as Attempt;
       order.push(attempt.grant.execution);
-      bench.started(attempt);
-      bench.settle();
-      bench.receipt(attempt);
-      bench.settle();
+      fixture.started(attempt);
+      fixture.settle();
+      fixture.receipt(attempt);
+      fixture.settle();
     }
     expect(order).toEqual(["e1", "e2", "e3"]);
   });
@@ -179,17 +179,17 @@ describe("concurrency", () => {
   test.each([2, 5])(
     "%i is never exceeded over executions, workers and failures, and never wasted",
     (limit) => {
-      const bench = new NodeFixture();
-      const plan = bench.plan([many(20, { concurrency: limit, retry: { min: 0, max: 0 } })]);
-      for (const id of ["e1", "e2"]) bench.start(plan, id);
-      bench.join("w1", ["w.a"], { capacity: 4 });
-      bench.join("w2", ["w.a"], { capacity: 4 });
-      bench.settle();
+      const fixture = new NodeFixture();
+      const plan = fixture.plan([many(20, { concurrency: limit, retry: { min: 0, max: 0 } })]);
+      for (const id of ["e1", "e2"]) fixture.start(plan, id);
+      fixture.join("w1", ["w.a"], { capacity: 4 });
+      fixture.join("w2", ["w.a"], { capacity: 4 });
+      fixture.settle();
       const open = new Map<Attempt, true>();
       let from = 0;
       let settled = 0;
       while (settled < 40) {
-        const fresh = bench.attempts().slice(from);
+        const fresh = fixture.attempts().slice(from);
         from += fresh.length;
         for (const attempt of fresh) open.set(attempt, true);
         expect(open.size).toBe(Math.min(limit, 40 - settled));
@@ -197,114 +197,114 @@ describe("concurrency", () => {
         if (next === undefined) break;
         open.delete(next);
         const fails = next.item.attempt === 1 && next.item.number % 2 === 0;
-        bench.receipt(next, fails ? { status: "failed", payload: "{}" } : {});
+        fixture.receipt(next, fails ? { status: "failed", payload: "{}" } : {});
         if (!fails) settled++;
-        bench.settle();
+        fixture.settle();
       }
-      expect([bench.status("e1"), bench.status("e2")]).toEqual(["done", "done"]);
+      expect([fixture.status("e1"), fixture.status("e2")]).toEqual(["done", "done"]);
     },
   );
 
   test("is of the project and the handler's name: another project has its own", () => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([phase("a", { concurrency: 1 })]);
-    bench.start(plan, "e1", { project: "p1" });
-    bench.start(plan, "e2", { project: "p2" });
-    bench.join("w1", ["w.a"]);
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(2);
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([phase("a", { concurrency: 1 })]);
+    fixture.start(plan, "e1", { project: "p1" });
+    fixture.start(plan, "e2", { project: "p2" });
+    fixture.join("w1", ["w.a"]);
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(2);
   });
 
   test("of one handler never holds up another", () => {
-    const bench = new NodeFixture();
+    const fixture = new NodeFixture();
     const handlers = {
       slow: { use: "slow", tasks: [1, 2, 3], concurrency: 1 },
       fast: { use: "fast", tasks: [1, 2, 3] },
     };
-    bench.start(bench.plan([{ name: "a", handlers }]), "e1");
-    bench.join("w1", ["slow", "fast"]);
-    bench.settle();
-    expect(bench.attempts().filter(({ grant }) => grant.use === "fast")).toHaveLength(3);
-    expect(bench.attempts().filter(({ grant }) => grant.use === "slow")).toHaveLength(1);
+    fixture.start(fixture.plan([{ name: "a", handlers }]), "e1");
+    fixture.join("w1", ["slow", "fast"]);
+    fixture.settle();
+    expect(fixture.attempts().filter(({ grant }) => grant.use === "fast")).toHaveLength(3);
+    expect(fixture.attempts().filter(({ grant }) => grant.use === "slow")).toHaveLength(1);
   });
 
   test("takes the value of the newest definition", () => {
-    const bench = new NodeFixture();
-    bench.start(bench.plan([many(10, { concurrency: 1 })], "v1"), "e1");
-    bench.settle();
-    bench.start(bench.plan([many(10, { concurrency: 3 })], "v2"), "e2");
-    bench.join("w1", ["w.a"], { capacity: 20 });
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(3);
+    const fixture = new NodeFixture();
+    fixture.start(fixture.plan([many(10, { concurrency: 1 })], "v1"), "e1");
+    fixture.settle();
+    fixture.start(fixture.plan([many(10, { concurrency: 3 })], "v2"), "e2");
+    fixture.join("w1", ["w.a"], { capacity: 20 });
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(3);
   });
 
   test("takes the value of the newest definition in whatever order executions come back", () => {
     for (const id of ["e1", "e2"]) {
-      const bench = new NodeFixture({ idleMax: 0 });
-      bench.start(bench.plan([many(10, { concurrency: 1, rate: { limit: 1, per: "1s" } })], "v1"), "e1");
-      bench.settle();
-      bench.now++;
-      bench.start(bench.plan([many(10, { concurrency: 3, rate: { limit: 9, per: "1s" } })], "v2"), "e2");
-      bench.settle();
-      bench.restart({ clean: true });
-      bench.sleep(5_000);
-      for (const one of id === "e1" ? ["e1", "e2"] : ["e2", "e1"]) bench.inspect(one);
-      bench.join("w1", ["w.a"], { capacity: 20 });
-      bench.settle();
-      expect(bench.attempts(), `${id} first`).toHaveLength(3);
+      const fixture = new NodeFixture({ idleMax: 0 });
+      fixture.start(fixture.plan([many(10, { concurrency: 1, rate: { limit: 1, per: "1s" } })], "v1"), "e1");
+      fixture.settle();
+      fixture.now++;
+      fixture.start(fixture.plan([many(10, { concurrency: 3, rate: { limit: 9, per: "1s" } })], "v2"), "e2");
+      fixture.settle();
+      fixture.restart({ clean: true });
+      fixture.sleep(5_000);
+      for (const one of id === "e1" ? ["e1", "e2"] : ["e2", "e1"]) fixture.inspect(one);
+      fixture.join("w1", ["w.a"], { capacity: 20 });
+      fixture.settle();
+      expect(fixture.attempts(), `${id} first`).toHaveLength(3);
     }
   });
 
   test("is given back by cancel, by a lapsed claim and by a worker that is gone", () => {
-    const bench = new NodeFixture({ claimLeaseMs: 1_000, sweepMs: 500 });
-    const plan = bench.plan([phase("a", { concurrency: 1 })]);
-    bench.join("w1", ["w.a"], { local: false });
-    bench.claim("w1", 5);
-    for (const id of ["e1", "e2"]) bench.start(plan, id);
-    bench.settle();
-    expect(bench.attempts().map(({ grant }) => grant.execution)).toEqual(["e1"]);
-    bench.sleep(2_000);
-    expect(new Set(bench.attempts().map(({ grant }) => grant.execution))).toEqual(new Set(["e1", "e2"]));
-    const second = bench.attempts().at(-1) as Attempt;
-    bench.started(second);
-    bench.settle();
-    bench.control("cancel", second.grant.execution);
-    bench.settle();
-    bench.receipt(second, { status: "cancelled", payload: "{}" });
-    bench.claim("w1", 5);
-    bench.settle();
-    expect(bench.attempts().at(-1)?.grant.execution).not.toBe(second.grant.execution);
+    const fixture = new NodeFixture({ claimLeaseMs: 1_000, sweepMs: 500 });
+    const plan = fixture.plan([phase("a", { concurrency: 1 })]);
+    fixture.join("w1", ["w.a"], { local: false });
+    fixture.claim("w1", 5);
+    for (const id of ["e1", "e2"]) fixture.start(plan, id);
+    fixture.settle();
+    expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(["e1"]);
+    fixture.sleep(2_000);
+    expect(new Set(fixture.attempts().map(({ grant }) => grant.execution))).toEqual(new Set(["e1", "e2"]));
+    const second = fixture.attempts().at(-1) as Attempt;
+    fixture.started(second);
+    fixture.settle();
+    fixture.control("cancel", second.grant.execution);
+    fixture.settle();
+    fixture.receipt(second, { status: "cancelled", payload: "{}" });
+    fixture.claim("w1", 5);
+    fixture.settle();
+    expect(fixture.attempts().at(-1)?.grant.execution).not.toBe(second.grant.execution);
   });
 });
 
 describe("concurrency per key", () => {
   test("is never exceeded, skips no task, and keeps the order within a key", () => {
-    const bench = new NodeFixture();
+    const fixture = new NodeFixture();
     const keys = Array.from({ length: 60 }, (_, i) => `k${i % 3 === 0 ? 0 : i % 5}`);
     const definition = phase("a", {
       enumerate: { use: "w.a" },
       key: "/k",
       concurrencyPerKey: 2,
     });
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.start(bench.plan([definition]), "e1");
-    bench.settle();
-    const listing = bench.attempts()[0] as Attempt;
-    bench.page(
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.start(fixture.plan([definition]), "e1");
+    fixture.settle();
+    const listing = fixture.attempts()[0] as Attempt;
+    fixture.page(
       listing,
       0,
       keys.map((k) => ({ k })),
       keys,
     );
-    bench.seal(listing, { total: 60 });
-    bench.settle();
+    fixture.seal(listing, { total: 60 });
+    fixture.settle();
     const keyOf = ({ item }: Attempt) => keys[item.number] as string;
     const held = holding(keyOf);
     const done: number[] = [];
     let from = 1;
     const open: Attempt[] = [];
     while (done.length < 60) {
-      const fresh = bench.attempts().slice(from);
+      const fresh = fixture.attempts().slice(from);
       from += fresh.length;
       for (const attempt of fresh) held.take(attempt);
       open.push(...fresh);
@@ -312,48 +312,48 @@ describe("concurrency per key", () => {
       if (next === undefined) break;
       held.end(next);
       done.push(next.item.number);
-      bench.receipt(next);
-      bench.settle();
+      fixture.receipt(next);
+      fixture.settle();
     }
     expect([...done].sort((a, b) => a - b)).toEqual(keys.map((_, i) => i));
     for (const [key, most] of held.max) expect([key, most]).toEqual([key, 2]);
-    const granted = bench.attempts().slice(1);
+    const granted = fixture.attempts().slice(1);
     for (const key of new Set(keys)) {
       const numbers = granted.filter((attempt) => keyOf(attempt) === key).map(({ item }) => item.number);
       expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
     }
-    expect(bench.status("e1")).toBe("done");
+    expect(fixture.status("e1")).toBe("done");
   });
 
   test("goes by the pointer where the one task is the input, and where tasks are listed", () => {
-    const bench = new NodeFixture();
+    const fixture = new NodeFixture();
     const key = { key: "/k", concurrencyPerKey: 1 };
-    const plan = bench.plan([phase("a", key)]);
-    bench.start(plan, "e1", { input: { k: "x" } });
-    bench.start(plan, "e2", { input: { k: "x" } });
-    bench.start(plan, "e3", { input: { k: "y" } });
-    bench.start(bench.plan([phase("a", { ...key, tasks: [{ k: "x" }, { k: "z" }, { k: "z" }] })]), "e4");
-    bench.settle();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.settle();
-    const open = () => bench.attempts().map(({ grant, item }) => `${grant.execution}/${item.number}`);
+    const plan = fixture.plan([phase("a", key)]);
+    fixture.start(plan, "e1", { input: { k: "x" } });
+    fixture.start(plan, "e2", { input: { k: "x" } });
+    fixture.start(plan, "e3", { input: { k: "y" } });
+    fixture.start(fixture.plan([phase("a", { ...key, tasks: [{ k: "x" }, { k: "z" }, { k: "z" }] })]), "e4");
+    fixture.settle();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.settle();
+    const open = () => fixture.attempts().map(({ grant, item }) => `${grant.execution}/${item.number}`);
     expect(open().toSorted()).toEqual(["e1/0", "e3/0", "e4/1"]);
-    bench.receipt(bench.attempts()[0] as Attempt);
-    bench.settle();
+    fixture.receipt(fixture.attempts()[0] as Attempt);
+    fixture.settle();
     expect(open()).toContain("e2/0");
   });
 
   test("does not let a full key hold up the others", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
     const definition = phase("a", { enumerate: { use: "w.a" }, key: "/k", concurrencyPerKey: 1 });
-    bench.start(bench.plan([definition]), "e1");
-    bench.settle();
+    fixture.start(fixture.plan([definition]), "e1");
+    fixture.settle();
     const keys = [...Array(50).fill("busy"), "free"] as string[];
-    bench.page(bench.attempts()[0] as Attempt, 0, keys, keys);
-    bench.settle();
+    fixture.page(fixture.attempts()[0] as Attempt, 0, keys, keys);
+    fixture.settle();
     expect(
-      bench
+      fixture
         .attempts()
         .slice(1)
         .map(({ item }) => item.number),
@@ -361,20 +361,20 @@ describe("concurrency per key", () => {
   });
 
   test("holds over executions of a project", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
     const definition = phase("a", { enumerate: { use: "w.a" }, key: "/k", concurrencyPerKey: 1 });
-    const plan = bench.plan([definition]);
-    for (const id of ["e1", "e2"]) bench.start(plan, id);
-    bench.settle();
-    for (const listing of bench.attempts()) bench.page(listing, 0, [0, 1], ["same", "same"]);
-    bench.settle();
-    let open = bench.attempts().slice(2);
+    const plan = fixture.plan([definition]);
+    for (const id of ["e1", "e2"]) fixture.start(plan, id);
+    fixture.settle();
+    for (const listing of fixture.attempts()) fixture.page(listing, 0, [0, 1], ["same", "same"]);
+    fixture.settle();
+    let open = fixture.attempts().slice(2);
     expect(open).toHaveLength(1);
     for (let i = 1; i < 4; i++) {
-      bench.receipt(open.at(-1) as Attempt);
-      bench.settle();
-      open = bench.attempts().slice(2);
+      fixture.receipt(open.at(-1) as Attempt);
+      fixture.settle();
+      open = fixture.attempts().slice(2);
       expect(open).toHaveLength(i + 1);
     }
   });

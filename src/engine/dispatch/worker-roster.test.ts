@@ -144,18 +144,18 @@ describe("the version that gets the work", () => {
 
 describe("at a node", () => {
   const ranged = (version?: string) => [phase("a", version === undefined ? {} : { version })];
-  const granted = (bench: NodeFixture) =>
-    bench.attempts().map(({ worker, grant }) => [worker, grant.version]);
-  const byWorker = (bench: NodeFixture) => granted(bench).sort((a, b) => (a.join() < b.join() ? -1 : 1));
+  const granted = (fixture: NodeFixture) =>
+    fixture.attempts().map(({ worker, grant }) => [worker, grant.version]);
+  const byWorker = (fixture: NodeFixture) => granted(fixture).sort((a, b) => (a.join() < b.join() ? -1 : 1));
 
   test("B9 each range goes to its worker, and the grant says which version it is of", () => {
-    const bench = new NodeFixture();
-    for (const version of SERVED) bench.join(`w${version}`, [serve(version)]);
-    bench.start(bench.plan(ranged("~1.0"), "one"), "e1");
-    bench.start(bench.plan(ranged(), "two"), "e2");
-    bench.start(bench.plan(ranged("<1"), "three"), "e3");
-    bench.settle();
-    expect(byWorker(bench)).toEqual([
+    const fixture = new NodeFixture();
+    for (const version of SERVED) fixture.join(`w${version}`, [serve(version)]);
+    fixture.start(fixture.plan(ranged("~1.0"), "one"), "e1");
+    fixture.start(fixture.plan(ranged(), "two"), "e2");
+    fixture.start(fixture.plan(ranged("<1"), "three"), "e3");
+    fixture.settle();
+    expect(byWorker(fixture)).toEqual([
       ["w0.9.0", "0.9.0"],
       ["w1.0.1", "1.0.1"],
       ["w2.0.0", "2.0.0"],
@@ -163,137 +163,137 @@ describe("at a node", () => {
   });
 
   test("a grant names the build that its worker has", () => {
-    const bench = new NodeFixture();
-    bench.join("wa", [serve("1.0.0+a")], { capacity: 1 });
-    bench.join("wb", [serve("1.0.0+b")], { capacity: 1 });
-    bench.start(bench.plan([phase("a", { tasks: [1, 2], version: "^1" })]), "e1");
-    bench.settle();
-    expect(byWorker(bench)).toEqual([
+    const fixture = new NodeFixture();
+    fixture.join("wa", [serve("1.0.0+a")], { capacity: 1 });
+    fixture.join("wb", [serve("1.0.0+b")], { capacity: 1 });
+    fixture.start(fixture.plan([phase("a", { tasks: [1, 2], version: "^1" })]), "e1");
+    fixture.settle();
+    expect(byWorker(fixture)).toEqual([
       ["wa", "1.0.0+a"],
       ["wb", "1.0.0+b"],
     ]);
   });
 
   test("B9 none matching: it waits and says why, nothing spins, and it goes on when one comes", () => {
-    const bench = new NodeFixture();
-    for (const version of SERVED) bench.join(`w${version}`, [serve(version)]);
-    bench.start(bench.plan(ranged("~3.1")), "e1");
-    bench.settle();
-    const before = bench.outputs.length;
-    bench.sleep(600_000);
-    expect(bench.outputs.slice(before).filter(({ kind }) => kind !== "scan-timers")).toEqual([]);
-    expect(bench.inspect("e1").why).toBe(
+    const fixture = new NodeFixture();
+    for (const version of SERVED) fixture.join(`w${version}`, [serve(version)]);
+    fixture.start(fixture.plan(ranged("~3.1")), "e1");
+    fixture.settle();
+    const before = fixture.outputs.length;
+    fixture.sleep(600_000);
+    expect(fixture.outputs.slice(before).filter(({ kind }) => kind !== "scan-timers")).toEqual([]);
+    expect(fixture.inspect("e1").why).toBe(
       '"a" waits for a worker: none serves "w.a" in a version that fits "~3.1" (there are 0.9.0, 1.0.0, 1.0.1, 2.0.0) now.',
     );
-    bench.join("w3.1.4", [serve("3.1.4")]);
-    bench.settle();
-    expect(granted(bench)).toEqual([["w3.1.4", "3.1.4"]]);
+    fixture.join("w3.1.4", [serve("3.1.4")]);
+    fixture.settle();
+    expect(granted(fixture)).toEqual([["w3.1.4", "3.1.4"]]);
   });
 
   test("B9 it is let go of while it waits, and comes back", () => {
-    const bench = new NodeFixture({ idleMax: 0 });
-    bench.join("old", [serve("1.0.0")]);
-    bench.start(bench.plan(ranged("~3.1")), "e1");
-    bench.settle();
-    expect(bench.node.residentCount).toBe(0);
-    bench.join("new", [serve("3.1.4")]);
-    bench.settle();
-    expect(granted(bench)).toEqual([["new", "3.1.4"]]);
+    const fixture = new NodeFixture({ idleMax: 0 });
+    fixture.join("old", [serve("1.0.0")]);
+    fixture.start(fixture.plan(ranged("~3.1")), "e1");
+    fixture.settle();
+    expect(fixture.node.residentCount).toBe(0);
+    fixture.join("new", [serve("3.1.4")]);
+    fixture.settle();
+    expect(granted(fixture)).toEqual([["new", "3.1.4"]]);
   });
 
   test("a worker with two versions gets each under its own", () => {
-    const bench = new NodeFixture();
-    bench.join("both", [serve("1.0.0"), serve("2.0.0")]);
-    bench.start(bench.plan(ranged("^1"), "one"), "e1");
-    bench.start(bench.plan(ranged(), "two"), "e2");
-    bench.settle();
-    expect(byWorker(bench)).toEqual([
+    const fixture = new NodeFixture();
+    fixture.join("both", [serve("1.0.0"), serve("2.0.0")]);
+    fixture.start(fixture.plan(ranged("^1"), "one"), "e1");
+    fixture.start(fixture.plan(ranged(), "two"), "e2");
+    fixture.settle();
+    expect(byWorker(fixture)).toEqual([
       ["both", "1.0.0"],
       ["both", "2.0.0"],
     ]);
   });
 
   test("a higher one that joins gets what is not given out yet; when it leaves, the lower ones go on", () => {
-    const bench = new NodeFixture();
-    bench.join("old", [serve("1.0.0")], { capacity: 2 });
-    bench.start(bench.plan([phase("a", { version: "^1", tasks: [0, 1, 2, 3, 4, 5] })]), "e1");
-    bench.settle();
-    expect(granted(bench)).toEqual([
+    const fixture = new NodeFixture();
+    fixture.join("old", [serve("1.0.0")], { capacity: 2 });
+    fixture.start(fixture.plan([phase("a", { version: "^1", tasks: [0, 1, 2, 3, 4, 5] })]), "e1");
+    fixture.settle();
+    expect(granted(fixture)).toEqual([
       ["old", "1.0.0"],
       ["old", "1.0.0"],
     ]);
-    bench.join("new", [serve("1.1.0")], { capacity: 1 });
-    bench.settle();
-    expect(granted(bench).at(-1)).toEqual(["new", "1.1.0"]);
+    fixture.join("new", [serve("1.1.0")], { capacity: 1 });
+    fixture.settle();
+    expect(granted(fixture).at(-1)).toEqual(["new", "1.1.0"]);
     // The old one has room again, and gets nothing more.
-    for (const attempt of bench.attempts("old")) bench.receipt(attempt);
-    bench.settle();
-    expect(bench.attempts("old")).toHaveLength(2);
-    bench.receipt(bench.attempts("new")[0] as Attempt);
-    bench.settle();
-    expect(bench.attempts("new")).toHaveLength(2);
-    bench.leave("new");
-    bench.work();
+    for (const attempt of fixture.attempts("old")) fixture.receipt(attempt);
+    fixture.settle();
+    expect(fixture.attempts("old")).toHaveLength(2);
+    fixture.receipt(fixture.attempts("new")[0] as Attempt);
+    fixture.settle();
+    expect(fixture.attempts("new")).toHaveLength(2);
+    fixture.leave("new");
+    fixture.work();
     // What the new one had is its own to end.
-    bench.receipt(bench.attempts("new")[1] as Attempt);
-    bench.settle();
-    for (const attempt of bench.attempts("old").slice(2)) bench.receipt(attempt);
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
-    expect(bench.attempts()).toHaveLength(6);
+    fixture.receipt(fixture.attempts("new")[1] as Attempt);
+    fixture.settle();
+    for (const attempt of fixture.attempts("old").slice(2)) fixture.receipt(attempt);
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("done");
+    expect(fixture.attempts()).toHaveLength(6);
   });
 
   test("a retry may be done by another version", () => {
-    const bench = new NodeFixture();
-    bench.join("old", [serve("1.0.0")]);
-    bench.start(bench.plan(ranged("^1")), "e1");
-    bench.settle();
-    bench.join("new", [serve("1.1.0")]);
-    bench.receipt(bench.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 0 });
-    bench.settle();
-    expect(granted(bench)).toEqual([
+    const fixture = new NodeFixture();
+    fixture.join("old", [serve("1.0.0")]);
+    fixture.start(fixture.plan(ranged("^1")), "e1");
+    fixture.settle();
+    fixture.join("new", [serve("1.1.0")]);
+    fixture.receipt(fixture.attempts()[0] as Attempt, { status: "failed", payload: "{}", retryAfterMs: 0 });
+    fixture.settle();
+    expect(granted(fixture)).toEqual([
       ["old", "1.0.0"],
       ["new", "1.1.0"],
     ]);
   });
 
   test("code that enumerates keeps from a single task only who would get it in the same version", () => {
-    const bench = new NodeFixture();
-    bench.join("old", [{ ...serve("1.0.0"), enumerates: true }]);
-    bench.join("new", [serve("2.0.0")]);
-    bench.start(bench.plan(ranged("^1"), "one"), "e1");
-    bench.start(bench.plan(ranged(), "two"), "e2");
-    bench.settle();
-    expect(bench.attempts().map(({ worker, grant }) => [worker, grant.execution, grant.do])).toEqual([
+    const fixture = new NodeFixture();
+    fixture.join("old", [{ ...serve("1.0.0"), enumerates: true }]);
+    fixture.join("new", [serve("2.0.0")]);
+    fixture.start(fixture.plan(ranged("^1"), "one"), "e1");
+    fixture.start(fixture.plan(ranged(), "two"), "e2");
+    fixture.settle();
+    expect(fixture.attempts().map(({ worker, grant }) => [worker, grant.execution, grant.do])).toEqual([
       ["new", "e2", "process"],
     ]);
-    expect(bench.inspect("e1").why).toContain('the worker old enumerates "w.a"');
+    expect(fixture.inspect("e1").why).toContain('the worker old enumerates "w.a"');
   });
 
   test("an enumerator of another name is served in any version", () => {
-    const bench = new NodeFixture();
-    bench.join("lister", [{ use: "list", version: "7.0.0" }]);
-    bench.start(bench.plan([phase("a", { version: "^1", enumerate: { use: "list" } })]), "e1");
-    bench.settle();
-    expect(granted(bench)).toEqual([["lister", "7.0.0"]]);
+    const fixture = new NodeFixture();
+    fixture.join("lister", [{ use: "list", version: "7.0.0" }]);
+    fixture.start(fixture.plan([phase("a", { version: "^1", enumerate: { use: "list" } })]), "e1");
+    fixture.settle();
+    expect(granted(fixture)).toEqual([["lister", "7.0.0"]]);
   });
 
   test("two ranges of one handler in two executions do not hold each other up", () => {
-    const bench = new NodeFixture();
-    bench.join("one", [serve("1.0.0")], { capacity: 1 });
-    for (let i = 0; i < 20; i++) bench.start(bench.plan(ranged("~9"), "stuck"), `s${i}`);
-    for (let i = 0; i < 20; i++) bench.start(bench.plan(ranged("^1"), "fine"), `f${i}`);
-    bench.work();
-    for (let i = 0; i < 20; i++) expect(bench.status(`f${i}`)).toBe("done");
+    const fixture = new NodeFixture();
+    fixture.join("one", [serve("1.0.0")], { capacity: 1 });
+    for (let i = 0; i < 20; i++) fixture.start(fixture.plan(ranged("~9"), "stuck"), `s${i}`);
+    for (let i = 0; i < 20; i++) fixture.start(fixture.plan(ranged("^1"), "fine"), `f${i}`);
+    fixture.work();
+    for (let i = 0; i < 20; i++) expect(fixture.status(`f${i}`)).toBe("done");
   });
 
   test("C15 a worker that serves only `fast` never gets other work", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["fast"], { capacity: 100 });
-    bench.start(
-      bench.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["fast"], { capacity: 100 });
+    fixture.start(
+      fixture.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),
       "e1",
     );
-    expect(bench.work().map(({ grant }) => grant.use)).toEqual(["fast"]);
+    expect(fixture.work().map(({ grant }) => grant.use)).toEqual(["fast"]);
   });
 });

@@ -11,7 +11,7 @@ const idOf = ({ grant, item }: Attempt) => encodeAttempt({ ...grant, ...item, ta
 const distinct = (attempts: readonly Attempt[]) => new Set(attempts.map(idOf)).size;
 
 test("an attempt whose start is journaled is not numbered again in the next round", () => {
-  const { bench, first } = claimed(phase("a", { tasks: [0] }), 1);
+  const { fixture: bench, first } = claimed(phase("a", { tasks: [0] }), 1);
   bench.started(...first);
   bench.settle();
   bench.control("cancel", "e1");

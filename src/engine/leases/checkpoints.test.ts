@@ -10,19 +10,19 @@ const waitFor = (signal: string, timeoutMs?: number) =>
   ({ status: "suspended", wait: { name: signal, signal, ...(timeoutMs ? { timeoutMs } : {}) } }) as const;
 const failed = { status: "failed", payload: '{"message":"boom"}', retryAfterMs: 0 } as const;
 
-/** A bench with one local worker that has the first task of one execution. */
+/** A fixture with one local worker that has the first task of one execution. */
 function working(more: object = {}, settings: ConstructorParameters<typeof NodeFixture>[0] = {}) {
-  const bench = new NodeFixture(settings);
-  bench.join("w1", ["w.a"], { capacity: 4 });
-  bench.start(bench.plan([phase("a", more)]), "e1");
-  bench.settle();
-  return { bench, first: bench.attempts()[0] as Attempt };
+  const fixture = new NodeFixture(settings);
+  fixture.join("w1", ["w.a"], { capacity: 4 });
+  fixture.start(fixture.plan([phase("a", more)]), "e1");
+  fixture.settle();
+  return { fixture, first: fixture.attempts()[0] as Attempt };
 }
 
-const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
-const want = (bench: NodeFixture, id = "e1") => bench.tables.load([id])[0]?.head.want;
-const rows = (bench: NodeFixture) =>
-  bench.tables
+const last = (fixture: NodeFixture) => fixture.attempts().at(-1) as Attempt;
+const want = (fixture: NodeFixture, id = "e1") => fixture.tables.load([id])[0]?.head.want;
+const rows = (fixture: NodeFixture) =>
+  fixture.tables
     .scanTimers({ until: Number.MAX_SAFE_INTEGER, max: 1_000, partitions: null })
     .map(({ timer, due }) => [timer, due]);
 
@@ -32,46 +32,46 @@ describe("a grant", () => {
   });
 
   test("of a later attempt carries what is journaled, as it was at the time", () => {
-    const { bench, first } = working();
-    bench.step(first, "one", 1);
-    bench.step(first, "two", 2);
-    bench.receipt(first, failed);
-    bench.settle();
-    const steps = bench.journal("e1").filter(({ event }) => event.kind === "task.step");
+    const { fixture, first } = working();
+    fixture.step(first, "one", 1);
+    fixture.step(first, "two", 2);
+    fixture.receipt(first, failed);
+    fixture.settle();
+    const steps = fixture.journal("e1").filter(({ event }) => event.kind === "task.step");
     const known = steps.map(({ seq }, i) => ({ kind: "step", name: i === 0 ? "one" : "two", seq }));
-    const second = last(bench);
+    const second = last(fixture);
     expect([second.item.attempt, second.item.checkpoints]).toEqual([2, known]);
-    bench.step(second, "three", 3);
-    bench.settle();
+    fixture.step(second, "three", 3);
+    fixture.settle();
     expect(second.item.checkpoints).toEqual(known);
   });
 
   test("carries a sleep that is over as over, whatever the worker's clock says", () => {
-    const { bench, first } = working();
-    bench.receipt(first, sleepUntil(bench.now + 5_000));
-    bench.sleep(5_000);
-    expect(last(bench).item.checkpoints).toEqual([{ kind: "sleep", name: "nap", due: 0 }]);
+    const { fixture, first } = working();
+    fixture.receipt(first, sleepUntil(fixture.now + 5_000));
+    fixture.sleep(5_000);
+    expect(last(fixture).item.checkpoints).toEqual([{ kind: "sleep", name: "nap", due: 0 }]);
   });
 
   test("carries a sleep that is not over with its time: a retry may come before it", () => {
-    const { bench, first } = working();
-    const due = bench.now + 60_000;
-    bench.receipt(first, sleepUntil(due));
-    bench.settle();
-    bench.control("cancel", "e1");
-    bench.settle();
-    bench.control("retry", "e1");
-    bench.settle();
-    expect(last(bench).item.checkpoints).toEqual([{ kind: "sleep", name: "nap", due }]);
+    const { fixture, first } = working();
+    const due = fixture.now + 60_000;
+    fixture.receipt(first, sleepUntil(due));
+    fixture.settle();
+    fixture.control("cancel", "e1");
+    fixture.settle();
+    fixture.control("retry", "e1");
+    fixture.settle();
+    expect(last(fixture).item.checkpoints).toEqual([{ kind: "sleep", name: "nap", due }]);
   });
 
   test("of a script carries its runs, its state and whether it resumes; a new attempt finds the finished ones", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["~script"]);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["~script"]);
     const script = [{ ...(RUNS[0] as object), timeout: "5s" }, RUNS[1]];
-    bench.start(bench.plan([{ name: "a", handlers: { a: { script, state: { n: 1 } } } }]), "e1");
-    bench.settle();
-    const first = last(bench);
+    fixture.start(fixture.plan([{ name: "a", handlers: { a: { script, state: { n: 1 } } } }]), "e1");
+    fixture.settle();
+    const first = last(fixture);
     expect(first.grant).toMatchObject({
       do: "script",
       use: "~script",
@@ -84,21 +84,21 @@ describe("a grant", () => {
         resume: true,
       },
     });
-    bench.run(first, 0, { n: 2 });
-    bench.receipt(first, { ...failed, status: "crashed" });
-    bench.settle();
-    expect(last(bench).item.checkpoints).toMatchObject([{ kind: "run", name: "r0" }]);
+    fixture.run(first, 0, { n: 2 });
+    fixture.receipt(first, { ...failed, status: "crashed" });
+    fixture.settle();
+    expect(last(fixture).item.checkpoints).toMatchObject([{ kind: "run", name: "r0" }]);
   });
 
   test("of a batch carries its size, and as many tasks as make it whole", () => {
-    const bench = new NodeFixture({ quantum: 4 });
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.start(
-      bench.plan([phase("a", { tasks: Array.from({ length: 30 }, (_, i) => i), batch: 10 })]),
+    const fixture = new NodeFixture({ quantum: 4 });
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.start(
+      fixture.plan([phase("a", { tasks: Array.from({ length: 30 }, (_, i) => i), batch: 10 })]),
       "e1",
     );
-    bench.settle();
-    expect(bench.of("grant").map(({ grant }) => [grant.batch, grant.items.length])).toEqual([
+    fixture.settle();
+    expect(fixture.of("grant").map(({ grant }) => [grant.batch, grant.items.length])).toEqual([
       [10, 10],
       [10, 10],
       [10, 10],
@@ -108,217 +108,221 @@ describe("a grant", () => {
 
 describe("a step", () => {
   test("is accepted after its commit, and said twice is a duplicate", () => {
-    const { bench, first } = working();
-    bench.holdsCommits = true;
-    const report = bench.step(first, "one", 1);
-    bench.settle();
-    expect(bench.verdicts(report)).toBeUndefined();
-    bench.commit();
-    bench.settle();
-    expect(bench.verdicts(report)).toEqual([["accepted"]]);
-    const again = bench.step(first, "one", 1);
-    bench.settle();
-    expect(bench.verdicts(again)).toEqual([["duplicate"]]);
+    const { fixture, first } = working();
+    fixture.holdsCommits = true;
+    const report = fixture.step(first, "one", 1);
+    fixture.settle();
+    expect(fixture.verdicts(report)).toBeUndefined();
+    fixture.commit();
+    fixture.settle();
+    expect(fixture.verdicts(report)).toEqual([["accepted"]]);
+    const again = fixture.step(first, "one", 1);
+    fixture.settle();
+    expect(fixture.verdicts(again)).toEqual([["duplicate"]]);
   });
 
   test("survives a commit of unknown outcome, once", () => {
     for (const outcome of ["loseCommit", "commitUnheard"] as const) {
-      const { bench, first } = working();
-      bench.holdsCommits = true;
-      const report = bench.step(first, "one", 1);
-      bench.settle();
-      bench[outcome]();
-      bench.holdsCommits = false;
-      bench.settle();
-      expect(["accepted", "duplicate"], outcome).toContain(bench.verdicts(report)?.[0]?.[0]);
-      expect(bench.events("e1", "task.step"), outcome).toHaveLength(1);
+      const { fixture, first } = working();
+      fixture.holdsCommits = true;
+      const report = fixture.step(first, "one", 1);
+      fixture.settle();
+      fixture[outcome]();
+      fixture.holdsCommits = false;
+      fixture.settle();
+      expect(["accepted", "duplicate"], outcome).toContain(fixture.verdicts(report)?.[0]?.[0]);
+      expect(fixture.events("e1", "task.step"), outcome).toHaveLength(1);
     }
   });
 
   test("counts as a sign of life of a remote attempt, and as its start", () => {
-    const bench = new NodeFixture({ sweepMs: 5_000 });
-    bench.join("w1", ["w.a"], { local: false });
-    bench.claim("w1", 1);
-    bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
-    bench.settle();
-    const first = last(bench);
+    const fixture = new NodeFixture({ sweepMs: 5_000 });
+    fixture.join("w1", ["w.a"], { local: false });
+    fixture.claim("w1", 1);
+    fixture.start(fixture.plan([phase("a", { tasks: [1, 2] })]), "e1");
+    fixture.settle();
+    const first = last(fixture);
     for (let i = 0; i < 10; i++) {
-      bench.step(first, `s${i}`);
-      bench.sleep(20_000);
+      fixture.step(first, `s${i}`);
+      fixture.sleep(20_000);
     }
-    expect(bench.of("cancel")).toHaveLength(0);
-    expect(bench.events("e1", "tasks.started")).toHaveLength(1);
-    expect(bench.events("e1", "tasks.lost")).toHaveLength(0);
+    expect(fixture.of("cancel")).toHaveLength(0);
+    expect(fixture.events("e1", "tasks.started")).toHaveLength(1);
+    expect(fixture.events("e1", "tasks.lost")).toHaveLength(0);
   });
 
   test("of an attempt that lost its lease is stale, and not journaled", () => {
-    const bench = new NodeFixture({ sweepMs: 5_000 });
-    bench.join("w1", ["w.a"], { local: false });
-    bench.claim("w1", 1);
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.settle();
-    const first = last(bench);
-    bench.started(first);
-    bench.sleep(60_000);
-    expect(bench.events("e1", "tasks.lost")).toHaveLength(1);
-    const report = bench.step(first, "one");
-    bench.settle();
-    expect(bench.verdicts(report)).toEqual([["stale"]]);
-    expect(bench.events("e1", "task.step")).toHaveLength(0);
+    const fixture = new NodeFixture({ sweepMs: 5_000 });
+    fixture.join("w1", ["w.a"], { local: false });
+    fixture.claim("w1", 1);
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.settle();
+    const first = last(fixture);
+    fixture.started(first);
+    fixture.sleep(60_000);
+    expect(fixture.events("e1", "tasks.lost")).toHaveLength(1);
+    const report = fixture.step(first, "one");
+    fixture.settle();
+    expect(fixture.verdicts(report)).toEqual([["stale"]]);
+    expect(fixture.events("e1", "task.step")).toHaveLength(0);
   });
 
   test("of another claim of the same attempt is stale", () => {
-    const { bench, first } = working();
-    const report = bench.step({ ...first, item: { ...first.item, claim: 7 } }, "one");
-    bench.settle();
-    expect(bench.verdicts(report)).toEqual([["stale"]]);
+    const { fixture, first } = working();
+    const report = fixture.step({ ...first, item: { ...first.item, claim: 7 } }, "one");
+    fixture.settle();
+    expect(fixture.verdicts(report)).toEqual([["stale"]]);
   });
 });
 
 describe("a suspended task", () => {
   test("holds no lease, no place at its worker and no permit", () => {
-    const bench = new NodeFixture({ projects: { default: { concurrency: 1 } } });
-    bench.join("w1", ["w.a"], { capacity: 1 });
+    const fixture = new NodeFixture({ projects: { default: { concurrency: 1 } } });
+    fixture.join("w1", ["w.a"], { capacity: 1 });
     const limits = { concurrency: 1, key: "", concurrencyPerKey: 1, tasks: [1, 2, 3] };
-    bench.start(bench.plan([phase("a", limits)]), "e1");
-    const seen = bench.work(() => sleepUntil(bench.now + 60_000));
+    fixture.start(fixture.plan([phase("a", limits)]), "e1");
+    const seen = fixture.work(() => sleepUntil(fixture.now + 60_000));
     expect(seen.map(({ item }) => item.number)).toEqual([0, 1, 2]);
-    expect(bench.node.openLeases).toBe(0);
-    expect(bench.node.overview().limits.filter(({ held }) => held > 0)).toEqual([]);
-    expect(bench.node.overview().workers).toMatchObject([{ held: 0 }]);
+    expect(fixture.node.openLeases).toBe(0);
+    expect(fixture.node.overview().limits.filter(({ held }) => held > 0)).toEqual([]);
+    expect(fixture.node.overview().workers).toMatchObject([{ held: 0 }]);
   });
 
   test("shows as waiting", () => {
-    const { bench, first } = working({ tasks: [1, 2] });
-    bench.receipt(first, waitFor("go"));
-    bench.settle();
-    const handlers = bench.inspect("e1").view.phases[0]?.handlers;
+    const { fixture, first } = working({ tasks: [1, 2] });
+    fixture.receipt(first, waitFor("go"));
+    fixture.settle();
+    const handlers = fixture.inspect("e1").view.phases[0]?.handlers;
     expect(handlers).toMatchObject([{ waiting: 1, running: 1, retrying: 0, pending: 0 }]);
   });
 
   test("that sleeps is evicted, waits as a row in the store, and comes back at its time and not before", () => {
-    const { bench, first } = working({}, { idleMax: 0, timerHorizonMs: 1_000 });
-    const due = bench.now + 100_000;
-    bench.receipt(first, sleepUntil(due));
-    bench.settle();
-    expect([bench.node.residentCount, want(bench), rows(bench)]).toEqual([0, "time", [["~retry", due]]]);
-    bench.sleep(99_999);
-    expect(bench.attempts()).toHaveLength(1);
-    bench.sleep(1);
-    expect(last(bench).item.attempt).toBe(2);
-    bench.receipt(last(bench));
-    bench.settle();
-    expect([bench.status("e1"), rows(bench)]).toEqual(["done", []]);
+    const { fixture, first } = working({}, { idleMax: 0, timerHorizonMs: 1_000 });
+    const due = fixture.now + 100_000;
+    fixture.receipt(first, sleepUntil(due));
+    fixture.settle();
+    expect([fixture.node.residentCount, want(fixture), rows(fixture)]).toEqual([
+      0,
+      "time",
+      [["~retry", due]],
+    ]);
+    fixture.sleep(99_999);
+    expect(fixture.attempts()).toHaveLength(1);
+    fixture.sleep(1);
+    expect(last(fixture).item.attempt).toBe(2);
+    fixture.receipt(last(fixture));
+    fixture.settle();
+    expect([fixture.status("e1"), rows(fixture)]).toEqual(["done", []]);
   });
 
   test("that sleeps comes back after a restart, clean or not", () => {
     for (const clean of [true, false]) {
-      const { bench, first } = working();
-      bench.receipt(first, sleepUntil(bench.now + 100_000));
-      bench.settle();
-      bench.restart({ clean });
-      bench.join("w1", ["w.a"]);
-      bench.sleep(99_999);
-      expect(bench.attempts(), `clean: ${clean}`).toHaveLength(0);
-      bench.sleep(1);
-      expect(bench.attempts(), `clean: ${clean}`).toHaveLength(1);
+      const { fixture, first } = working();
+      fixture.receipt(first, sleepUntil(fixture.now + 100_000));
+      fixture.settle();
+      fixture.restart({ clean });
+      fixture.join("w1", ["w.a"]);
+      fixture.sleep(99_999);
+      expect(fixture.attempts(), `clean: ${clean}`).toHaveLength(0);
+      fixture.sleep(1);
+      expect(fixture.attempts(), `clean: ${clean}`).toHaveLength(1);
     }
   });
 
   test("that waits for a signal is evicted, and the signal brings it back", () => {
-    const { bench, first } = working({}, { idleMax: 0 });
-    bench.receipt(first, waitFor("go"));
-    bench.settle();
-    expect([bench.node.residentCount, want(bench), rows(bench)]).toEqual([0, "time", []]);
-    bench.sleep(10_000_000);
-    expect(bench.attempts()).toHaveLength(1);
-    bench.signal("e1", "go", 7);
-    bench.settle();
-    expect(last(bench).item).toMatchObject({ attempt: 2, checkpoints: [{ kind: "step", name: "go" }] });
+    const { fixture, first } = working({}, { idleMax: 0 });
+    fixture.receipt(first, waitFor("go"));
+    fixture.settle();
+    expect([fixture.node.residentCount, want(fixture), rows(fixture)]).toEqual([0, "time", []]);
+    fixture.sleep(10_000_000);
+    expect(fixture.attempts()).toHaveLength(1);
+    fixture.signal("e1", "go", 7);
+    fixture.settle();
+    expect(last(fixture).item).toMatchObject({ attempt: 2, checkpoints: [{ kind: "step", name: "go" }] });
   });
 
   test("that waits for so long at most has a row, and its time brings it back", () => {
-    const { bench, first } = working({}, { idleMax: 0 });
-    bench.receipt(first, waitFor("go", 5_000));
-    bench.settle();
-    expect(rows(bench)).toEqual([["a.1.a.0", bench.now + 5_000]]);
-    bench.restart();
-    bench.join("w1", ["w.a"]);
-    bench.sleep(5_000);
-    expect(bench.events("e1", "task.step")).toMatchObject([{ reason: "timer" }]);
-    expect(last(bench).item.checkpoints).toMatchObject([{ kind: "step", name: "go" }]);
-    expect(rows(bench)).toEqual([]);
+    const { fixture, first } = working({}, { idleMax: 0 });
+    fixture.receipt(first, waitFor("go", 5_000));
+    fixture.settle();
+    expect(rows(fixture)).toEqual([["a.1.a.0", fixture.now + 5_000]]);
+    fixture.restart();
+    fixture.join("w1", ["w.a"]);
+    fixture.sleep(5_000);
+    expect(fixture.events("e1", "task.step")).toMatchObject([{ reason: "timer" }]);
+    expect(last(fixture).item.checkpoints).toMatchObject([{ kind: "step", name: "go" }]);
+    expect(rows(fixture)).toEqual([]);
   });
 
   test("does not run while paused, and runs on resume if its time has passed", () => {
-    const { bench, first } = working();
-    bench.receipt(first, sleepUntil(bench.now + 5_000));
-    bench.settle();
-    bench.control("pause", "e1");
-    bench.sleep(60_000);
-    expect(bench.attempts()).toHaveLength(1);
-    bench.control("resume", "e1");
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(2);
+    const { fixture, first } = working();
+    fixture.receipt(first, sleepUntil(fixture.now + 5_000));
+    fixture.settle();
+    fixture.control("pause", "e1");
+    fixture.sleep(60_000);
+    expect(fixture.attempts()).toHaveLength(1);
+    fixture.control("resume", "e1");
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(2);
   });
 
   test("is cancelled with its execution at once", () => {
-    const { bench, first } = working({ tasks: [1] }, { idleMax: 0 });
-    bench.receipt(first, waitFor("go", 5_000));
-    bench.settle();
-    bench.control("cancel", "e1");
-    bench.settle();
-    expect([bench.status("e1"), rows(bench)]).toEqual(["cancelled", []]);
+    const { fixture, first } = working({ tasks: [1] }, { idleMax: 0 });
+    fixture.receipt(first, waitFor("go", 5_000));
+    fixture.settle();
+    fixture.control("cancel", "e1");
+    fixture.settle();
+    expect([fixture.status("e1"), rows(fixture)]).toEqual(["cancelled", []]);
   });
 
   test("goes on with others of its handler: a thousand sleep while one worker does them in turn", () => {
-    const bench = new NodeFixture({ idleMax: 0 });
-    bench.join("w1", ["w.a"], { capacity: 8 });
-    bench.start(bench.plan([phase("a", { tasks: Array.from({ length: 1_000 }, (_, i) => i) })]), "e1");
-    const due = bench.now + 10_000;
-    const first = bench.work(({ item }) => (item.attempt === 1 ? sleepUntil(due) : {}));
+    const fixture = new NodeFixture({ idleMax: 0 });
+    fixture.join("w1", ["w.a"], { capacity: 8 });
+    fixture.start(fixture.plan([phase("a", { tasks: Array.from({ length: 1_000 }, (_, i) => i) })]), "e1");
+    const due = fixture.now + 10_000;
+    const first = fixture.work(({ item }) => (item.attempt === 1 ? sleepUntil(due) : {}));
     expect(first).toHaveLength(1_000);
-    expect(bench.node.residentCount).toBe(0);
-    bench.sleep(9_999);
-    bench.now += 1;
-    expect(bench.work()).toHaveLength(1_000);
-    expect(bench.status("e1")).toBe("done");
+    expect(fixture.node.residentCount).toBe(0);
+    fixture.sleep(9_999);
+    fixture.now += 1;
+    expect(fixture.work()).toHaveLength(1_000);
+    expect(fixture.status("e1")).toBe("done");
   });
 
   test("that slept no time at all goes on at once", () => {
-    const { bench, first } = working();
-    bench.receipt(first, sleepUntil(bench.now - 5));
-    bench.settle();
-    expect(last(bench).item.attempt).toBe(2);
+    const { fixture, first } = working();
+    fixture.receipt(first, sleepUntil(fixture.now - 5));
+    fixture.settle();
+    expect(last(fixture).item.attempt).toBe(2);
   });
 });
 
 test("C8 late done after a loss: told to stop is the later attempt, unless it has journaled something", () => {
   for (const hasStep of [false, true]) {
-    const bench = new NodeFixture({ sweepMs: 5_000 });
-    for (const worker of ["w1", "w2"]) bench.join(worker, ["w.a"], { local: false });
-    bench.claim("w1", 1);
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.settle();
-    const first = last(bench);
-    bench.started(first);
-    bench.sleep(40_000);
-    bench.claim("w2", 1);
-    bench.settle();
-    const second = last(bench);
+    const fixture = new NodeFixture({ sweepMs: 5_000 });
+    for (const worker of ["w1", "w2"]) fixture.join(worker, ["w.a"], { local: false });
+    fixture.claim("w1", 1);
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.settle();
+    const first = last(fixture);
+    fixture.started(first);
+    fixture.sleep(40_000);
+    fixture.claim("w2", 1);
+    fixture.settle();
+    const second = last(fixture);
     expect([second.worker, second.item.attempt]).toEqual(["w2", 2]);
-    bench.started(second);
-    if (hasStep) bench.step(second, "one");
-    bench.settle();
-    const late = bench.receipt(first, { payload: "1" });
-    bench.settle();
-    expect(bench.verdicts(late)).toEqual([[hasStep ? "late" : "accepted"]]);
-    const told = bench.of("cancel").filter(({ worker }) => worker === "w2");
+    fixture.started(second);
+    if (hasStep) fixture.step(second, "one");
+    fixture.settle();
+    const late = fixture.receipt(first, { payload: "1" });
+    fixture.settle();
+    expect(fixture.verdicts(late)).toEqual([[hasStep ? "late" : "accepted"]]);
+    const told = fixture.of("cancel").filter(({ worker }) => worker === "w2");
     expect(told).toHaveLength(hasStep ? 0 : 1);
-    const own = bench.receipt(second, { payload: "2" });
-    bench.settle();
-    expect(bench.verdicts(own)).toEqual([[hasStep ? "accepted" : "gone"]]);
-    expect(bench.events("e1", "tasks.settled").flatMap(({ payloads }) => payloads)).toEqual([
+    const own = fixture.receipt(second, { payload: "2" });
+    fixture.settle();
+    expect(fixture.verdicts(own)).toEqual([[hasStep ? "accepted" : "gone"]]);
+    expect(fixture.events("e1", "tasks.settled").flatMap(({ payloads }) => payloads)).toEqual([
       hasStep ? "2" : "1",
     ]);
   }

@@ -28,7 +28,7 @@ const stops = (bench: NodeFixture) =>
     );
 
 test("a beat or a voucher of an earlier round keeps no lease of this one, though the attempts have one number", () => {
-  const { bench, first } = claimed(phase("a", { tasks: [0] }), 1);
+  const { fixture: bench, first } = claimed(phase("a", { tasks: [0] }), 1);
   const before = first[0] as Attempt;
   bench.control("cancel", "e1");
   bench.receipt(before, { status: "cancelled" });

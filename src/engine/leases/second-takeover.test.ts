@@ -21,7 +21,7 @@ const HOME = partitionOf(LIMIT, 2);
 
 /** A node with the partition of an execution, and a recorded attempt of it. The quota server of its limit is elsewhere. */
 class Takeovers {
-  readonly bench: NodeFixture;
+  readonly fixture: NodeFixture;
   readonly id = ["e1", "e2", "e3", "e4", "e5"].find((name) => partitionOf(name, 2) !== HOME) ?? "";
   readonly attempt: Attempt;
   readonly #ends: { epoch: number; at: number }[] = [];
@@ -29,105 +29,105 @@ class Takeovers {
   constructor() {
     const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
     const settings = { suspectMs: SILENCE_MS, heartbeatMs: SILENCE_MS, permitPatienceMs: 100 };
-    this.bench = new NodeFixture(settings, tables);
-    const { bench, id } = this;
-    bench.input(MEMBERS);
-    bench.input({ kind: "lost", partitions: [HOME] });
-    bench.start(bench.plan([phase("a", { tasks: [1], concurrency: 5 })]), id);
-    bench.join("w", ["w.a"], { local: false });
-    bench.claim("w", 1);
-    bench.settle();
+    this.fixture = new NodeFixture(settings, tables);
+    const { fixture, id } = this;
+    fixture.input(MEMBERS);
+    fixture.input({ kind: "lost", partitions: [HOME] });
+    fixture.start(fixture.plan([phase("a", { tasks: [1], concurrency: 5 })]), id);
+    fixture.join("w", ["w.a"], { local: false });
+    fixture.claim("w", 1);
+    fixture.settle();
     this.confirm(1);
-    this.attempt = bench.attempts()[0] as Attempt;
-    bench.started(this.attempt);
-    bench.signal(id, "any");
-    bench.settle();
+    this.attempt = fixture.attempts()[0] as Attempt;
+    fixture.started(this.attempt);
+    fixture.signal(id, "any");
+    fixture.settle();
     if (this.starts.length !== 1) throw new Error("the start is not recorded");
   }
 
   /** The epochs of the recorded starts. */
   get starts() {
-    return this.bench.events(this.id, "tasks.started").map(({ epoch }) => epoch);
+    return this.fixture.events(this.id, "tasks.started").map(({ epoch }) => epoch);
   }
 
   get open() {
-    return this.bench.node.openLeases;
+    return this.fixture.node.openLeases;
   }
 
   /** The quota server answers the last request, with this many permits at least. */
   confirm(least = 0): void {
-    const { n = 0, quota = 0 } = this.bench.of("ask-permits").at(-1)?.asks.at(-1) ?? {};
+    const { n = 0, quota = 0 } = this.fixture.of("ask-permits").at(-1)?.asks.at(-1) ?? {};
     const grants = [{ name: LIMIT, n, quota: Math.max(least, quota), isContended: false }];
-    this.bench.input({ kind: "permits-granted", grants });
-    this.bench.settle();
+    this.fixture.input({ kind: "permits-granted", grants });
+    this.fixture.settle();
   }
 
   /** The owner ends uncleanly now, and the next one takes the partition. */
   takeOver(): void {
-    const { bench } = this;
-    bench.input({ kind: "lost", partitions: [1 - HOME] });
-    const owned = bench.tables
+    const { fixture } = this;
+    fixture.input({ kind: "lost", partitions: [1 - HOME] });
+    const owned = fixture.tables
       .open()
       .owned.filter(({ partition }) => partition !== HOME)
       .map((own) => {
-        this.#ends.push({ epoch: own.epoch - 1, at: bench.now });
+        this.#ends.push({ epoch: own.epoch - 1, at: fixture.now });
         return { ...own, uncleanEnds: [...this.#ends] };
       });
-    bench.input({ kind: "taken", owned, left: { leases: [], quotas: new Map(), declared: {} } });
-    bench.inspect(this.id);
+    fixture.input({ kind: "taken", owned, left: { leases: [], quotas: new Map(), declared: {} } });
+    fixture.inspect(this.id);
   }
 }
 
 test("a recorded attempt that the first successor did not adopt is not adopted by the second, once its permit is free", () => {
   const all = new Takeovers();
-  const { bench, attempt, id } = all;
+  const { fixture, attempt, id } = all;
   all.takeOver();
-  bench.sleep(800);
+  fixture.sleep(800);
   all.takeOver();
-  bench.sleep(250);
+  fixture.sleep(250);
   // The first owner ended 1050 ms ago: its permits are given out again.
-  bench.beat(attempt);
-  bench.settle();
+  fixture.beat(attempt);
+  fixture.settle();
   expect([all.open, all.starts.length]).toEqual([0, 1]);
-  expect(bench.of("cancel").at(-1)).toMatchObject({ worker: "w", why: "lost" });
+  expect(fixture.of("cancel").at(-1)).toMatchObject({ worker: "w", why: "lost" });
   // Its receipt still counts.
-  const report = bench.receipt(attempt);
-  bench.settle();
-  expect(bench.verdicts(report)).toEqual([["accepted"]]);
-  expect(bench.events(id, "tasks.lost")).toEqual([]);
+  const report = fixture.receipt(attempt);
+  fixture.settle();
+  expect(fixture.verdicts(report)).toEqual([["accepted"]]);
+  expect(fixture.events(id, "tasks.lost")).toEqual([]);
 });
 
 test("a recorded attempt that the first successor adopted is recorded again, and the second one adopts it", () => {
   const all = new Takeovers();
-  const { bench, attempt } = all;
+  const { fixture, attempt } = all;
   const { epoch } = attempt.grant;
   all.takeOver();
-  bench.beat(attempt);
-  bench.settle();
+  fixture.beat(attempt);
+  fixture.settle();
   expect(all.starts).toEqual([epoch]);
   all.confirm();
   expect([all.open, all.starts]).toEqual([1, [epoch, epoch + 1]]);
-  bench.sleep(800);
+  fixture.sleep(800);
   all.takeOver();
-  bench.sleep(250);
-  bench.beat(attempt);
-  bench.settle();
+  fixture.sleep(250);
+  fixture.beat(attempt);
+  fixture.settle();
   all.confirm();
   expect([all.open, all.starts]).toEqual([1, [epoch, epoch + 1, epoch + 2]]);
 });
 
 test("an adoption by the second successor must be confirmed before the permits of the owner that held it are free", () => {
   const all = new Takeovers();
-  const { bench, attempt, id } = all;
+  const { fixture, attempt, id } = all;
   all.takeOver();
-  bench.sleep(800);
+  fixture.sleep(800);
   all.takeOver();
-  bench.beat(attempt);
-  bench.settle();
+  fixture.beat(attempt);
+  fixture.settle();
   expect(all.open).toBe(1);
-  bench.sleep(199);
-  expect(bench.events(id, "tasks.lost")).toEqual([]);
-  bench.sleep(1);
-  expect(bench.events(id, "tasks.lost")).toMatchObject([{ tasks: [0], attempts: [1] }]);
+  fixture.sleep(199);
+  expect(fixture.events(id, "tasks.lost")).toEqual([]);
+  fixture.sleep(1);
+  expect(fixture.events(id, "tasks.lost")).toMatchObject([{ tasks: [0], attempts: [1] }]);
   expect(all.open).toBe(0);
 });

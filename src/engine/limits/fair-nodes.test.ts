@@ -13,8 +13,8 @@ const CASES = [1, 3].flatMap((nodes) =>
 
 function fixtureOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
   const projects = kind.endsWith("project") ? { default: { concurrency: limit } } : {};
-  const bench = new PermitFixture(nodes, { projects }, limit);
-  bench.join(["w.a"], capacity);
+  const fixture = new PermitFixture(nodes, { projects }, limit);
+  fixture.join(["w.a"], capacity);
   const options = {
     ...(kind === "handler" ? { concurrency: limit } : {}),
     ...(kind.startsWith("key") ? { key: "/k", concurrencyPerKey: limit } : {}),
@@ -23,7 +23,7 @@ function fixtureOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
     const tasks = Array.from({ length: n }, (_, i) => ({ k: "same", i }));
     return node.plan([phase("a", { tasks, ...options })], `of-${n}`);
   };
-  return { bench, planOf };
+  return { fixture, planOf };
 }
 
 describe("under a limit", () => {
@@ -32,14 +32,14 @@ describe("under a limit", () => {
     (...of) => {
       const [nodes, , limit] = of;
       for (let at = 0; at < nodes; at++) {
-        const { bench, planOf } = fixtureOf(of);
-        bench.start(0, "a", planOf(1_000));
-        for (let i = 0; i < 10; i++) bench.endSome();
-        const before = bench.granted.length;
-        const b = bench.start(at, "b", planOf(1));
-        while (!bench.granted.includes(b) && bench.endSome())
-          expect(bench.open.length).toBeLessThanOrEqual(limit);
-        const behind = bench.granted.slice(before).indexOf(b);
+        const { fixture, planOf } = fixtureOf(of);
+        fixture.start(0, "a", planOf(1_000));
+        for (let i = 0; i < 10; i++) fixture.endSome();
+        const before = fixture.granted.length;
+        const b = fixture.start(at, "b", planOf(1));
+        while (!fixture.granted.includes(b) && fixture.endSome())
+          expect(fixture.open.length).toBeLessThanOrEqual(limit);
+        const behind = fixture.granted.slice(before).indexOf(b);
         expect(behind).toBeGreaterThanOrEqual(0);
         expect(behind).toBeLessThan(5 * nodes);
       }
@@ -48,11 +48,11 @@ describe("under a limit", () => {
 
   test.each(CASES)("%i nodes, of a %s, %i, capacity %i: six equal executions end together", (...of) => {
     const [nodes, , limit] = of;
-    const { bench, planOf } = fixtureOf(of);
-    const ids = Array.from({ length: 6 }, (_, i) => bench.start(i % nodes, `e${i}`, planOf(20)));
-    while (bench.endSome()) expect(bench.open.length).toBeLessThanOrEqual(limit);
-    const last = ids.map((id) => bench.granted.lastIndexOf(id));
-    expect(bench.granted).toHaveLength(120);
+    const { fixture, planOf } = fixtureOf(of);
+    const ids = Array.from({ length: 6 }, (_, i) => fixture.start(i % nodes, `e${i}`, planOf(20)));
+    while (fixture.endSome()) expect(fixture.open.length).toBeLessThanOrEqual(limit);
+    const last = ids.map((id) => fixture.granted.lastIndexOf(id));
+    expect(fixture.granted).toHaveLength(120);
     expect(Math.max(...last) / Math.min(...last)).toBeLessThan(1.5);
   });
 });

@@ -5,50 +5,50 @@ import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const limited = (more: object) => [phase("a", { tasks: Array.from({ length: 10 }, (_, i) => i), ...more })];
 
-function register(bench: NodeFixture, more: object): void {
-  bench.plan(limited(more));
-  bench.input({ kind: "definition-stored", workflow: "w" });
-  bench.settle();
+function register(fixture: NodeFixture, more: object): void {
+  fixture.plan(limited(more));
+  fixture.input({ kind: "definition-stored", workflow: "w" });
+  fixture.settle();
 }
 
 test("a value that is registered while executions run counts at once, without another start", () => {
-  const bench = new NodeFixture();
-  bench.join("w1", ["w.a"], { capacity: 100 });
-  bench.start(bench.plan(limited({ concurrency: 1 })), "e1");
-  bench.settle();
-  expect(bench.attempts()).toHaveLength(1);
-  register(bench, { concurrency: 4 });
-  expect(bench.attempts()).toHaveLength(4);
-  register(bench, { concurrency: 2 });
-  for (const attempt of bench.attempts().slice(0, 3)) bench.receipt(attempt);
-  bench.settle();
-  expect(bench.attempts().length - 3).toBe(2);
+  const fixture = new NodeFixture();
+  fixture.join("w1", ["w.a"], { capacity: 100 });
+  fixture.start(fixture.plan(limited({ concurrency: 1 })), "e1");
+  fixture.settle();
+  expect(fixture.attempts()).toHaveLength(1);
+  register(fixture, { concurrency: 4 });
+  expect(fixture.attempts()).toHaveLength(4);
+  register(fixture, { concurrency: 2 });
+  for (const attempt of fixture.attempts().slice(0, 3)) fixture.receipt(attempt);
+  fixture.settle();
+  expect(fixture.attempts().length - 3).toBe(2);
 });
 
 test("it counts after a restart too, though no execution is of it", () => {
-  const bench = new NodeFixture({ suspectMs: 0 });
-  bench.start(bench.plan(limited({ concurrency: 1 })), "e1");
-  register(bench, { concurrency: 3 });
-  bench.restart();
-  bench.join("w2", ["w.a"], { capacity: 100 });
-  bench.settle();
-  expect(bench.attempts()).toHaveLength(3);
+  const fixture = new NodeFixture({ suspectMs: 0 });
+  fixture.start(fixture.plan(limited({ concurrency: 1 })), "e1");
+  register(fixture, { concurrency: 3 });
+  fixture.restart();
+  fixture.join("w2", ["w.a"], { capacity: 100 });
+  fixture.settle();
+  expect(fixture.attempts()).toHaveLength(3);
 });
 
 test("rates do the same", () => {
-  const bench = new NodeFixture();
-  bench.join("w1", ["w.a"], { capacity: 100 });
-  bench.start(bench.plan(limited({ rate: { limit: 1, per: 60_000 } })), "e1");
-  bench.settle();
-  register(bench, { rate: { limit: 3, per: 60_000 } });
-  bench.sleep(1);
-  expect(bench.attempts()).toHaveLength(3);
+  const fixture = new NodeFixture();
+  fixture.join("w1", ["w.a"], { capacity: 100 });
+  fixture.start(fixture.plan(limited({ rate: { limit: 1, per: 60_000 } })), "e1");
+  fixture.settle();
+  register(fixture, { rate: { limit: 3, per: 60_000 } });
+  fixture.sleep(1);
+  expect(fixture.attempts()).toHaveLength(3);
 });
 
 test("a workflow without limits is not asked for", () => {
-  const bench = new NodeFixture();
-  bench.start(bench.plan(limited({})), "e1");
-  bench.settle();
-  register(bench, { concurrency: 4 });
-  expect(bench.outputs.filter(({ kind }) => kind === "find-workflow")).toEqual([]);
+  const fixture = new NodeFixture();
+  fixture.start(fixture.plan(limited({})), "e1");
+  fixture.settle();
+  register(fixture, { concurrency: 4 });
+  expect(fixture.outputs.filter(({ kind }) => kind === "find-workflow")).toEqual([]);
 });

@@ -292,18 +292,18 @@ describe("a node that takes what another left when it died", () => {
   const limited = () => [phase("a", { tasks: [1, 2], concurrency: 1, heartbeat: "1m" })];
   const HOME = partitionOf("default/w.a", 2);
 
-  function bench() {
+  function fixture() {
     const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
     const one = new NodeFixture({ suspectMs: 1_000 }, tables);
     one.input(MEMBERS);
     one.join("w", ["w.a"]);
     one.settle();
     const id = ["e1", "e2", "e3", "e4", "e5"].find((name) => partitionOf(name, 2) === HOME) ?? "";
-    return { bench: one, id };
+    return { fixture: one, id };
   }
 
   test("goes on under limits that are at home elsewhere: their homes keep what the dead one had", () => {
-    const { bench: one, id } = bench();
+    const { fixture: one, id } = fixture();
     one.input({ kind: "taken", owned: [{ partition: 1 - HOME, epoch: 2, uncleanEpoch: 1 }], left: LEFT });
     one.start(one.plan(limited()), id);
     one.settle();
@@ -390,7 +390,7 @@ describe("a node that takes what another left when it died", () => {
   });
 
   test("waits under those that had their home there, until nothing of it can run", () => {
-    const { bench: one, id } = bench();
+    const { fixture: one, id } = fixture();
     one.input({ kind: "taken", owned: one.tables.open().owned, left: LEFT });
     one.start(one.plan(limited()), id);
     one.sleep(74_999);

@@ -16,15 +16,15 @@ describe("a project's limit on three nodes", () => {
     "%i, capacity %i, the higher priority at node %i: nothing lower is given out past it",
     (...of) => {
       const [limit, capacity, at] = of;
-      const bench = new PermitFixture(3, { projects: { default: { concurrency: limit } } }, limit);
-      bench.join(["w.a"], capacity);
-      for (const node of [0, 1, 2]) bench.start(node, `low${node}`, planOf(1_000, -10));
-      for (let i = 0; i < 10; i++) bench.endSome();
-      const before = bench.granted.length;
-      const high = bench.start(at, "high", planOf(20, 10));
-      const given = () => bench.granted.slice(before);
-      while (given().filter((id) => id === high).length < 20 && bench.endSome())
-        expect(bench.open.length).toBeLessThanOrEqual(limit);
+      const fixture = new PermitFixture(3, { projects: { default: { concurrency: limit } } }, limit);
+      fixture.join(["w.a"], capacity);
+      for (const node of [0, 1, 2]) fixture.start(node, `low${node}`, planOf(1_000, -10));
+      for (let i = 0; i < 10; i++) fixture.endSome();
+      const before = fixture.granted.length;
+      const high = fixture.start(at, "high", planOf(20, 10));
+      const given = () => fixture.granted.slice(before);
+      while (given().filter((id) => id === high).length < 20 && fixture.endSome())
+        expect(fixture.open.length).toBeLessThanOrEqual(limit);
       // A worker without room takes nothing: then a permit that its node cannot use goes on.
       const passed = given()
         .slice(0, given().lastIndexOf(high))

@@ -113,171 +113,171 @@ describe("at a node, a rate", () => {
   const tasks = (n: number) => Array.from({ length: n }, (_, i) => i);
 
   /** Works until everything is done; gives when each attempt was granted. */
-  function workAll(bench: NodeFixture, max = 200): number[] {
+  function workAll(fixture: NodeFixture, max = 200): number[] {
     const at: number[] = [];
     for (let i = 0; i < max; i++) {
-      at.push(...bench.work().map(() => bench.now));
-      const next = bench.node.nextWakeAt();
+      at.push(...fixture.work().map(() => fixture.now));
+      const next = fixture.node.nextWakeAt();
       if (next === Number.POSITIVE_INFINITY || at.length >= max) return at;
-      bench.now = Math.max(bench.now, next);
+      fixture.now = Math.max(fixture.now, next);
     }
     return at;
   }
 
   test("holds over all executions of a project, and wastes nothing", () => {
-    const bench = new NodeFixture({ timerHorizonMs: 1e12 });
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    const plan = bench.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
-    for (let i = 0; i < 4; i++) bench.start(plan, `e${i}`);
-    const at = workAll(bench, 16).map((time) => time - 1_000_000);
+    const fixture = new NodeFixture({ timerHorizonMs: 1e12 });
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const plan = fixture.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
+    for (let i = 0; i < 4; i++) fixture.start(plan, `e${i}`);
+    const at = workAll(fixture, 16).map((time) => time - 1_000_000);
     expect(at).toEqual([0, 0, 0, 10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40, 50].map((s) => s * 1_000));
-    for (let i = 0; i < 4; i++) expect(bench.status(`e${i}`)).toBe("done");
+    for (let i = 0; i < 4; i++) expect(fixture.status(`e${i}`)).toBe("done");
   });
 
   test("is listed among the limits, with the starts that count now", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.start(bench.plan([phase("a", { tasks: tasks(3), ...LIMITED })]), "e1");
-    expect(bench.work()).toHaveLength(3);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.start(fixture.plan([phase("a", { tasks: tasks(3), ...LIMITED })]), "e1");
+    expect(fixture.work()).toHaveLength(3);
     const listed = { name: "rate default/w.a", max: 3, waiting: 0, perMs: 10_000 };
-    expect(bench.node.overview().limits).toEqual([{ ...listed, held: 3 }]);
+    expect(fixture.node.overview().limits).toEqual([{ ...listed, held: 3 }]);
     // Nobody waits, so the node does not wake up for it.
-    bench.sleep(10_000);
-    expect(bench.node.overview().limits).toEqual([{ ...listed, held: 0 }]);
+    fixture.sleep(10_000);
+    expect(fixture.node.overview().limits).toEqual([{ ...listed, held: 0 }]);
   });
 
   test("of one project is not that of another", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    const plan = bench.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
-    bench.start(plan, "e1", { project: "p" });
-    bench.start(plan, "e2", { project: "q" });
-    expect(bench.work()).toHaveLength(6);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const plan = fixture.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
+    fixture.start(plan, "e1", { project: "p" });
+    fixture.start(plan, "e2", { project: "q" });
+    expect(fixture.work()).toHaveLength(6);
   });
 
   test("serves the oldest execution first", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    const plan = bench.plan([phase("a", { rate: { limit: 1, per: "1s" } })]);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const plan = fixture.plan([phase("a", { rate: { limit: 1, per: "1s" } })]);
     for (let i = 0; i < 5; i++) {
-      bench.start(plan, `e${i}`);
-      bench.settle();
+      fixture.start(plan, `e${i}`);
+      fixture.settle();
     }
-    for (let i = 0; i < 5; i++) bench.sleep(1_000);
-    expect(bench.attempts().map(({ grant }) => grant.execution)).toEqual(["e0", "e1", "e2", "e3", "e4"]);
+    for (let i = 0; i < 5; i++) fixture.sleep(1_000);
+    expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(["e0", "e1", "e2", "e3", "e4"]);
   });
 
   test("counts attempts, whatever became of them", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.start(bench.plan([phase("a", { rate: { limit: 2, per: "10s" } })]), "e1");
-    bench.work(() => ({ status: "failed", payload: "{}", retryAfterMs: 0 }));
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(9_999);
-    expect(bench.attempts()).toHaveLength(2);
-    bench.sleep(1);
-    expect(bench.attempts()).toHaveLength(3);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.start(fixture.plan([phase("a", { rate: { limit: 2, per: "10s" } })]), "e1");
+    fixture.work(() => ({ status: "failed", payload: "{}", retryAfterMs: 0 }));
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(9_999);
+    expect(fixture.attempts()).toHaveLength(2);
+    fixture.sleep(1);
+    expect(fixture.attempts()).toHaveLength(3);
   });
 
   test("on a store that is new holds nobody up", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"]);
-    bench.start(bench.plan([phase("a", { rate: { limit: 1, per: "1h" } })]), "e1");
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(1);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"]);
+    fixture.start(fixture.plan([phase("a", { rate: { limit: 1, per: "1h" } })]), "e1");
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(1);
   });
 
   test.each([true, false])("is not exceeded over a restart (clean: %s)", (clean) => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([phase("a", { tasks: tasks(5), ...LIMITED })]);
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.start(plan, "e1");
-    expect(bench.work()).toHaveLength(3);
-    bench.sleep(5_000);
-    bench.restart({ clean });
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    bench.sleep(4_999);
-    expect(bench.attempts()).toEqual([]);
-    bench.sleep(10_000);
-    expect(bench.attempts()).toHaveLength(2);
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([phase("a", { tasks: tasks(5), ...LIMITED })]);
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.start(plan, "e1");
+    expect(fixture.work()).toHaveLength(3);
+    fixture.sleep(5_000);
+    fixture.restart({ clean });
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    fixture.sleep(4_999);
+    expect(fixture.attempts()).toEqual([]);
+    fixture.sleep(10_000);
+    expect(fixture.attempts()).toHaveLength(2);
   });
 
   test("leaves others alone, and says why it waits", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
-    bench.start(bench.plan([phase("a", { tasks: tasks(5), ...LIMITED })]), "e1");
-    bench.work();
-    bench.start(bench.plan([phase("b", { tasks: tasks(50) })], "other"), "e2");
-    expect(bench.work()).toHaveLength(50);
-    expect(bench.inspect("e1").why).toBe('"a" runs 0; 2 more wait 10 s because of the rate of 3 in 10 s.');
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a", "w.b"], { capacity: 100 });
+    fixture.start(fixture.plan([phase("a", { tasks: tasks(5), ...LIMITED })]), "e1");
+    fixture.work();
+    fixture.start(fixture.plan([phase("b", { tasks: tasks(50) })], "other"), "e2");
+    expect(fixture.work()).toHaveLength(50);
+    expect(fixture.inspect("e1").why).toBe('"a" runs 0; 2 more wait 10 s because of the rate of 3 in 10 s.');
   });
 });
 
 describe("C14", () => {
   test("concurrency 1 with 3 queued: strictly one at a time, in the order of age", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    const plan = bench.plan([phase("a", { concurrency: 1 })]);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const plan = fixture.plan([phase("a", { concurrency: 1 })]);
     for (let i = 0; i < 3; i++) {
-      bench.start(plan, `e${i}`);
-      bench.settle();
+      fixture.start(plan, `e${i}`);
+      fixture.settle();
     }
     for (let i = 0; i < 3; i++) {
-      expect(bench.attempts().map(({ grant }) => grant.execution)).toEqual(
+      expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(
         ["e0", "e1", "e2"].slice(0, i + 1),
       );
-      bench.receipt(bench.attempts().at(-1) as Attempt);
-      bench.settle();
+      fixture.receipt(fixture.attempts().at(-1) as Attempt);
+      fixture.settle();
     }
-    expect(bench.status("e2")).toBe("done");
+    expect(fixture.status("e2")).toBe("done");
   });
 
   test("in the order of age too where some came back from the store and others were never let go of", () => {
     for (const windowMax of [4, 16, 1_024]) {
-      const bench = new NodeFixture({ windowMax, idleMax: 2 });
-      bench.join("w1", ["w.a"], { capacity: 100 });
-      const plan = bench.plan([phase("a", { concurrency: 1 })]);
+      const fixture = new NodeFixture({ windowMax, idleMax: 2 });
+      fixture.join("w1", ["w.a"], { capacity: 100 });
+      const plan = fixture.plan([phase("a", { concurrency: 1 })]);
       const ids = Array.from({ length: 60 }, (_, i) => `e${i}`);
       for (const [i, id] of ids.entries()) {
-        bench.now++;
-        bench.start(plan, id);
-        if (i % 7 === 6) bench.settle();
+        fixture.now++;
+        fixture.start(plan, id);
+        if (i % 7 === 6) fixture.settle();
       }
-      bench.settle();
+      fixture.settle();
       for (let i = 1; i < 60; i++) {
-        bench.receipt(bench.attempts().at(-1) as Attempt);
-        bench.settle();
+        fixture.receipt(fixture.attempts().at(-1) as Attempt);
+        fixture.settle();
       }
-      expect(bench.attempts().map(({ grant }) => grant.execution)).toEqual(ids);
+      expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(ids);
     }
   });
 
   test("in the order of age too after a restart", () => {
-    const bench = new NodeFixture();
-    const plan = bench.plan([phase("a", { concurrency: 1 })]);
-    for (let i = 0; i < 6; i++) bench.start(plan, `e${i}`);
-    bench.settle();
-    bench.restart({ clean: true });
-    bench.now++;
-    bench.start(plan, "e6");
-    bench.join("w1", ["w.a"], { capacity: 100 });
-    const order = bench.work().map(({ grant }) => grant.execution);
+    const fixture = new NodeFixture();
+    const plan = fixture.plan([phase("a", { concurrency: 1 })]);
+    for (let i = 0; i < 6; i++) fixture.start(plan, `e${i}`);
+    fixture.settle();
+    fixture.restart({ clean: true });
+    fixture.now++;
+    fixture.start(plan, "e6");
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const order = fixture.work().map(({ grant }) => grant.execution);
     expect(order).toEqual(["e0", "e1", "e2", "e3", "e4", "e5", "e6"]);
   });
 
   test("a project limit of 2 over two workflows: never more than 2, and never fewer while there is work", () => {
-    const bench = new NodeFixture({ projects: { acme: { concurrency: 2 } } });
-    bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
+    const fixture = new NodeFixture({ projects: { acme: { concurrency: 2 } } });
+    fixture.join("w1", ["w.a", "w.b"], { capacity: 100 });
     const tasks = [1, 2, 3, 4, 5];
-    bench.start(bench.plan([phase("a", { tasks })], "one"), "e1", { project: "acme" });
-    bench.start(bench.plan([phase("b", { tasks })], "two"), "e2", { project: "acme" });
-    bench.start(bench.plan([phase("a", { tasks })], "one"), "free", { project: "other" });
-    bench.settle();
+    fixture.start(fixture.plan([phase("a", { tasks })], "one"), "e1", { project: "acme" });
+    fixture.start(fixture.plan([phase("b", { tasks })], "two"), "e2", { project: "acme" });
+    fixture.start(fixture.plan([phase("a", { tasks })], "one"), "free", { project: "other" });
+    fixture.settle();
     const open = new Set<Attempt>();
     let seen = 0;
     const used = new Set<string>();
     for (;;) {
-      const fresh = bench.attempts().slice(seen);
+      const fresh = fixture.attempts().slice(seen);
       seen += fresh.length;
       for (const attempt of fresh) if (attempt.grant.execution !== "free") open.add(attempt);
       if (open.size === 0) break;
@@ -286,75 +286,75 @@ describe("C14", () => {
       const [first] = open;
       used.add((first as Attempt).grant.use);
       open.delete(first as Attempt);
-      bench.receipt(first as Attempt);
-      bench.settle();
+      fixture.receipt(first as Attempt);
+      fixture.settle();
     }
-    expect([bench.status("e1"), bench.status("e2")]).toEqual(["done", "done"]);
+    expect([fixture.status("e1"), fixture.status("e2")]).toEqual(["done", "done"]);
     expect([...used]).toEqual(["w.a", "w.b"]);
-    expect(bench.attempts().filter(({ grant }) => grant.execution === "free")).toHaveLength(5);
+    expect(fixture.attempts().filter(({ grant }) => grant.execution === "free")).toHaveLength(5);
   });
 
   test("a project limit counts attempts that are adopted after a takeover, and none is given out beside them", () => {
-    const bench = new NodeFixture({ projects: { acme: { concurrency: 2 } }, suspectMs: 30_000 });
-    const plan = bench.plan([phase("a", { tasks: [1, 2, 3, 4] })]);
-    bench.join("w1", ["w.a"], { local: false, capacity: 100 });
-    bench.claim("w1", 10);
-    bench.start(plan, "e1", { project: "acme" });
-    bench.settle();
-    const old = bench.attempts();
+    const fixture = new NodeFixture({ projects: { acme: { concurrency: 2 } }, suspectMs: 30_000 });
+    const plan = fixture.plan([phase("a", { tasks: [1, 2, 3, 4] })]);
+    fixture.join("w1", ["w.a"], { local: false, capacity: 100 });
+    fixture.claim("w1", 10);
+    fixture.start(plan, "e1", { project: "acme" });
+    fixture.settle();
+    const old = fixture.attempts();
     expect(old).toHaveLength(2);
-    bench.started(...old);
-    bench.settle();
-    bench.restart();
-    bench.join("w1", ["w.a"], { local: false, capacity: 100 });
-    bench.join("w2", ["w.a"], { local: false, capacity: 100 });
-    bench.claim("w2", 10);
-    for (const attempt of old) bench.beat(attempt);
+    fixture.started(...old);
+    fixture.settle();
+    fixture.restart();
+    fixture.join("w1", ["w.a"], { local: false, capacity: 100 });
+    fixture.join("w2", ["w.a"], { local: false, capacity: 100 });
+    fixture.claim("w2", 10);
+    for (const attempt of old) fixture.beat(attempt);
     for (let i = 0; i < 12; i++) {
-      bench.sleep(10_000);
-      for (const attempt of old) bench.beat(attempt);
-      bench.settle();
+      fixture.sleep(10_000);
+      for (const attempt of old) fixture.beat(attempt);
+      fixture.settle();
     }
-    expect(bench.attempts()).toEqual([]);
-    expect(bench.node.overview().limits).toContainEqual(expect.objectContaining({ max: 2, held: 2 }));
-    bench.receipt(old[0] as Attempt);
-    bench.settle();
-    expect(bench.attempts()).toHaveLength(1);
+    expect(fixture.attempts()).toEqual([]);
+    expect(fixture.node.overview().limits).toContainEqual(expect.objectContaining({ max: 2, held: 2 }));
+    fixture.receipt(old[0] as Attempt);
+    fixture.settle();
+    expect(fixture.attempts()).toHaveLength(1);
   });
 
   test("a project limit with a handler's limit: both hold", () => {
-    const bench = new NodeFixture({ projects: { acme: { concurrency: 3 } } });
-    bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
+    const fixture = new NodeFixture({ projects: { acme: { concurrency: 3 } } });
+    fixture.join("w1", ["w.a", "w.b"], { capacity: 100 });
     const handlers = {
       a: { use: "w.a", tasks: [1, 2, 3], concurrency: 1 },
       b: { use: "w.b", tasks: [1, 2, 3] },
     };
-    bench.start(bench.plan([{ name: "p", handlers }]), "e1", { project: "acme" });
-    bench.settle();
-    const uses = bench.attempts().map(({ grant }) => grant.use);
+    fixture.start(fixture.plan([{ name: "p", handlers }]), "e1", { project: "acme" });
+    fixture.settle();
+    const uses = fixture.attempts().map(({ grant }) => grant.use);
     expect(uses.sort()).toEqual(["w.a", "w.b", "w.b"]);
-    expect(bench.inspect("e1").why).toContain('because the project "acme" holds 3 of 3.');
+    expect(fixture.inspect("e1").why).toContain('because the project "acme" holds 3 of 3.');
   });
 });
 
 test.each([1, 2])("%i starts that wait for one commit count from when they go out", (limit) => {
-  const bench = new NodeFixture();
+  const fixture = new NodeFixture();
   const rate = { limit, per: "1s" };
-  bench.start(bench.plan([phase("a", { tasks: [1, 2, 3, 4], rate })]), "e1");
-  bench.join("w", ["w.a"]);
-  bench.settle();
-  bench.restart();
-  bench.join("w", ["w.a"]);
-  bench.sleep(999);
-  bench.holdsCommits = true;
-  bench.sleep(1);
-  expect(bench.waiting).toHaveLength(1);
-  bench.now += 900;
-  bench.holdsCommits = false;
-  bench.settle();
-  expect(bench.attempts()).toHaveLength(limit);
-  bench.sleep(999);
-  expect(bench.attempts()).toHaveLength(limit);
-  bench.sleep(1);
-  expect(bench.attempts()).toHaveLength(2 * limit);
+  fixture.start(fixture.plan([phase("a", { tasks: [1, 2, 3, 4], rate })]), "e1");
+  fixture.join("w", ["w.a"]);
+  fixture.settle();
+  fixture.restart();
+  fixture.join("w", ["w.a"]);
+  fixture.sleep(999);
+  fixture.holdsCommits = true;
+  fixture.sleep(1);
+  expect(fixture.waiting).toHaveLength(1);
+  fixture.now += 900;
+  fixture.holdsCommits = false;
+  fixture.settle();
+  expect(fixture.attempts()).toHaveLength(limit);
+  fixture.sleep(999);
+  expect(fixture.attempts()).toHaveLength(limit);
+  fixture.sleep(1);
+  expect(fixture.attempts()).toHaveLength(2 * limit);
 });

@@ -5,77 +5,77 @@ import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { EVENTS_DUE } from "./outbox.ts";
 
 function outboxFixture(): NodeFixture {
-  const bench = new NodeFixture({ outbox: true });
-  bench.join("w1", ["w.a"]);
-  return bench;
+  const fixture = new NodeFixture({ outbox: true });
+  fixture.join("w1", ["w.a"]);
+  return fixture;
 }
-const given = (bench: NodeFixture) =>
-  bench.of("publish").map(({ execution, from, to }) => `${execution} ${from}-${to}`);
-const rows = (bench: NodeFixture) =>
-  bench.tables
+const given = (fixture: NodeFixture) =>
+  fixture.of("publish").map(({ execution, from, to }) => `${execution} ${from}-${to}`);
+const rows = (fixture: NodeFixture) =>
+  fixture.tables
     .scanTimers({ from: EVENTS_DUE, until: EVENTS_DUE, max: 100, partitions: null })
     .map(({ execution }) => execution);
 
 describe("events to be published", () => {
   test("are given out after their commit, without gaps, and the store says that they are not published", () => {
-    const bench = outboxFixture();
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.work();
-    const events = bench.journal("e1");
-    const numbers = bench
+    const fixture = outboxFixture();
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.work();
+    const events = fixture.journal("e1");
+    const numbers = fixture
       .of("publish")
       .flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, i) => from + i));
     expect(numbers).toEqual(events.map(({ seq }) => seq));
-    expect(rows(bench)).toEqual(["e1"]);
+    expect(rows(fixture)).toEqual(["e1"]);
   });
 
   test("that are published are forgotten: the store says nothing of them", () => {
-    const bench = outboxFixture();
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.work();
-    bench.input({ kind: "published", execution: "e1", seq: bench.journal("e1").length });
-    bench.settle();
-    expect(rows(bench)).toEqual([]);
-    expect(bench.node.residentCount).toBe(0);
-    bench.restart();
-    bench.inspect("e1");
-    expect(given(bench)).toEqual([]);
+    const fixture = outboxFixture();
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.work();
+    fixture.input({ kind: "published", execution: "e1", seq: fixture.journal("e1").length });
+    fixture.settle();
+    expect(rows(fixture)).toEqual([]);
+    expect(fixture.node.residentCount).toBe(0);
+    fixture.restart();
+    fixture.inspect("e1");
+    expect(given(fixture)).toEqual([]);
   });
 
   test("that are not published when the process dies are given out by the next, from where it was", () => {
-    const bench = outboxFixture();
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.settle();
-    bench.input({ kind: "published", execution: "e1", seq: 1 });
-    bench.receipt(bench.attempts()[0] as Attempt);
-    bench.settle();
-    const last = bench.journal("e1").length;
-    bench.restart();
-    expect(rows(bench)).toEqual(["e1"]);
-    bench.inspect("e1");
-    expect(given(bench)).toEqual([`e1 2-${last}`]);
-    bench.input({ kind: "published", execution: "e1", seq: last });
-    bench.settle();
-    expect(rows(bench)).toEqual([]);
+    const fixture = outboxFixture();
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.settle();
+    fixture.input({ kind: "published", execution: "e1", seq: 1 });
+    fixture.receipt(fixture.attempts()[0] as Attempt);
+    fixture.settle();
+    const last = fixture.journal("e1").length;
+    fixture.restart();
+    expect(rows(fixture)).toEqual(["e1"]);
+    fixture.inspect("e1");
+    expect(given(fixture)).toEqual([`e1 2-${last}`]);
+    fixture.input({ kind: "published", execution: "e1", seq: last });
+    fixture.settle();
+    expect(rows(fixture)).toEqual([]);
   });
 
   test("are given out again if whoever publishes lost them", () => {
-    const bench = outboxFixture();
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.work();
-    const last = bench.journal("e1").length;
-    bench.outputs = [];
-    bench.input({ kind: "publish-again" });
-    bench.settle();
-    expect(given(bench)).toEqual([`e1 1-${last}`]);
+    const fixture = outboxFixture();
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.work();
+    const last = fixture.journal("e1").length;
+    fixture.outputs = [];
+    fixture.input({ kind: "publish-again" });
+    fixture.settle();
+    expect(given(fixture)).toEqual([`e1 1-${last}`]);
   });
 
   test("are none where nobody publishes", () => {
-    const bench = new NodeFixture();
-    bench.join("w1", ["w.a"]);
-    bench.start(bench.plan([phase("a")]), "e1");
-    bench.work();
-    expect(given(bench)).toEqual([]);
-    expect(rows(bench)).toEqual([]);
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"]);
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.work();
+    expect(given(fixture)).toEqual([]);
+    expect(rows(fixture)).toEqual([]);
   });
 });

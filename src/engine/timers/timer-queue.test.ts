@@ -110,15 +110,15 @@ describe("the timer desk", () => {
 });
 
 test("a timer whose commit was made, though its answer was lost, fires in its time", () => {
-  const bench = new NodeFixture();
-  bench.holdsCommits = true;
-  const started = bench.start(bench.plan([{ name: "rest", handlers: { rest: { sleep: 5_000 } } }]), "e1");
-  bench.settle();
-  bench.commitUnheard();
-  bench.settle();
-  bench.holdsCommits = false;
-  bench.settle();
-  expect(bench.reply(started)).toMatchObject({ kind: "applied" });
-  bench.sleep(5_000);
-  expect(bench.status("e1")).toBe("done");
+  const fixture = new NodeFixture();
+  fixture.holdsCommits = true;
+  const started = fixture.start(fixture.plan([{ name: "rest", handlers: { rest: { sleep: 5_000 } } }]), "e1");
+  fixture.settle();
+  fixture.commitUnheard();
+  fixture.settle();
+  fixture.holdsCommits = false;
+  fixture.settle();
+  expect(fixture.reply(started)).toMatchObject({ kind: "applied" });
+  fixture.sleep(5_000);
+  expect(fixture.status("e1")).toBe("done");
 });

@@ -32,7 +32,7 @@ export class Pulse {
   totals: (() => Readonly<Totals>) | null = null;
 
   /** Takes an acknowledged commit into account. */
-  take(commit: Commit, verdict: CommitVerdict, now: number): void {
+  record(commit: Commit, verdict: CommitVerdict, now: number): void {
     this.#advance(now);
     if (verdict.kind !== "ok") return;
     for (const { execution, entries } of commit.writes)
