@@ -8,13 +8,13 @@ export interface Goal {
   readonly label: string;
   /** Whether the value is a minimum or a maximum. */
   readonly bound: "least" | "most";
-  /** The goal by itself; missing: it follows from the raw limit alone. */
+  /** The value of the goal; missing if it follows from the raw limit alone. */
   readonly value?: number;
   /** The figure with the raw limit, measured in the same run, and the share of it that is the goal. */
   readonly raw?: { readonly figure: string; readonly share?: number };
 }
 
-/** A raw limit that forbids the goal lowers it to this share of the limit. */
+/** If the raw limit makes the goal impossible, the goal becomes this share of the limit. */
 const REACHABLE = 0.7;
 
 /** A budget fails only beyond this multiple of the goal: machines differ and are shared, so only a real regression fails. */
@@ -25,10 +25,10 @@ export interface Judgement extends Omit<Goal, "raw"> {
   readonly scenario: string;
   /** The goal, as the raw limit of the run makes it. */
   readonly value: number;
-  /** The raw limit; null: the goal has none. */
+  /** The raw limit; null if the goal has none. */
   readonly rawLimit: number | null;
   readonly reached: number;
-  /** How many times worse than the goal. Up to 1, the goal is met. */
+  /** How many times worse than the goal the value is. Up to 1, the goal is met. */
   readonly factor: number;
   readonly verdict: "met" | "missed" | "broken";
 }

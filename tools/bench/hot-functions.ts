@@ -28,7 +28,7 @@ interface CallFrame {
 }
 
 export interface HotFunction {
-  /** Native code is named by its nearest callers. */
+  /** The name of the function. Native code is named by its nearest callers. */
   readonly name: string;
   /** The file and line, and the hottest line in it. */
   readonly place: string;

@@ -13,13 +13,13 @@ export interface BenchOptions {
   readonly scenarios: readonly Scenario[];
   readonly json: boolean;
   readonly short: boolean;
-  /** Fails if a goal is missed by far. */
+  /** Whether the bench fails if a goal is missed by far. */
   readonly budgets: boolean;
-  /** Prints where the time goes. */
+  /** Whether to print where the time goes. */
   readonly profile: boolean;
-  /** The directory for stores; null: a temporary directory on a disk. */
+  /** The directory for stores; null for a temporary directory on a disk. */
   readonly directory: string | null;
-  /** Null: over files. Otherwise over PostgreSQL at this URL, or at a private server if the URL is null. */
+  /** The PostgreSQL to use; null for stores in files. A null URL starts a private server. */
   readonly postgres: { readonly url: string | null } | null;
   readonly keep: boolean;
 }
@@ -50,7 +50,7 @@ export const USAGE = `Usage: rondo bench [options] [NAMES]
   --keep              leave the stores, and the profiles
 `;
 
-/** The options, or a rejection; null: help is wanted. */
+/** Parses the options, or returns a rejection; null if help is wanted. */
 export function readOptions(args: readonly string[]): BenchOptions | string | null {
   let values: Values;
   let named: readonly string[];

@@ -10,11 +10,11 @@ export interface Bench {
   readonly directory: string;
   /** The URL of a database, which is empty before the scenario's first part; null: stores are in the directory. */
   readonly database: string | null;
-  /** Small sizes, for a quick check. */
+  /** Whether sizes are small, for a quick check. */
   readonly isShort: boolean;
-  /** Processes that a part starts write their profiles into a folder of the directory that has their name. */
+  /** Whether processes that a part starts write their profiles into a folder of the directory that has their name. */
   readonly isProfiled: boolean;
-  /** Prints progress on stderr. */
+  /** Prints a progress line on stderr. */
   progress(text: string): void;
   /** Runs the measured section, without the warm-up. Only this is profiled. */
   section<T>(run: () => Promise<T>): Promise<T>;
@@ -40,13 +40,13 @@ export interface Scenario {
   readonly parts: readonly Part[];
   /** Node's flags for its processes. */
   readonly flags?: readonly string[];
-  /** The store that it runs over; missing: the one of the command line. */
+  /** The store that the scenario uses; if it is missing, the one of the command line. */
   readonly store?: "file" | "postgres";
-  /** The job of `--real` that it belongs to. */
+  /** The job of `--real` that the scenario belongs to. */
   readonly job?: string;
-  /** It runs this many times, each time from nothing; the median of each figure counts. */
+  /** How many times the scenario runs, each time from nothing; the median of each figure counts. */
   readonly times?: number;
-  /** Whether it runs only in the long form, or by its name. */
+  /** Whether the scenario runs only in the long form, or if it is named. */
   readonly isLong?: boolean;
   readonly needsRabbit?: boolean;
 }

@@ -8,11 +8,11 @@ export interface PlantedBug {
   readonly seed: number;
   /** The template of the marked place, or one for each place. */
   readonly change: string | readonly string[];
-  /** The bug needs several nodes over one database: `rondo sim --cluster`. */
+  /** Whether the bug needs several nodes over one database: `rondo sim --cluster`. */
   readonly cluster?: boolean;
-  /** `rondo sim --drill` finds the bug. */
+  /** Whether `rondo sim --drill` finds the bug. */
   readonly drill?: boolean;
-  /** `rondo sim --endings` finds the bug. */
+  /** Whether `rondo sim --endings` finds the bug. */
   readonly endings?: boolean;
 }
 
@@ -107,7 +107,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "lapsed claim granted again under its id", seed: 4, change: "" },
 ];
 
-/** The choice of the worker for a task. */
+/** Bugs in the choice of the worker for a task. */
 const WORKERS: readonly PlantedBug[] = [
   { name: "version range ignored", seed: 4, change: "const $key = $callee($1, null);" },
   {
@@ -129,7 +129,7 @@ const WORKERS: readonly PlantedBug[] = [
   { name: "input given to code that enumerates", seed: 4, change: "$then" },
 ];
 
-/** Commands and post-operations. */
+/** Bugs in commands and post-operations. */
 const COMMANDS: readonly PlantedBug[] = [
   { name: "command done before it is persisted", seed: 3, change: "$then" },
   { name: "owed post-operations not found again", seed: 3, change: "const $key = $2;" },
@@ -161,7 +161,7 @@ const COMMANDS: readonly PlantedBug[] = [
   },
 ];
 
-/** Damaged executions. */
+/** Bugs in the handling of damaged executions. */
 const DAMAGE: readonly PlantedBug[] = [
   { name: "damaged execution skipped silently", seed: 2, change: "" },
   {
@@ -176,7 +176,7 @@ const DAMAGE: readonly PlantedBug[] = [
   { name: "messages to a mended execution not scanned", seed: 285_252, change: "" },
 ];
 
-/** Several nodes over one database. */
+/** Bugs of several nodes over one database. */
 const CLUSTER: readonly PlantedBug[] = [
   { name: "store does not fence writes", seed: 32, change: "const $key = null;" },
   {
@@ -253,7 +253,7 @@ const CLUSTER: readonly PlantedBug[] = [
   { name: "failed registration not tried again", seed: 1, change: "" },
 ];
 
-/** The clean-up of executions that end. */
+/** Bugs in the clean-up of executions that end. */
 const ENDINGS: readonly PlantedBug[] = [
   { name: "unknown outcomes not compensated", seed: 1, change: "return $left;" },
   { name: "clean-up begins while children are open", seed: 6, change: ["", "false"] },

@@ -46,16 +46,16 @@ export interface Neighbours {
   /** The host of the partition's owner, by the database. */
   ownerOf(partition: number): ClusterHost | undefined;
   named(incarnation: string): ClusterHost | undefined;
-  /** A message from one node to another. */
+  /** Sends a message from one node to another. */
   send(from: ClusterHost, to: ClusterHost, input: Input): void;
   readonly database: Database;
   /** Sends a message of the ring to another node by its name; the answer may get lost. */
   post(from: ClusterHost, to: string, message: RingMessage, answered: (answer: unknown) => void): void;
-  /** The node read a row that a newer node wrote. */
+  /** Called when the node read a row that a newer node wrote. */
   unreadable(from: ClusterHost, partition: number): void;
   /** Checks that no limit has more open attempts at its present owners than it allows. */
   checkLimits(): void;
-  /** Mailbox messages were stored for these executions. */
+  /** Called when mailbox messages were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
 
@@ -70,9 +70,9 @@ export class ClusterHost extends EngineHost {
   readonly #database: DatabaseLink;
   #commits: CommitOutput[] = [];
   isAway = false;
-  /** The node does not come back. */
+  /** Whether the node does not come back. */
   isRetired = false;
-  /** From its next start on, the node has an older version. */
+  /** Whether the node has an older version from its next start on. */
   isOlder = false;
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
@@ -149,7 +149,7 @@ export class ClusterHost extends EngineHost {
     this.close();
   }
 
-  /** Whether it has known a newer node for this long. */
+  /** Whether the node has known a newer node for this long. */
   knowsNewer(ms: number): boolean {
     return this.world.timeline.now - this.#ownership.newerSince >= ms;
   }
@@ -207,7 +207,7 @@ export class ClusterHost extends EngineHost {
     else run();
   }
 
-  /** A message arrives. A frozen process reads it later, if it lives that long. */
+  /** Delivers a message. A frozen process reads it later, if it lives that long. */
   receive(input: Input): void {
     const { incarnation } = this;
     this.#thawed(() => this.incarnation === incarnation && this.deliver(input));
@@ -253,7 +253,7 @@ export class ClusterHost extends EngineHost {
     this.#comeBack();
   }
 
-  /** A message of the ring arrives. */
+  /** Delivers a message of the ring. */
   arriveLater(arrive: () => void): void {
     const { incarnation } = this;
     this.#thawed(() => {

@@ -7,9 +7,9 @@ import type { World } from "./world.ts";
 
 /** The state of the database. */
 export interface Database {
-  /** Calls fail until this time. */
+  /** The time until which calls fail. */
   downUntil: number;
-  /** Calls are slow until this time. */
+  /** The time until which calls are slow. */
   slowUntil: number;
 }
 
@@ -20,7 +20,7 @@ interface Call<T> {
   /** The effect at the database. */
   readonly make: () => T;
   readonly answer: (made: T) => void;
-  /** The call failed. `isMade`: after its effect. */
+  /** Called when the call failed. `isMade`: it failed after its effect. */
   readonly failed: (isMade: boolean) => void;
 }
 
@@ -32,7 +32,7 @@ export class DatabaseLink {
   readonly #world: World;
   readonly #random: SeededRandom;
   readonly #database: Database;
-  /** The database is unreachable from here until this time. */
+  /** The time until which this process cannot reach the database. */
   cutUntil = 0;
 
   constructor(world: World, random: SeededRandom, database: Database) {

@@ -143,7 +143,7 @@ export abstract class EngineHost {
     }) as Input;
   }
 
-  /** A new process begins. */
+  /** Called when a new process begins. */
   protected begin(node: EngineNode): void {
     this.incarnation++;
     this.nodeNow = 0;
@@ -156,7 +156,7 @@ export abstract class EngineHost {
     this.#scheduleAdvance();
   }
 
-  /** The process has ended. */
+  /** Called when the process has ended. */
   protected end(): void {
     this.node = null;
     this.incarnation++;
@@ -333,7 +333,7 @@ export abstract class EngineHost {
     }, withinMs + this.unreachableMs());
   }
 
-  /** The single node has read a damaged row. If it is still damaged after a while, lists must show it. */
+  /** Called when the single node has read a damaged row. If the row is still damaged after a while, lists must show it. */
   #mustBeDamaged(id: string): void {
     const { incarnation, world } = this;
     if (world.isCluster) return;

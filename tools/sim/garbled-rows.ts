@@ -106,13 +106,13 @@ export class GarbledRows {
     return checkedEntry({ ...entry, body: entry.body.replace('"kind"', '"kinb"') }, execution);
   }
 
-  /** A node marks an execution as damaged. */
+  /** Called when a node marks an execution as damaged. */
   checkDamaged(head: Pick<StoredHead, "id" | "error">): void {
     must(this.mayBeDamaged(head.id), `${head.id}: is called damaged, and nothing damaged it: ${head.error}`);
     if (this.#rows.has(head.id)) this.#marked.add(head.id);
   }
 
-  /** The single node grants work of an execution. */
+  /** Called when the single node grants work of an execution. */
   checkGrant(execution: string): void {
     must(!this.#marked.has(execution), `${execution}: is given out while it is damaged`);
   }

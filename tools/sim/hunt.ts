@@ -17,14 +17,14 @@ const REPLAY_WITHIN = 60;
 const WITHIN = 2_000;
 
 interface HuntOptions {
-  /** The most seeds to try; null: the default. */
+  /** The most seeds to try; null for the default. */
   readonly within: number | null;
   readonly only: string | null;
   readonly replay: boolean;
   readonly json: boolean;
-  /** Only the bugs of a cluster. */
+  /** Whether to hunt only the bugs of a cluster. */
   readonly cluster: boolean;
-  /** 3: every third bug, beginning with the first. 1: all. */
+  /** Which share of the bugs to hunt: 3 is every third bug, beginning with the first; 1 is all. */
   readonly every: number;
 }
 

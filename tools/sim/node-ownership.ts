@@ -46,7 +46,7 @@ export interface Process {
 
 interface Listener {
   membership(membership: Membership): void;
-  /** Partitions were gained or lost. */
+  /** Called when partitions were gained or lost. */
   moved(): void;
   left(): void;
 }
@@ -96,7 +96,7 @@ export class NodeOwnership {
     this.#alarm = new Alarm(process.later);
   }
 
-  /** A new process begins. */
+  /** Called when a new process begins. */
   open(): void {
     this.session = null;
     this.#node = new OwnershipNode(OWNERSHIP);
@@ -107,7 +107,7 @@ export class NodeOwnership {
     this.input({ kind: "tick" });
   }
 
-  /** The process has ended: the answers of its calls are dropped. */
+  /** Called when the process has ended: the answers of its calls are dropped. */
   end(): void {
     this.#node = new OwnershipNode(OWNERSHIP);
     this.#alarm.clear();

@@ -35,13 +35,13 @@ export class NodeWorkers {
     this.#nodes = [options.url];
   }
 
-  /** The process has begun: no worker is registered. */
+  /** Called when the process has begun: no worker is registered. */
   open(): void {
     this.#claims.clear();
     this.#nodes = [this.#options.url];
   }
 
-  /** The store names these nodes as alive. */
+  /** Called with the nodes that the store names as alive. */
   setNodes(urls: readonly string[]): void {
     this.#nodes = [...new Set([this.#options.url, ...urls])].toSorted();
   }
@@ -53,7 +53,7 @@ export class NodeWorkers {
     return this.#nodes;
   }
 
-  /** Handles a claim of a worker; returns the nodes, or null: the worker is not registered. */
+  /** Handles a claim of a worker; returns the nodes, or null if the worker is not registered. */
   claim(worker: string, max: number): readonly string[] | null {
     const before = this.#claims.get(worker);
     if (before === undefined) return null;

@@ -13,9 +13,9 @@ export interface RunOptions {
   readonly nodes?: number | undefined;
   readonly without?: readonly string[];
   readonly show?: ((line: string) => void) | null;
-  /** Runs the drill of the seed instead of its random run. */
+  /** Whether to run the drill of the seed instead of its random run. */
   readonly drill?: boolean | undefined;
-  /** Workflows clean up when they end, and executions are cancelled often. */
+  /** Whether workflows clean up when they end and executions are cancelled often. */
   readonly endings?: boolean | undefined;
   /** Runs the races of signals with the ends of executions instead of the random run. */
   readonly races?: boolean | undefined;

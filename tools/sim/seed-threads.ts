@@ -8,9 +8,9 @@ import { type RunOptions, replayLine, runSeed, shrink } from "./run.ts";
 
 /** One seed to run, as sent to a thread. */
 export interface SeedRun extends Omit<RunOptions, "show"> {
-  /** Runs the seed twice and compares the traces. */
+  /** Whether to run the seed twice and compare the traces. */
   readonly twice: boolean;
-  /** Searches for a smaller run that still fails. */
+  /** Whether to search for a smaller run that still fails. */
   readonly shrinks: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface SeedReport {
   readonly kinds: readonly string[];
   /** The count of each happening. */
   readonly happened: ReadonlyMap<Happening, number>;
-  /** The command line that runs it again, if it broke. */
+  /** The command line that repeats the run, if it broke an invariant. */
   readonly replay: string | null;
 }
 

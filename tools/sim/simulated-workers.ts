@@ -32,14 +32,14 @@ export class SimulatedWorkers {
     return this.#workers.find((worker) => worker.id === id);
   }
 
-  /** The node's process has started: workers register, and its local worker starts. */
+  /** Called when the node's process has started: workers register, and its local worker starts. */
   nodeOpened({ name }: EngineHost): void {
     if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
     if (this.#world.has("local-worker")) this.#hire("local", name);
     for (const worker of this.#workers) worker.join();
   }
 
-  /** The node's process and its local worker have ended. */
+  /** Called when the node's process and its local worker have ended. */
   nodeEnded({ name }: EngineHost): void {
     for (const worker of this.#workers.filter(({ local, at }) => local && at === name)) this.#fire(worker);
   }
@@ -79,14 +79,14 @@ export class SimulatedWorkers {
     this.#world.timeline.after(this.#random.below(1_000), () => this.#hire(this.#isHealed ? "all" : "some"));
   }
 
-  /** A leaving worker has finished its work. */
+  /** Called when a leaving worker has finished its work. */
   left(worker: SimWorker): void {
     this.#fire(worker);
     this.#forget(worker, 1);
     this.#hire(this.#isHealed ? "all" : "some");
   }
 
-  /** No worker is frozen any more, and all code is served. */
+  /** Ends all faults of workers: none is frozen any more, and all code is served. */
   heal(): void {
     this.#isHealed = true;
     for (const worker of [...this.#workers]) {

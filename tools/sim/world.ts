@@ -182,7 +182,7 @@ export class World {
     return this.#site.hosts[0]?.clock() ?? 0;
   }
 
-  /** The node's process has started. */
+  /** Called when the node's process has started. */
   nodeOpened(host: EngineHost): void {
     this.#faultAt = this.timeline.now;
     this.workers.nodeOpened(host);
@@ -217,7 +217,7 @@ export class World {
     this.timeline.after(this.delay(), () => this.#site.fromClient(input));
   }
 
-  /** Partitions of a cluster have a new owner. */
+  /** Called when partitions of a cluster have a new owner. */
   partitionsTaken(owned: readonly Ownership[]): void {
     this.ledger.sync();
     for (const { partition, epoch, uncleanEpoch } of owned) {
@@ -231,7 +231,7 @@ export class World {
     }
   }
 
-  /** A commit was made, except for its writes in the refused partitions. */
+  /** Called when a commit was made, except for its writes in the refused partitions. */
   written(content: Commit, refused: readonly number[]): void {
     const isIn = (execution: string) => !refused.includes(partitionOf(execution, this.#partitions));
     const writes = content.writes.filter(({ execution }) => isIn(execution));
@@ -257,7 +257,7 @@ export class World {
     return this.#site;
   }
 
-  /** The worker has been silent for so long that the node is told. */
+  /** Called when the worker has been silent for so long that the node is notified. */
   workerGone(worker: string): void {
     this.#site.toAll({ kind: "worker-left", worker });
   }
@@ -308,7 +308,7 @@ export class World {
     return null;
   }
 
-  /** A task crashed its process: the node's, if it ran there, else the worker's. */
+  /** Called when a task crashed its process: the node's, if it ran there, else the worker's. */
   processDies(worker: SimWorker): void {
     if (worker.local) this.#site.hosts.find(({ name }) => name === worker.at)?.crash();
     else this.workers.replace(worker);

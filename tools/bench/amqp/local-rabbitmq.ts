@@ -26,7 +26,7 @@ export interface RabbitSettings {
   readonly plugins?: readonly string[];
   /** Arguments of the Erlang machine. */
   readonly erlang?: string;
-  /** Whether it outlives the process that starts it. */
+  /** Whether the server outlives the process that starts it. */
   readonly isDetached?: boolean;
 }
 
@@ -78,7 +78,7 @@ export class LocalRabbit {
     return readFileSync(join(this.place, "server.log"), "utf8");
   }
 
-  /** Whether it accepts clients. */
+  /** Whether the server accepts clients. */
   async isUp(): Promise<boolean> {
     try {
       const connection = await connect(this.url);
@@ -90,7 +90,7 @@ export class LocalRabbit {
     }
   }
 
-  /** Resolves when it accepts clients. */
+  /** Starts the server; resolves when it accepts clients. */
   async start(): Promise<void> {
     this.#portMapper ??= this.#spawn("epmd", ["-port", String(this.#ports.portMapper)]);
     const child = this.#spawn(this.#command, []);
@@ -105,7 +105,7 @@ export class LocalRabbit {
     }
   }
 
-  /** term: a graceful stop; kill: like a power failure. */
+  /** Stops the server. `term` is a graceful stop, `kill` is like a power failure. */
   async stop(how: "term" | "kill" = "term"): Promise<void> {
     const child = this.#process;
     this.#process = null;
@@ -115,13 +115,13 @@ export class LocalRabbit {
     await gone;
   }
 
-  /** Stops and starts it at the same address with its data. */
+  /** Stops the server and starts it again at the same address with its data. */
   async restart(how: "term" | "kill" = "term"): Promise<void> {
     await this.stop(how);
     await this.start();
   }
 
-  /** Ends all its processes at once without waiting, for when this process ends. */
+  /** Ends all processes of the server at once without waiting, for the end of this process. */
   kill(): void {
     this.#process?.kill("SIGKILL");
     this.#portMapper?.kill("SIGKILL");
@@ -134,7 +134,7 @@ export class LocalRabbit {
     this.#portMapper?.unref();
   }
 
-  /** Runs the administrator's tool; returns its output. */
+  /** Runs `rabbitmqctl`; returns its output. */
   async control(...args: readonly string[]): Promise<string> {
     const command = join(dirname(this.#command), "rabbitmqctl");
     const { RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: _, RABBITMQ_DIST_PORT: __, ...env } = this.#environment();

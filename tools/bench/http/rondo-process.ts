@@ -103,7 +103,7 @@ export class RondoProcess {
     this.#child.kill(signal);
   }
 
-  /** Stops it gracefully; kills it if that takes too long. */
+  /** Stops the process gracefully; kills it if that takes too long. */
   async stop(): Promise<void> {
     this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS);
@@ -129,7 +129,7 @@ export class RondoProcess {
     }
   }
 
-  /** Resolves with the line that shows that it is ready; throws if the process ends before or takes too long. */
+  /** Resolves with the line that shows that the process is ready; throws if it ends before that or takes too long. */
   async #ready(ready: Promise<string>): Promise<string> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<null>((resolve) => {

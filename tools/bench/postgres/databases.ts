@@ -7,7 +7,7 @@ import { LocalPostgres } from "./local-postgres.ts";
 
 export class Databases {
   readonly #url: string;
-  /** Null: the server was not started here. */
+  /** The private server; null if the server was not started here. */
   readonly #local: LocalPostgres | null;
   /** The server, and the settings that figures depend on, in words. */
   readonly about: string;

@@ -54,7 +54,7 @@ export class LocalPostgres {
     return this.#process !== null && !hasEnded(this.#process);
   }
 
-  /** The id of the postmaster, which ends the other processes; null: it does not run. */
+  /** The id of the postmaster, which ends the other processes; null if it does not run. */
   get pid(): number | null {
     return this.#process?.pid ?? null;
   }
@@ -64,7 +64,7 @@ export class LocalPostgres {
     return readFileSync(join(this.place, "server.log"), "utf8");
   }
 
-  /** Resolves when it accepts clients. */
+  /** Starts the server; resolves when it accepts clients. */
   async start(settings: Readonly<Record<string, string>> = {}): Promise<void> {
     const given = { listen_addresses: "127.0.0.1", unix_socket_directories: "", ...settings };
     const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -99,7 +99,7 @@ export class LocalPostgres {
     return child;
   }
 
-  /** Replaces its data by a copy of a running server, which it follows as a standby from its next start. */
+  /** Replaces the server's data by a copy of a running server, which it follows as a standby from its next start. */
   async follow(primary: LocalPostgres): Promise<void> {
     rmSync(this.data, { recursive: true, force: true });
     const args = [
@@ -120,7 +120,7 @@ export class LocalPostgres {
     if (code !== 0) throw new Error(`pg_basebackup ended with ${code}`);
   }
 
-  /** fast: connections are cut; immediate: like a power failure; kill: the postmaster is killed too. */
+  /** Stops the server. fast: connections are cut; immediate: like a power failure; kill: the postmaster is killed too. */
   async stop(mode: "fast" | "immediate" | "kill" = "immediate"): Promise<void> {
     const child = this.#process;
     this.#process = null;
@@ -130,7 +130,7 @@ export class LocalPostgres {
     await gone;
   }
 
-  /** Ends it at once without waiting, for when this process ends. */
+  /** Ends the server at once without waiting, for the end of this process. */
   kill(): void {
     this.#process?.kill("SIGQUIT");
   }

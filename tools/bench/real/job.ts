@@ -17,9 +17,9 @@ export interface Job {
   readonly about: string;
   readonly goals: readonly JobGoal[];
   readonly parts: readonly Part[];
-  /** Runs this many times, each time from nothing; the median of each figure counts. */
+  /** How many times the job runs, each time from nothing; the median of each figure counts. */
   readonly times?: number;
-  /** Whether it runs only in the long form, or by its name. */
+  /** Whether the job runs only in the long form, or if it is named. */
   readonly isLong?: boolean;
   readonly needsRabbit?: boolean;
 }

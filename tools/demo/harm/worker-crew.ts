@@ -23,7 +23,7 @@ export interface CrewOptions {
   /** The address of the server, for workers. */
   readonly url: string;
   readonly size: number;
-  /** The file in which deliveries are noted; null: they are not noted. */
+  /** The file to which deliveries are written; null if they are not recorded. */
   readonly deliveries: string | null;
   /** Called with a sentence about each event. */
   readonly onNews: (news: string) => void;
@@ -73,7 +73,7 @@ export class WorkerCrew {
     return Array.from(this.#members, ({ name, child, state }) => ({ name, pid: child.pid ?? null, state }));
   }
 
-  /** Kills a worker with SIGKILL; null: there is none to kill now. */
+  /** Kills a worker with SIGKILL; null if there is none to kill now. */
   kill(): string | null {
     const member = this.#oneAtWork();
     if (member === null) return null;
@@ -82,7 +82,7 @@ export class WorkerCrew {
     return this.#report(`${member.name} (pid ${member.child.pid}) was killed with -9`);
   }
 
-  /** Stops a worker with SIGSTOP, and continues it later; null: there is none. */
+  /** Stops a worker with SIGSTOP, and continues it later; null if there is none. */
   freeze(): string | null {
     const member = this.#oneAtWork();
     if (member === null || member.child.pid === undefined) return null;

@@ -10,7 +10,7 @@ const NUMBER_BITS = 24;
 const NUMBER_MASK = (1 << NUMBER_BITS) - 1;
 const ATTEMPT_MAX = 255;
 
-/** A worker's writer to the file; without a file nothing is noted. */
+/** A worker's writer to the file; without a file nothing is recorded. */
 export class DeliveryLog {
   readonly #fd: number | null;
   readonly #entry = Buffer.alloc(BYTES);
@@ -20,7 +20,7 @@ export class DeliveryLog {
     this.#fd = file === null ? null : openSync(file, "a", 0o600);
   }
 
-  /** Notes that a task was delivered. */
+  /** Records that a task was delivered. */
   note(task: number, attempt: number): void {
     if (this.#fd === null) return;
     this.#entry.writeUInt32LE((Math.min(ATTEMPT_MAX, attempt) * 2 ** NUMBER_BITS + task) >>> 0);

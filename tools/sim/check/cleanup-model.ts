@@ -24,7 +24,7 @@ export class CleanupModel {
   readonly #plan: Plan;
   /** How the execution ends, from the event `ending` on. */
   ending: (End & { readonly seq: number }) | null = null;
-  /** A user or its time limit ended the clean-up. */
+  /** Whether a user or the time limit ended the clean-up early. */
   isCutShort = false;
   /** Visits of the work in the order of their ends. */
   #worked: VisitModel[] = [];
@@ -36,7 +36,7 @@ export class CleanupModel {
     this.#plan = plan;
   }
 
-  /** A visit has ended. */
+  /** Called when a visit has ended. */
   ended(visit: VisitModel): void {
     if (this.ending !== null) {
       const isFailed = [...visit.handlers.values()].some((handler) => handler.hasFailed);
@@ -54,7 +54,7 @@ export class CleanupModel {
     this.ending = { status, output, error, seq: at.seq };
   }
 
-  /** The execution drains: the rest of its clean-up is left out. */
+  /** Called when the execution drains: the rest of its clean-up is left out. */
   cancelled({ by, reason }: { readonly by: string; readonly reason: string | null }): void {
     if (this.ending === null) return;
     const isAllowed = reason === FORCED || (by === ENGINE && reason === "cleanupTimeout");
@@ -62,7 +62,7 @@ export class CleanupModel {
     this.isCutShort = true;
   }
 
-  /** A visit of the clean-up starts; returns the visit that starts again, or null for a new one. */
+  /** Called when a visit of the clean-up starts; returns the visit that starts again, or null for a new one. */
   enter(at: { readonly phase: string; readonly visit: number }, round: number): VisitModel | null {
     const expected = this.#next(this.ending?.status ?? "", round);
     must(
@@ -83,7 +83,7 @@ export class CleanupModel {
     must(isSame, `${this.#id}: finishes as its clean-up began`);
   }
 
-  /** The handler that a handler compensates; null: it is an ordinary handler. */
+  /** The handler that a handler compensates; null if it is an ordinary handler. */
   compensated({ phase, visit, handler }: Place): HandlerModel | null {
     if (!phase.endsWith(COMPENSATION)) return null;
     const of = phase.slice(0, -COMPENSATION.length);
@@ -92,13 +92,13 @@ export class CleanupModel {
     return origin;
   }
 
-  /** The status of the compensation of a task; undefined: there is none. */
+  /** The status of the compensation of a task; undefined if there is none. */
   outcomeOf({ phase, visit, handler }: Place, task: number): string | undefined {
     return this.#cleaned.get(`${phase}${COMPENSATION}/${visit}`)?.handlers.get(handler)?.settled.get(task)
       ?.status;
   }
 
-  /** The next visit of the clean-up; null: there is none in this round. */
+  /** The next visit of the clean-up; null if there is none in this round. */
   #next(status: string, round: number): string | null {
     const visits: string[] = [];
     if (status !== "done")

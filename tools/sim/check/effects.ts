@@ -10,14 +10,14 @@ type At = Pick<Grant, "execution" | "phase" | "visit" | "handler">;
 interface OfExecution {
   /** Results by task. */
   readonly produced: Map<string, Set<string>>;
-  /** By task and step: when a worker first learned that the step is journaled. */
+  /** By task and step: when a worker first got the acknowledgement that the step is journaled. */
   readonly acknowledged: Map<string, number>;
 }
 
 export class Effects {
   readonly #executions = new Map<string, OfExecution>();
 
-  /** Code succeeded with this result. */
+  /** Called when code succeeded with this result. */
   produced(at: At, task: number, payload: string): void {
     const { produced } = this.#of(at.execution);
     const key = taskKey(at, task);
@@ -31,8 +31,8 @@ export class Effects {
   }
 
   /**
-   * Code runs a step or a run of a script. It must not do so if the step was acknowledged as journaled before this attempt was
-   * granted.
+   * Called when code runs a step or a run of a script. The code must not do so if the step was acknowledged as journaled before
+   * this attempt was granted.
    */
   executed(at: At, { task, name, since }: { task: number; name: string; since: number }): void {
     const told = this.#of(at.execution).acknowledged.get(`${taskKey(at, task)}/${name}`);
@@ -48,7 +48,9 @@ export class Effects {
     if (!acknowledged.has(key)) acknowledged.set(key, now);
   }
 
-  /** The execution was purged, and a new one may get its id. A late result of the first counts for the second too. */
+  /**
+   * Called when the execution was purged and a new one may get its id. A late result of the first counts for the second too.
+   */
   forget(execution: string): void {
     this.#of(execution).acknowledged.clear();
   }

@@ -16,7 +16,7 @@ export class Families {
     this.#find = find;
   }
 
-  /** A commit with these mailbox messages was made. */
+  /** Called when a commit with these mailbox messages was made. */
   sent(messages: readonly MailboxMessage[]): void {
     for (const { id: letter, to, body } of messages) {
       const { kind, id } = JSON.parse(body) as { kind: string; id?: string };
@@ -25,7 +25,7 @@ export class Families {
     }
   }
 
-  /** A commit took this mailbox message: a child that must stop or pause has got the request. */
+  /** Called when a commit took this mailbox message: a child that must stop or pause has got the request. */
   taken(letter: string, isStored: (letter: string) => boolean): void {
     const { to = "", kind, id = "" } = this.#letters.get(letter) ?? {};
     if (kind !== "cancel" && kind !== "pause") return;
@@ -62,7 +62,7 @@ export class Families {
     } else if (event.kind === "tasks.settled") this.#checkResults(model, event);
   }
 
-  /** All durable rows were read. */
+  /** Called when all durable rows were read. */
   settle(): void {
     for (const check of this.#open.splice(0)) check();
   }

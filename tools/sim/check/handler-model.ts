@@ -24,9 +24,9 @@ type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 export interface CheckpointModel {
   readonly kind: "step" | "sleep" | "run";
   readonly name: string;
-  /** The sequence number of its event; for a sleep, its end. */
+  /** The sequence number of the checkpoint's event; for a sleep, its end. */
   readonly at: number;
-  /** The result of a step or the state of a run; null: a sleep, or a wait that timed out. */
+  /** The result of a step or the state of a run; null for a sleep, or a wait that timed out. */
   readonly text: string | null;
 }
 
@@ -66,14 +66,14 @@ export class HandlerModel {
   readonly progress = new Map<number, ProgressModel>();
   /** The open run of each task, by its index. */
   readonly openRuns = new Map<number, number>();
-  /** By task, in the order in which the waits began. */
+  /** Waits by task, in the order in which they began. */
   readonly waiting = new Map<number, WaitModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
   /** Results of commands whose tasks are not done, and the sequence numbers of their events. */
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
-  /** The handler cannot succeed in this round. */
+  /** Whether the handler cannot succeed in this round. */
   isHopeless = false;
-  /** In a round of chosen tasks: these. Null: every task may run. */
+  /** In a round of chosen tasks, these tasks; null if every task may run. */
   chosen: Set<number> | null = null;
   /** Tasks of which an attempt was recorded in any round. */
   readonly begun = new Set<number>();
@@ -81,7 +81,7 @@ export class HandlerModel {
   readonly results = new Map<number, string>();
   /** Tasks that are not compensated, because they never began. */
   readonly exempt = new Set<number>();
-  /** The handler whose tasks it compensates; null: none. */
+  /** The handler whose tasks this one compensates; null if there is none. */
   origin: HandlerModel | null = null;
 
   constructor(plan: HandlerPlan, at: string, seed: number) {
@@ -95,7 +95,7 @@ export class HandlerModel {
     this.sealed = isOne;
   }
 
-  /** It compensates the tasks of another handler: those that are done or may have begun. */
+  /** Called for a handler that compensates another one: its tasks are those that are done or may have begun. */
   compensate(origin: HandlerModel): void {
     this.origin = origin;
     // The one task that is the input is not enumerated.
@@ -109,14 +109,14 @@ export class HandlerModel {
     return this.total - this.exempt.size;
   }
 
-  /** A task or the enumeration has failed for good. */
+  /** Whether a task or the enumeration has failed for good. */
   get hasFailed(): boolean {
     if (this.isHopeless) return true;
     for (const { status } of this.settled.values()) if (status !== "done") return true;
     return false;
   }
 
-  /** More tasks failed than the definition tolerates. */
+  /** Whether more tasks failed than the definition tolerates. */
   get isFailing(): boolean {
     if (this.isHopeless) return true;
     let failures = 0;
@@ -137,12 +137,12 @@ export class HandlerModel {
     return this.progress.get(task)?.checkpoints ?? [];
   }
 
-  /** The task is closed: no report of an attempt changes it any more. */
+  /** Whether the task is closed, so that no report of an attempt changes it any more. */
   isClosed(task: number): boolean {
     return this.settled.has(task) || this.receipted.has(task);
   }
 
-  /** A command has its result. If `holds`, its task is done only after the post-operations. */
+  /** Applies the result of a command. If `holds`, its task is done only after the post-operations. */
   receipt({ task, attempt, result }: CommandReceipted, seq: number, holds: boolean): void {
     const at = `${this.#at}#${task}`;
     must(this.plan.mode === "command" && !this.isClosed(task), `${at}: a command has one result`);
@@ -197,7 +197,7 @@ export class HandlerModel {
     this.begun.add(task);
   }
 
-  /** An attempt ended without settling its task. */
+  /** Applies the end of an attempt that did not settle its task. */
   end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
     const at = `${this.#at}#${task}`;
     must(!this.isClosed(task), `${at}: a settled task is not retried`);
@@ -310,7 +310,7 @@ export class HandlerModel {
     progress.checkpoints = [...runs, { kind: "run", name, at: seq, text: state }];
   }
 
-  /** A run begins after the finished ones, once until it ends. */
+  /** Applies a notice about a run: it begins after the finished ones, once until it ends. */
   runNotice(event: TaskRunStarted | TaskRunCrashed): void {
     const { task, attempt, index, name } = event;
     const at = `${this.#at}#${task}`;
@@ -363,7 +363,7 @@ export class HandlerModel {
     must(this.chosen?.has(task) !== false, `${this.#at}#${task}: runs, and only chosen tasks may`);
   }
 
-  /** A round of chosen tasks begins: no task is pending yet. */
+  /** Begins a round of chosen tasks: no task is pending yet. */
   leaveOut(): void {
     this.chosen = new Set();
     this.started.clear();
@@ -371,7 +371,7 @@ export class HandlerModel {
     this.waiting.clear();
   }
 
-  /** Chosen tasks are pending again with fresh budgets. */
+  /** Makes chosen tasks pending again, with fresh budgets. */
   retry(tasks: readonly number[], now: number): void {
     this.finished = false;
     for (const task of tasks) {
@@ -395,7 +395,7 @@ export class HandlerModel {
     }
   }
 
-  /** A new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
+  /** Begins a new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
   reopen(): void {
     this.finished = false;
     this.chosen = null;

@@ -16,7 +16,7 @@ export interface Given {
   readonly plan: HandlerPlan;
   readonly key: string | undefined;
   isReported: boolean;
-  /** Its worker has a status API; false: it has none, or had one and is gone. */
+  /** Whether the worker has a status API; false if it has none, or if it has ended. */
   canBeAsked: boolean;
 }
 
@@ -33,7 +33,7 @@ export class Leases {
   readonly #asked = new Set<string>();
   /** Granted attempts, of any owner, without a receipt. */
   readonly #unreported = new Set<string>();
-  /** Those of them that were granted when or after their start was journaled. */
+  /** Those of the unreported attempts that were granted when or after their start was journaled. */
   readonly #begun = new Set<string>();
   /** Tasks granted by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
@@ -119,12 +119,12 @@ export class Leases {
     );
   }
 
-  /** Rates cannot be checked until this time. */
+  /** Marks the time until which rates cannot be checked. */
   unsteady(until: number): void {
     this.#unsteadyUntil = Math.max(this.#unsteadyUntil, until);
   }
 
-  /** The worker has reported these attempts, so it is free of them even before the commit. */
+  /** Called when the worker has reported these attempts, so that it is free of them even before the commit. */
   reported(worker: string, reports: readonly Report[]): void {
     for (const report of reports) {
       const tasks =
@@ -142,7 +142,7 @@ export class Leases {
     }
   }
 
-  /** The start of an attempt is journaled. */
+  /** Called when the start of an attempt is journaled. */
   started(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): void {
     const key = `${execution}/${keyOf(at, task)}.${attempt}`;
     if (this.find(execution, at, task)?.attempt === attempt && this.#unreported.has(key))
@@ -154,7 +154,7 @@ export class Leases {
     return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
   }
 
-  /** The status API of the worker is asked about these attempts, perhaps before they were sent. */
+  /** Called when the status API of the worker is asked about these attempts, perhaps before they were sent. */
   asked(beats: readonly Beat[]): void {
     for (const beat of beats)
       for (const { task, attempt } of beat.attempts)
@@ -165,7 +165,7 @@ export class Leases {
     return this.#asked.has(`${execution}/${keyOf(at, at.task)}.${attempt}`);
   }
 
-  /** The owner withdrew these attempts or told their workers to stop. */
+  /** Called when the owner withdrew these attempts or asked their workers to stop. */
   released(beats: readonly Beat[]): void {
     for (const lease of this.#named(beats)) this.#drop(lease);
   }
@@ -189,7 +189,7 @@ export class Leases {
     }
   }
 
-  /** The attempts of these tasks have ended with receipts. */
+  /** Called when the attempts of these tasks have ended with receipts. */
   untouch(execution: string, at: At, tasks: readonly number[] | "all"): void {
     const touched = this.#touched.get(execution);
     if (touched === undefined) return;
@@ -197,18 +197,18 @@ export class Leases {
     else for (const key of [...touched]) if (key.startsWith(prefixOf(at))) touched.delete(key);
   }
 
-  /** A visit is over. */
+  /** Called when a visit has ended. */
   endVisit(execution: string, at: { phase: string; visit: number }): void {
     for (const lease of [...this.ofExecution(execution)])
       if (lease.phase === at.phase && lease.visit === at.visit) this.#drop(lease);
   }
 
-  /** A new owner begins. */
+  /** Called when a new owner begins. */
   opened(now: { at: number; machine: number }): void {
     this.#opened = now;
   }
 
-  /** The owner of these executions ended uncleanly. */
+  /** Called when the owner of these executions ended uncleanly. */
   crashed(isOf: (execution: string) => boolean): void {
     for (const [execution, leases] of [...this.#given]) {
       if (!isOf(execution)) continue;

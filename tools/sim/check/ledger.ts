@@ -1,4 +1,6 @@
-/** Everything that is known outside the engine: durable rows, grants, and results of code. It checks the invariants. */
+/**
+ * Everything that is known outside the engine: durable rows, grants, and results of code. The ledger checks the invariants.
+ */
 
 import type { Plan } from "../../../src/kernel/definition/plan.ts";
 import type { Event } from "../../../src/kernel/event.ts";
@@ -38,7 +40,7 @@ export interface LedgerOptions {
   /** The limit of attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
   readonly isCluster: boolean;
-  /** An event of an execution has become durable. */
+  /** Called when an event of an execution has become durable. */
   readonly onEvent?: (execution: string, seq: number) => void;
 }
 
@@ -74,7 +76,7 @@ export class Ledger {
     this.#families = new Families((id) => this.#models.get(id) ?? this.#purged.get(id));
   }
 
-  /** This commit may be durable soon. */
+  /** Called with a commit that may be durable soon. */
   written({ writes, mailTaken = [] }: Commit): void {
     for (const { execution, mail: letters } of writes) {
       this.#written.add(execution);
@@ -176,7 +178,7 @@ export class Ledger {
     this.leases.closed(() => true);
   }
 
-  /** The executions have a new owner. */
+  /** Called when executions have a new owner. */
   partitionTaken(isOf: (execution: string) => boolean, isAfterCrash: boolean): void {
     for (const model of this.#models.values()) if (isOf(model.id)) this.leases.prune(model);
     if (isAfterCrash) this.leases.crashed(isOf);
@@ -255,7 +257,7 @@ export class Ledger {
     if (model !== undefined) this.leases.prune(model);
   }
 
-  /** A worker gets the verdicts of its reports. */
+  /** Called when a worker gets the verdicts of its reports. */
   judged(reports: readonly Report[], verdicts: readonly (readonly Verdict[])[]): void {
     this.sync();
     reports.forEach((report, i) => {
@@ -282,7 +284,7 @@ export class Ledger {
     }
   }
 
-  /** These executions were purged. */
+  /** Called when these executions were purged. */
   purged(ids: readonly string[]): void {
     for (const id of ids) {
       const model = this.#models.get(id);

@@ -11,7 +11,9 @@ export class PostOpCheck {
   readonly #seen = new Set<string>();
   readonly #tried = new Set<string>();
 
-  /** A node performs the operation: it must be owed by durable rows, be due, and its predecessors must have begun. */
+  /**
+   * Called when a node performs the operation: it must be owed by durable rows, be due, and its predecessors must have begun.
+   */
   begun(model: Model | undefined, task: PostOpTask, clock: number): void {
     const { id, attempt, receipt } = task;
     const owed = model?.owes.owed.get(id);
@@ -29,12 +31,12 @@ export class PostOpCheck {
     this.#tried.add(id);
   }
 
-  /** The operation had its effect outside. */
+  /** Called when the operation had its effect outside. */
   seen(id: string): void {
     this.#seen.add(id);
   }
 
-  /** The execution was purged, and a new one may get its id. */
+  /** Called when the execution was purged and a new one may get its id. */
   forget(execution: string): void {
     for (const known of [this.#seen, this.#tried])
       for (const id of known) if (id.startsWith(`${execution}/`)) known.delete(id);
