@@ -17,6 +17,7 @@ import { WorkerRoster } from "./dispatch/worker-roster.ts";
 import type { Members, Output } from "./io.ts";
 import { ENUMERATION, type Lease } from "./leases/lease.ts";
 import type { HandedLease } from "./leases/lease-handover.ts";
+import { UnrecordedStarts } from "./leases/unrecorded-starts.ts";
 import { type Declared, Limits, type Moves, projectScope } from "./limits/limits.ts";
 import { findsRoom } from "./limits/permits.ts";
 import type { Held } from "./limits/priority-holds.ts";
@@ -74,6 +75,7 @@ export class NodeState {
   readonly suspects = new Map<string, Suspects>();
   /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
+  readonly starts = new UnrecordedStarts(this);
   /** Slots with messages to step, in the order in which they became ready. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, by the last input about them. */

@@ -190,7 +190,7 @@ export class EngineNode {
   nextWakeAt(): number {
     const { limits, roster } = this.#node;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
-    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, ...parts);
+    return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.starts.checkAt, ...parts);
   }
 
   /** The state of the node, for checks of its invariants. */
@@ -349,6 +349,7 @@ export class EngineNode {
       const isWatching = lapsed !== null || node.roster.hasRemote;
       this.#nextSweepAt = isWatching ? node.now + node.settings.sweepMs : Number.POSITIVE_INFINITY;
     }
+    node.starts.check();
     node.limits.unblock(node.now);
   }
 }

@@ -13,6 +13,8 @@ export interface Settings {
   readonly checkMs: number;
   /** The most executions in memory that only wait for receipts of a broker. */
   readonly sentMax: number;
+  /** The start of an attempt that is open for longer than this is journaled on its own. */
+  readonly startAfterMs: number;
   /** How often silent attempts are swept. */
   readonly sweepMs: number;
   /** The most executions with work in memory. */
@@ -70,6 +72,7 @@ export const DEFAULT_SETTINGS: Settings = {
   heartbeatMs: DEFAULTS.heartbeatMs,
   checkMs: 300_000,
   sentMax: 512,
+  startAfterMs: 250,
   sweepMs: 5_000,
   windowMax: 1_024,
   idleMax: 512,

@@ -151,7 +151,11 @@ export interface ReportedReceipt {
 export type Report =
   /** A worker has accepted the attempts and will begin them. */
   | (Beat & { readonly kind: "accepted" })
-  | (Beat & { readonly kind: "started" })
+  /** Attempts have begun. */
+  | (ReportPlace & {
+      readonly kind: "started";
+      readonly attempts: readonly StartedAttempt[];
+    })
   | (ReportPlace & { readonly kind: "receipts"; readonly receipts: readonly ReportedReceipt[] })
   | (ReportPlace & {
       readonly kind: "page";
@@ -186,6 +190,14 @@ export type Report =
   | (ReportedAttempt & RunNotice)
   /** Lines that an attempt logged (`task` -1: the enumeration). */
   | (ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] });
+
+/** An attempt that has begun; `ms`: how long ago. */
+export interface StartedAttempt {
+  readonly task: number;
+  readonly attempt: number;
+  readonly claim: number;
+  readonly ms?: number;
+}
 
 /** One attempt in a report. */
 export interface ReportedAttempt extends ReportPlace {

@@ -99,6 +99,9 @@ interface Served {
   readonly plan: Plan;
 }
 
+/** The engine of this process needs to know only attempts that are open for a while. */
+const STARTS_AFTER_MS = 50;
+
 /**
  * Rondo in this process, as `openRondo` gives it: an engine over a store, and a worker that runs the workflows
  * that are served.
@@ -130,6 +133,7 @@ export class Rondo implements RondoClient {
       clock: options.clock,
       results: resultsOf(options.store),
       concurrency: Math.max(1, Math.floor(options.capacity / 2)),
+      startsAfterMs: STARTS_AFTER_MS,
       send: (reports) => options.engine.report(this.#workerId, reports),
       log: (grant, item, level, parts) => options.onLog({ ...loggedBy(grant, item), level, parts }),
       onBug: options.onBug,

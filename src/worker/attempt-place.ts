@@ -16,11 +16,6 @@ export function loggedBy(
   return { execution, phase, handler, task: item.number, attempt: item.attempt, attemptId };
 }
 
-export function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
-  const { execution, phase, visit, handler, round, epoch } = place;
-  return `${execution}/${phase}/${visit}/${handler}/${round}/${epoch}/${task}/${attempt}/${claim}`;
-}
-
 /** Whether two attempts have the same handler, visit, round and epoch. */
 export function samePlace(a: ReportPlace, b: ReportPlace): boolean {
   return (

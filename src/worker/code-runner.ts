@@ -66,7 +66,7 @@ export class CodeRunner {
       return;
     }
     const running = this.attempts.add(context, since, span);
-    this.#options.reporter.began(running);
+    this.#options.reporter.began(running, this.attempts);
     this.readClock();
     // `Promise.resolve` is not used: it reads the value's constructor, which may throw here.
     new Promise((resolve) => resolve(value)).then(
@@ -105,7 +105,7 @@ export class CodeRunner {
       finish(outcomes);
       return;
     }
-    for (const running of attempts) this.#options.reporter.began(running);
+    for (const running of attempts) this.#options.reporter.began(running, this.attempts);
     new Promise((resolve) => resolve(value)).then(
       (results) => finish(outcomesOf(results)),
       (thrown: unknown) => finish(all(thrown)),
@@ -137,7 +137,7 @@ export class CodeRunner {
     const { clock, reporter, onEnded, onBug } = this.#options;
     const context = new AttemptContext(shared, item);
     const running = this.attempts.add(context, clock.now(), startSpan(context));
-    reporter.began(running);
+    reporter.began(running, this.attempts);
     this.scripts++;
     runner
       .run(context)

@@ -1,6 +1,6 @@
 /**
  * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its
- * logs, steps, runs and pages as they come, then its receipt.
+ * logs, steps, runs and pages as they come, then its receipt. An attempt that soon ends is not reported as started.
  * 1. Receipts of consecutive grants of one handler are one report.
  * 2. Logs, and notices about runs, wait for the next report of their attempt, for a tenth of a second, or until there are many.
  * 3. All reports since the last turn go out together, in one call of `send`.
@@ -12,7 +12,7 @@ import type { Clock } from "../std/clock.ts";
 import { reportPlace } from "./attempt-place.ts";
 import type { AttemptLog } from "./log/attempt-log.ts";
 import type { Secrets } from "./log/secrets.ts";
-import type { Running } from "./running.ts";
+import type { Running, RunningAttempts } from "./running.ts";
 
 /** Delivers reports; resolves when they are committed, with a list of verdicts for each report. */
 export type Send = (reports: readonly Report[]) => Promise<readonly (readonly (string | object)[])[]>;
@@ -23,6 +23,8 @@ export interface ReporterOptions {
   readonly send: Send;
   /** Asks for a turn of the worker, at whose end `flush` is called. */
   readonly schedule: () => void;
+  /** How long an attempt runs before its start is reported; 0: its start is reported at the end of its turn. */
+  readonly startsAfterMs: number;
   /** Called when reports were committed, so that the worker may have room for more work. */
   readonly onCommitted: () => void;
   readonly onBug: (thrown: unknown) => void;
@@ -40,6 +42,7 @@ export class Reporter {
   readonly #options: ReporterOptions;
   #accepted: Grant[] = [];
   #begun: Running[] = [];
+  #stopStarts: (() => void) | null = null;
   #queued: Queued[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
   /** Logs that have unreported lines. */
@@ -65,12 +68,33 @@ export class Reporter {
     this.#accepted.push(grant);
   }
 
-  /**
-   * Called when the code of an attempt runs on after its turn. The attempt is reported as started, unless it ends before the
-   * turn does.
-   */
-  began(running: Running): void {
-    this.#begun.push(running);
+  /** Called when the code of an attempt runs on after its turn. The attempt is reported as started, unless it ends before. */
+  began(running: Running, attempts: RunningAttempts): void {
+    const { startsAfterMs, clock } = this.#options;
+    if (startsAfterMs === 0) this.#begun.push(running);
+    else this.#stopStarts ??= clock.after(startsAfterMs, () => this.#reportStarts(attempts));
+  }
+
+  /** Reports the attempts that have run for long enough. The others are checked again. */
+  #reportStarts(attempts: RunningAttempts): void {
+    const { startsAfterMs, clock, schedule } = this.#options;
+    this.#stopStarts = null;
+    const now = clock.now();
+    let isOneYoung = false;
+    for (const running of attempts.all()) {
+      if (running.isReported) continue;
+      const isDue = now - running.since >= startsAfterMs;
+      if (isDue) this.#begun.push(running);
+      else isOneYoung = true;
+    }
+    if (isOneYoung) this.#stopStarts = clock.after(startsAfterMs, () => this.#reportStarts(attempts));
+    if (this.#begun.length > 0) schedule();
+  }
+
+  /** No further start is reported. */
+  stop(): void {
+    this.#stopStarts?.();
+    this.#stopStarts = null;
   }
 
   /** Adds the receipt of an attempt, with secrets redacted in its error; returns the redacted outcome. */
@@ -158,12 +182,15 @@ export class Reporter {
 
   #takeStarts(): Report[] {
     if (this.#begun.length === 0) return [];
-    const began = new Map<Grant, { task: number; attempt: number; claim: number }[]>();
+    const began = new Map<Grant, { task: number; attempt: number; claim: number; ms: number }[]>();
+    const now = this.#options.clock.now();
     for (const running of this.#begun) {
       const { grant } = running.context.shared;
       if (running.hasEnded || grant.do === "enumerate") continue;
+      running.isReported = true;
       const attempts = began.get(grant) ?? [];
-      attempts.push({ task: running.item.number, attempt: running.item.attempt, claim: running.item.claim });
+      const { number: task, attempt, claim } = running.item;
+      attempts.push({ task, attempt, claim, ms: now - running.since });
       began.set(grant, attempts);
     }
     this.#begun = [];

@@ -2,7 +2,7 @@
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
-import { keyOf } from "./attempt-place.ts";
+import { samePlace } from "./attempt-place.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, outOfTime } from "./outcome.ts";
 import type { TaskSpan } from "./tracing.ts";
@@ -18,6 +18,8 @@ export interface Running {
   /** Whether the engine cancelled the attempt. Its receipt is sent only when the code has ended. */
   isCancelled: boolean;
   hasEnded: boolean;
+  /** Whether its start was reported. */
+  isReported: boolean;
   /** Stops the timer of the time limit; null if the attempt has no time limit. */
   stopTimer: (() => void) | null;
 }
@@ -33,7 +35,7 @@ interface Group {
 type Begun = Pick<Running, "context" | "since" | "span">;
 
 export class RunningAttempts {
-  readonly #attempts = new Map<string, Running>();
+  readonly #attempts = new Set<Running>();
   readonly #clock: Clock;
   readonly #onEnd: (running: Running, outcome: Outcome) => void;
 
@@ -44,6 +46,10 @@ export class RunningAttempts {
 
   get size(): number {
     return this.#attempts.size;
+  }
+
+  all(): Iterable<Running> {
+    return this.#attempts;
   }
 
   /** Adds a running attempt. Its time limit begins now. */
@@ -68,9 +74,9 @@ export class RunningAttempts {
   /** Ends an attempt, unless it has ended. */
   end(running: Running, outcome: Outcome): void {
     if (running.hasEnded) return;
-    const { context, item, group, stopTimer } = running;
+    const { group, stopTimer } = running;
     running.hasEnded = true;
-    this.#attempts.delete(keyOf(context.shared.grant, item.number, item.attempt, item.claim));
+    this.#attempts.delete(running);
     if (group !== null) group.open--;
     if (stopTimer !== null && (group === null || group.open === 0)) stopTimer();
     this.#onEnd(running, outcome);
@@ -78,8 +84,8 @@ export class RunningAttempts {
 
   /** Stops the attempts that a beat names. Code that also works for other attempts goes on. */
   cancel(beat: Beat, why: "cancel" | "lost"): void {
-    for (const { task, attempt, claim } of beat.attempts) {
-      const running = this.#attempts.get(keyOf(beat, task, attempt, claim));
+    for (const named of beat.attempts) {
+      const running = this.#find(beat, named);
       if (running === undefined) continue;
       running.isCancelled = true;
       const others = running.group?.attempts ?? [];
@@ -92,10 +98,19 @@ export class RunningAttempts {
 
   /** Hands back all running attempts with this outcome. */
   abandon(why: Error, outcome: Outcome): void {
-    for (const running of [...this.#attempts.values()]) {
+    for (const running of [...this.#attempts]) {
       running.context.abort(why);
       this.end(running, outcome);
     }
+  }
+
+  #find(beat: Beat, { task, attempt, claim }: Beat["attempts"][number]): Running | undefined {
+    for (const running of this.#attempts) {
+      const { item, context } = running;
+      if (item.number !== task || item.attempt !== attempt || item.claim !== claim) continue;
+      if (samePlace(context.shared.grant, beat)) return running;
+    }
+    return undefined;
   }
 
   #add({ context, since, span }: Begun, item: GrantItem, group: Group | null): Running {
@@ -107,9 +122,10 @@ export class RunningAttempts {
       group,
       isCancelled: false,
       hasEnded: false,
+      isReported: false,
       stopTimer: null,
     };
-    this.#attempts.set(keyOf(context.shared.grant, item.number, item.attempt, item.claim), running);
+    this.#attempts.add(running);
     return running;
   }
 

@@ -42,6 +42,8 @@ export interface WorkerOptions {
   /** Called with each logged line at once. */
   readonly log: Around["onLog"];
   readonly concurrency: number;
+  /** How long an attempt runs before its start is reported. Without it, starts are reported at once. */
+  readonly startsAfterMs?: number | undefined;
   /** The options of scripts. Without them, this worker runs no scripts. */
   readonly scripts?: ScriptOptions | undefined;
   /** Values that are redacted in logs and errors, each of at least 4 characters. */
@@ -80,7 +82,8 @@ export class Worker {
     const onCommitted = (): void => {
       if (!this.#queue.isEmpty) this.#schedule();
     };
-    this.#reporter = new Reporter({ clock, secrets, send, schedule, onCommitted, onBug });
+    const { startsAfterMs = 0 } = options;
+    this.#reporter = new Reporter({ clock, secrets, send, schedule, startsAfterMs, onCommitted, onBug });
     this.#scripts = scripts === undefined ? null : new ScriptRunner(scripts.open);
     const runner = new CodeRunner({ clock, reporter: this.#reporter, onEnded: schedule, onBug });
     this.#runner = runner;
@@ -140,6 +143,7 @@ export class Worker {
     this.#reporter.flush();
     if (attempts.size > 0) await this.#idle(graceMs);
     attempts.abandon(new Error("the worker stops"), handedBack("the worker stopped"));
+    this.#reporter.stop();
     this.#reporter.flush();
     await this.#settled(lastReportsMs);
     await this.#scripts?.close();

@@ -22,7 +22,7 @@ import {
   type CommitOutput,
   EngineHost,
   type HostParts,
-  SIM_SETTINGS,
+  settingsOf,
 } from "./engine-host.ts";
 import { LEASE_MS, NodeOwnership, type Process, shiftHome } from "./node-ownership.ts";
 import { NodeRing, type RingMessage } from "./node-ring.ts";
@@ -33,7 +33,6 @@ import { must } from "./trace.ts";
 /** An old version, which knows only the first events. */
 const OLDER: Vocabulary = { events: 1, fold: FOLD_VERSION - 1 };
 const SETTINGS = {
-  ...SIM_SETTINGS,
   suspectMs: 300,
   heartbeatMs: 3_000,
   takeoverMs: 1_500,
@@ -104,7 +103,8 @@ export class ClusterHost extends EngineHost {
     this.isAway = false;
     this.vocabulary = this.isOlder ? OLDER : VOCABULARY;
     if (this.isOlder) this.world.count("older node");
-    const settings = { ...SETTINGS, projects, vocabulary: this.vocabulary };
+    const { seed } = this.world.behaviour;
+    const settings = { ...settingsOf(seed), ...SETTINGS, projects, vocabulary: this.vocabulary };
     this.begin(new EngineNode(this.tables.info([]), this.clock(), settings));
     this.ring.open();
     this.#ownership.open();

@@ -25,7 +25,7 @@ import { postOpOutcome } from "./workload/random-command.ts";
 import type { World } from "./world.ts";
 
 /** Small numbers, so that every limit is reached often. */
-export const SIM_SETTINGS: Partial<Settings> = {
+const SIM_SETTINGS: Partial<Settings> = {
   claimLeaseMs: 500,
   sweepMs: 100,
   askMs: 150,
@@ -42,6 +42,11 @@ export const SIM_SETTINGS: Partial<Settings> = {
   postOpsMax: 3,
   postOpsEach: 2,
 };
+
+/** Settings of a seed: starts are journaled at once, soon, later, or only with other commits. */
+export function settingsOf(seed: number): Partial<Settings> {
+  return { ...SIM_SETTINGS, startAfterMs: [0, 20, 250, 60_000][seed % 4] as number };
+}
 
 /** How soon lists must show an execution as damaged after a node has read the damage. */
 const DAMAGED_WITHIN_MS = 1_000;

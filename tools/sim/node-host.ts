@@ -7,7 +7,7 @@ import type { Input } from "../../src/engine/io.ts";
 import { type HandedLease, tableFor } from "../../src/engine/leases/lease-handover.ts";
 import { EngineNode } from "../../src/engine/node.ts";
 import type { StoreInfo } from "../../src/store/store.ts";
-import { type ClusterOutput, type CommitOutput, EngineHost, SIM_SETTINGS } from "./engine-host.ts";
+import { type ClusterOutput, type CommitOutput, EngineHost, settingsOf } from "./engine-host.ts";
 import { showWrite } from "./show-event.ts";
 import { Violation } from "./trace.ts";
 
@@ -23,7 +23,8 @@ export class NodeHost extends EngineHost {
     this.#isClosing = false;
     this.#commits = [];
     const suspectMs = workers.hasRemote || this.incarnation === 0 ? 300 : 0;
-    const node = new EngineNode(info, this.clock(), { ...SIM_SETTINGS, suspectMs, projects });
+    const settings = { ...settingsOf(this.world.behaviour.seed), suspectMs, projects };
+    const node = new EngineNode(info, this.clock(), settings);
     node.takeOver(this.#handedOver(info));
     trace.note(timeline.now, `open epoch ${info.owned[0]?.epoch} unclean ${info.owned[0]?.uncleanEpoch}`);
     this.begin(node);

@@ -284,7 +284,8 @@ export class ExecutionCache {
       slot.status !== "clean" ||
       slot.queue.length > 0 ||
       slot.inspections.length > 0 ||
-      slot.leaseCount > slot.sentLeases
+      slot.leaseCount > slot.sentLeases ||
+      (slot.leaseCount > 0 && node.starts.has(slot))
     )
       return;
     const { execution } = slot;
@@ -353,6 +354,7 @@ export class ExecutionCache {
   evict(slot: Slot): void {
     this.#idle.delete(slot);
     this.#sent.delete(slot);
+    this.#node.starts.delete(slot);
     if (slot.leaseCount > 0) forgetSent(this.#node, slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);

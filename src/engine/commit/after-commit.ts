@@ -146,6 +146,7 @@ export class AfterCommit {
     for (const queue of slot.allQueues)
       for (const lease of queue.leases.values()) {
         lease.recorded = false;
+        if (lease.startedAt > 0) this.#node.starts.note(slot);
         if (lease.accepted === undefined) continue;
         lease.accepted = "said";
         slot.hasAccepted = true;
@@ -176,6 +177,11 @@ export class AfterCommit {
         this.#node.emit({ kind: "reply", request: queued.request, answer, existed });
       else if (queued.kind === "report") this.#verdict(queued, verdictsOf(answer));
     }
+  }
+
+  /** Acknowledges that attempts have begun, or were accepted. Nothing of that needs a commit now. */
+  acknowledge(queued: Extract<Queued, { kind: "report" }>, attempts: number): void {
+    this.#verdict(queued, new Array<Verdict>(attempts).fill("accepted"));
   }
 
   /** Answers a message that was not applied with the advice to ask the owner. */

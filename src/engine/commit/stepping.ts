@@ -18,7 +18,6 @@ import {
   toLogRow,
   toMessage,
   unrecordedAccepts,
-  unrecordedStarts,
   verdictOnRest,
   verdictsOnStarts,
   writesRunNotices,
@@ -80,8 +79,9 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
       stale.push(queued.message.timer);
   }
-  if (slot.execution !== null) {
-    for (const message of unrecordedStarts(slot))
+  if (slot.execution !== null && node.starts.has(slot)) {
+    const isWritten = into.events.length > 0 || effects.logs.length > 0 || Object.keys(marks).length > 0;
+    for (const message of node.starts.take(slot, isWritten))
       collect(into, step(slot.execution, message, node.now).events);
   }
   const { events } = into;

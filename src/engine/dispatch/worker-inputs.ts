@@ -8,7 +8,7 @@ import type { AfterCommit } from "../commit/after-commit.ts";
 import type { Input, JoinOptions } from "../io.ts";
 import { isSameAttempt } from "../leases/lease.ts";
 import { endHold } from "../leases/lease-granter.ts";
-import { beat, noteArrival } from "../leases/report-intake.ts";
+import { areHeld, beat, noteArrival } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 import { noteSent } from "./sent-commands.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -66,7 +66,10 @@ export class WorkerInputs {
         return this.#parts.afterCommit.turnAway(report.execution, queued);
       const slot = this.#parts.cache.slot(report.execution);
       noteArrival(this.#node, slot, report);
-      this.#node.enqueue(slot, queued);
+      const isStart = report.kind === "started" || report.kind === "accepted";
+      if (isStart && areHeld(slot, report))
+        this.#parts.afterCommit.acknowledge(queued, report.attempts.length);
+      else this.#node.enqueue(slot, queued);
     });
   }
 

@@ -13,7 +13,7 @@ const distinct = (attempts: readonly Attempt[]) => new Set(attempts.map(idOf)).s
 test("an attempt whose start is journaled is not numbered again in the next round", () => {
   const { fixture: bench, first } = claimed(phase("a", { tasks: [0] }), 1);
   bench.started(...first);
-  bench.settle();
+  bench.sleep(300);
   bench.control("cancel", "e1");
   bench.receipt(first[0] as Attempt, { status: "cancelled" });
   bench.settle();

@@ -261,7 +261,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
   // Earlier versions did not hand over when a command was sent.
   const sentAt = queued && queue.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
   const silenceMs = isStarted ? node.heartbeatMs(queue.state.plan) : node.settings.claimLeaseMs;
-  addLease(queue, node.roster.workers.get(worker), {
+  const lease = addLease(queue, node.roster.workers.get(worker), {
     task,
     attempt,
     claim,
@@ -281,4 +281,5 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     lastLine,
     permits,
   });
+  if (isStarted && !lease.recorded) node.starts.note(slot);
 }

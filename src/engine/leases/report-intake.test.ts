@@ -16,7 +16,7 @@ function begun(tasks: readonly unknown[]): { bench: NodeFixture; attempts: Attem
   bench.settle();
   const attempts = bench.attempts();
   bench.started(...attempts);
-  bench.settle();
+  bench.sleep(300);
   return { bench, attempts };
 }
 

@@ -30,35 +30,48 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
       const lease = queue.leases.get(receipt.task);
       if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
         continue;
-      countStart(node, slot, queue, lease);
+      countStart(node, slot, queue, lease, node.now);
       node.noteReported(queue, lease);
     }
   } else if (report.kind === "enumeration") {
     const lease = queue.leases.get(ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
       node.noteReported(queue, lease);
-  } else if (report.kind === "started" || report.kind === "accepted") {
+  } else if (report.kind === "accepted") {
+    for (const { task, attempt, claim } of report.attempts) {
+      const lease = queue.leases.get(task);
+      if (lease === undefined || !isSameAttempt(lease, attempt, claim, report.epoch)) continue;
+      lease.accepted ??= "said";
+      slot.hasAccepted = true;
+    }
+  } else if (report.kind === "started") {
     for (const begun of report.attempts) {
       const lease = queue.leases.get(begun.task);
       if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
-      if (report.kind === "accepted") {
-        lease.accepted ??= "said";
-        slot.hasAccepted = true;
-        continue;
-      }
-      countStart(node, slot, queue, lease);
-      start(node, queue, lease);
+      const at = node.now - (begun.ms ?? 0);
+      countStart(node, slot, queue, lease, at);
+      start(node, slot, queue, lease, at);
     }
   } else {
     const lease = queue.leases.get("task" in report ? report.task : ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      start(node, queue, lease);
+      start(node, slot, queue, lease);
   }
 }
 
+/** Whether all attempts of the report hold their leases in memory: then it needs no commit and no load. */
+export function areHeld(slot: Slot, report: Extract<Report, { kind: "accepted" | "started" }>): boolean {
+  const queue = queueOf(slot, report);
+  if (queue === undefined) return false;
+  return report.attempts.every(({ task, attempt, claim }) => {
+    const lease = queue.leases.get(task);
+    return lease !== undefined && isSameAttempt(lease, attempt, claim, report.epoch);
+  });
+}
+
 /**
- * Decides whether attempts may begin, or be accepted: only while they hold their leases. The next commit records that they have
- * begun (`unrecordedStarts`), unless they are settled by then.
+ * Decides whether attempts may begin, or be accepted: only while they hold their leases. Starts are recorded later (see
+ * unrecorded-starts.ts).
  */
 export function verdictsOnStarts(
   node: NodeState,
@@ -66,9 +79,15 @@ export function verdictsOnStarts(
   report: Extract<Report, { kind: "accepted" | "started" }>,
   worker: string,
 ): Verdict[] {
-  return report.attempts.map(({ task, attempt, claim }) =>
-    isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker) ? "accepted" : "stale",
-  );
+  return report.attempts.map(({ task, attempt, claim }) => {
+    if (!isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker)) return "stale";
+    const queue = queueOf(slot, report);
+    const lease = queue?.leases.get(task);
+    // A lease that was handed over was not in memory when the report came.
+    if (report.kind === "started" && queue !== undefined && lease !== undefined && !lease.reported)
+      start(node, slot, queue, lease);
+    return "accepted";
+  });
 }
 
 /** Converts a report into a message for the kernel; null if it needs none. */
@@ -200,52 +219,31 @@ export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker:
     : adopt(node, slot, at, { task, attempt, claim, worker });
 }
 
-/** Messages for starts that are not recorded yet; the next commit records them. */
-export function unrecordedStarts(slot: Slot): AttemptsMessage[] {
-  return unrecorded(slot, "started", (lease) => {
-    const isDue = lease.startedAt > 0 && !lease.recorded;
-    if (isDue) lease.recorded = true;
-    return isDue;
-  });
-}
-
-/** Messages for attempts whose acceptance is not recorded yet. A commit for another reason records them. */
-export function unrecordedAccepts(node: NodeState, slot: Slot): readonly AttemptsMessage[] {
+/** Messages for attempts that were accepted and are not recorded as such yet. A commit for another reason records them. */
+export function unrecordedAccepts(node: NodeState, slot: Slot): readonly AcceptedMessage[] {
   if (!slot.hasAccepted || !writesRunNotices(node)) return NO_MESSAGES;
   if (slot.queue.every((queued) => queued.kind === "report" && queued.report.kind === "accepted"))
     return NO_MESSAGES;
   slot.hasAccepted = false;
-  return unrecorded(slot, "accepted", (lease) => {
-    const isDue = lease.accepted === "said";
-    if (isDue) lease.accepted = "recorded";
-    return isDue;
-  });
-}
-
-const NO_MESSAGES: readonly AttemptsMessage[] = [];
-
-type AttemptsMessage = Extract<Message, { kind: "accepted" | "started" }>;
-
-function unrecorded(
-  slot: Slot,
-  kind: "accepted" | "started",
-  isDue: (lease: Lease) => boolean,
-): AttemptsMessage[] {
-  const messages: AttemptsMessage[] = [];
+  const messages: AcceptedMessage[] = [];
   for (const queue of slot.queues) {
     if (queue.openLeases === 0) continue;
     const attempts: AttemptRef[] = [];
     for (const lease of queue.leases.values()) {
       if (lease.reported || lease.task === ENUMERATION || lease.confirmBy !== undefined) continue;
-      if (isDue(lease)) attempts.push(lease);
+      if (lease.accepted !== "said") continue;
+      lease.accepted = "recorded";
+      attempts.push(lease);
     }
-    if (attempts.length === 0) continue;
-    const { epoch } = slot.tenure;
-    const said = { ...queue.place, round: queue.visit.round, attempts };
-    messages.push(kind === "started" ? { kind, ...said, epoch } : { kind, ...said });
+    if (attempts.length > 0)
+      messages.push({ kind: "accepted", ...queue.place, round: queue.visit.round, attempts });
   }
   return messages;
 }
+
+const NO_MESSAGES: readonly AcceptedMessage[] = [];
+
+type AcceptedMessage = Extract<Message, { kind: "accepted" }>;
 
 /**
  * Whether notices about runs are recorded. They are not while the cluster has an older node that cannot read them: they change
@@ -306,7 +304,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     }
     const lease = queue?.leases.get(attempt.task);
     if (queue === undefined || lease === undefined) continue;
-    start(node, queue, lease);
+    start(node, slot, queue, lease);
     if (isDraining) lease.cancelled = true;
     // The worker is notified again: the node or broker that was to pass the notice on may have lost it.
     if (lease.cancelled) stopped.push(attempt);
@@ -364,18 +362,18 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   }
 }
 
-/** Under a rate, an attempt counts from the time at which it is known to have begun. */
-function countStart(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
-  noteBegun(node, slot, queue, lease);
+/** Under a rate an attempt counts from when it is known to have begun. */
+function countStart(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease, at: number): void {
+  noteBegun(node, slot, queue, lease, at);
   lease.rateAt = undefined;
 }
 
-function start(node: NodeState, queue: HandlerQueue, lease: Lease): void {
+function start(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease, at = node.now): void {
   lease.asked = false;
   if (lease.startedAt === 0) {
-    lease.startedAt = node.now;
-    if (!lease.queued)
-      lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
+    lease.startedAt = at;
+    if (!lease.recorded && lease.task !== ENUMERATION) node.starts.note(slot);
+    if (!lease.queued) lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: at, queued: false });
   }
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);
 }
@@ -448,7 +446,9 @@ export function recordConfirmed(node: NodeState): void {
   }
   for (const execution of recorded) {
     const slot = node.slots.get(execution);
-    if (slot !== undefined) node.requestCommit(slot);
+    if (slot === undefined) continue;
+    node.starts.note(slot);
+    node.requestCommit(slot);
   }
 }
 

@@ -104,11 +104,17 @@ export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
   return { id: `${encodeName(slot.id)}/${queue.key}`, age: slot.age, priority: queue.state.plan.priority };
 }
 
-/** Called when an attempt has begun: under a rate it counts from now on. */
-export function noteBegun(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
+/** An attempt has begun at this time: under a rate it counts from then on. */
+export function noteBegun(
+  node: NodeState,
+  slot: Slot,
+  queue: HandlerQueue,
+  lease: Lease,
+  at = node.now,
+): void {
   if (lease.rateAt === undefined) return;
-  node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, node.now);
-  lease.rateAt = node.now;
+  node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, at);
+  lease.rateAt = at;
 }
 
 /** Whether a rate allows that an attempt that was leased before begins now. */

@@ -11,6 +11,7 @@ import { enrich } from "../command/post-op.ts";
 import type { HandlerState } from "../execution.ts";
 import type {
   Answer,
+  AttemptRef,
   LostMessage,
   Outcome,
   Receipt,
@@ -97,18 +98,28 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
       ? { kind: "applied", seq: step.execution.seq }
       : { kind: "ignored", why: "nothing to record" };
   }
-  step.emit({
-    kind: "tasks.started",
-    ...step.execution.currentVisit().place(message.handler),
-    tasks: begun.map(({ task }) => task),
-    attempts: begun.map(({ attempt }) => attempt),
-    workers: begun.map(({ worker }) => worker),
-    ...(epoch === undefined ? {} : { epoch }),
-  });
+  emitAttempts(step, "tasks.started", message.handler, begun, epoch);
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** Records attempts whose workers became silent. A task fails once its crash budget is used up. */
+function emitAttempts(
+  step: Step,
+  kind: "tasks.started" | "tasks.lost",
+  handler: string,
+  attempts: readonly AttemptRef[],
+  epoch?: number,
+): void {
+  step.emit({
+    kind,
+    ...step.execution.currentVisit().place(handler),
+    tasks: attempts.map(({ task }) => task),
+    attempts: attempts.map(({ attempt }) => attempt),
+    workers: attempts.map(({ worker }) => worker),
+    ...(epoch === undefined ? {} : { epoch }),
+  });
+}
+
+/** Records attempts whose workers went silent, with their starts. A task fails once its crash budget is used up. */
 export function attemptsLost(step: Step, message: LostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -116,15 +127,12 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
     ({ task, attempt }) => isOpen(handler, task) && attempt > handler.tasks.ended(task),
   );
   if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
+  const unrecorded = gone.filter(({ task }) => handler.tasks.startOf(task) === undefined);
+  // @plant lost attempt without its start
+  if (unrecorded.length > 0) emitAttempts(step, "tasks.started", message.handler, unrecorded);
   // @plant run of a lost attempt stays open
   for (const { task } of gone) closeRun(step, handler, task, "lost");
-  step.emit({
-    kind: "tasks.lost",
-    ...step.execution.currentVisit().place(message.handler),
-    tasks: gone.map(({ task }) => task),
-    attempts: gone.map(({ attempt }) => attempt),
-    workers: gone.map(({ worker }) => worker),
-  });
+  emitAttempts(step, "tasks.lost", message.handler, gone);
   const recorder = new BulkRecorder(step, handler);
   for (const { task, attempt, worker } of gone) {
     const crashes = handler.tasks.crashes(task);

@@ -197,6 +197,13 @@ export class HandlerModel {
     this.begun.add(task);
   }
 
+  checkLost(task: number, attempt: number): void {
+    must(
+      this.started.get(task) === attempt,
+      `${this.#at}#${task}: the start of attempt ${attempt}, which is lost, is journaled`,
+    );
+  }
+
   /** Applies the end of an attempt that did not settle its task. */
   end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
     const at = `${this.#at}#${task}`;

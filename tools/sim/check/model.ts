@@ -221,6 +221,7 @@ export class Model {
       case "tasks.lost":
         return event.tasks.forEach((task, i) => {
           const reason = event.kind === "tasks.lost" ? "crashed" : event.reasons[i];
+          if (event.kind === "tasks.lost") this.#at(event).checkLost(task, event.attempts[i] as number);
           this.#at(event).end(task, event.attempts[i] as number, {
             until: event.kind === "tasks.lost" ? 0 : (event.untils[i] as number),
             burns: reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt",

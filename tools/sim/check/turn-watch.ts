@@ -1,4 +1,7 @@
-/** Checks invariants of grants after each turn: priorities are kept, and no waiter at a limit is passed repeatedly. */
+/**
+ * Checks invariants after each turn: priorities are kept, no waiter at a limit is passed repeatedly, and attempts do not stay
+ * open without a journaled start.
+ */
 
 import type { Slot } from "../../../src/engine/cache/slot.ts";
 import type { Output } from "../../../src/engine/io.ts";
@@ -36,7 +39,7 @@ export class TurnWatch {
       broken ??= this.#brokenGrant(node, output.worker, output.grant);
     }
     this.#note(node);
-    return broken;
+    return broken ?? unrecordedStart(node);
   }
 
   #brokenGrant(node: NodeState, workerId: string, grant: Grant): string | null {
@@ -90,6 +93,26 @@ export class TurnWatch {
     }
     this.#passed = passed;
   }
+}
+
+/** How long a start that is due may wait for others. */
+const GATHER_MS = 100;
+
+/** An attempt that should have a journaled start by now, or a commit under way for it. */
+function unrecordedStart(node: NodeState): string | null {
+  const { startAfterMs } = node.settings;
+  for (const slot of node.slots.values()) {
+    if (slot.status !== "clean" || slot.queue.length > 0 || node.isHeldBack(slot)) continue;
+    for (const { leases, state } of slot.queues)
+      for (const { task, startedAt, recorded, reported, isAdopted, confirmBy } of leases.values()) {
+        if (task < 0 || startedAt === 0 || recorded || reported || confirmBy !== undefined) continue;
+        // After a failed commit it is not known whether the start was recorded before.
+        if (state.tasks.startOf(task) !== undefined) continue;
+        if (isAdopted === true || startedAt + startAfterMs + GATHER_MS < node.now)
+          return `${slot.id}: task ${task} has been open since ${startedAt}, and its start is not journaled`;
+      }
+  }
+  return null;
 }
 
 /** The work that an execution can give out after its commit, if no limit or time prevents it. */
