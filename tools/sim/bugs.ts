@@ -38,7 +38,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "snapshot of an older state", seed: 1, change: "($1.stale ??= $)" },
   { name: "suspects started unrecorded", seed: 1, change: "" },
   { name: "start of an open attempt not journaled", seed: 1, change: "false" },
-  { name: "lost attempt without its start", seed: 1, change: "" },
+  { name: "lost attempt without its start", seed: 143, change: "" },
   {
     name: "start of an adopted attempt journaled late",
     seed: 101,
@@ -78,8 +78,8 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "children not cancelled with their parent", seed: 6, change: "" },
   { name: "children not paused with their parent", seed: 35, change: "" },
   { name: "open children not counted", seed: 1, change: "" },
-  { name: "purged child is not started again", seed: 42, change: ["if ($key@2 === undefined) $", "$"] },
-  { name: "end of a child counted twice", seed: 56, change: ["$object === undefined", ""] },
+  { name: "purged child is not started again", seed: 16, change: ["if ($key@2 === undefined) $", "$"] },
+  { name: "end of a child counted twice", seed: 577, change: ["$object === undefined", ""] },
   {
     name: "page that was read starts no children",
     seed: 1,
@@ -108,7 +108,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "snapshot forgets the former end", seed: 5, change: "...{}" },
   { name: "chosen retry forgets other dead letters", seed: 5, change: "" },
   { name: "lost before its worker is asked", seed: 21, change: "const $key = false;" },
-  { name: "execution read while it is purged", seed: 113, change: "" },
+  { name: "execution read while it is purged", seed: 10, change: "" },
   { name: "runs counted, not identified", seed: 57, change: ["false", "const $key = $left@1 ?? 0;"] },
   { name: "run of a lost attempt stays open", seed: 63, change: ";" },
   { name: "finished run counts again", seed: 33, change: "$key: false" },
