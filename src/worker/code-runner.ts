@@ -68,11 +68,20 @@ export class CodeRunner {
     const running = this.attempts.add(context, since, span);
     this.#options.reporter.began(running, this.attempts);
     this.readClock();
-    // `Promise.resolve` is not used: it reads the value's constructor, which may throw here.
-    new Promise((resolve) => resolve(value)).then(
-      (result) => this.#finish(running, doneWith(result)),
-      (thrown: unknown) => this.#finish(running, threw(thrown)),
-    );
+    void this.#follow(running, value);
+  }
+
+  /** Ends the attempt with the outcome of its promise. This takes less memory than the callbacks of a promise. */
+  async #follow(running: Running, promise: unknown): Promise<void> {
+    let result: unknown;
+    try {
+      // Throws also if the promise is hostile and throws when it is read.
+      result = await promise;
+    } catch (thrown) {
+      this.#finish(running, threw(thrown));
+      return;
+    }
+    this.#finish(running, doneWith(result));
   }
 
   /** Begins a group of tasks with one call of `processBatch`. */
