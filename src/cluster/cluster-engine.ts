@@ -114,6 +114,7 @@ export class ClusterEngine implements EnginePort {
   readonly claim: EnginePort["claim"] = (worker, max, why) => this.#engine.claim(worker, max, why);
   readonly sent: EnginePort["sent"] = (worker, beats) => this.#engine.sent(worker, beats);
   readonly isResident: EnginePort["isResident"] = (execution) => this.#engine.isResident(execution);
+  readonly isOpen: EnginePort["isOpen"] = (execution) => this.#engine.isOpen(execution);
   readonly release: EnginePort["release"] = (worker, beats) => this.#engine.release(worker, beats);
   readonly leave: EnginePort["leave"] = (worker) => this.#engine.leave(worker);
   readonly bindProjects: EnginePort["bindProjects"] = (projects) => this.#engine.bindProjects(projects);

@@ -158,6 +158,7 @@ export class Engine implements EnginePort {
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 
   readonly isResident = (execution: string): boolean => this.#node.isResident(execution);
+  readonly isOpen = (execution: string): boolean => !this.hasStopped && this.#node.isOpen(execution);
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
   readonly needsSingleCode = (attempt: ReportedAttempt): boolean => this.#node.needsSingleCode(attempt);
 

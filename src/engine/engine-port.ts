@@ -53,6 +53,8 @@ export interface EnginePort {
   epochOf(execution: string): number | null;
   /** Whether an execution is in the memory of this node, or being loaded. */
   isResident(execution: string): boolean;
+  /** Whether the execution is in the memory of this node, and its end has not been announced to watchers. */
+  isOpen(execution: string): boolean;
   /** The worker that holds an attempt of this node; null if none does, or the execution is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;
   /** Whether code that enumerates must not get the attempt's task, as far as is known in memory. */

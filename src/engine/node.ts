@@ -256,6 +256,12 @@ export class EngineNode {
     return this.#node.slots.has(execution);
   }
 
+  isOpen(execution: string): boolean {
+    const slot = this.#node.slots.get(execution);
+    if (slot === undefined || slot.execution === null) return false;
+    return !slot.execution.ended || slot.status === "dirty";
+  }
+
   holderOf(attempt: ReportedAttempt): AttemptHolder | null {
     return holderOf(this.#node.slots.get(attempt.execution), attempt);
   }

@@ -70,7 +70,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     const isEarly = this.#early !== null;
     const ending = this.#early ?? this.#ending();
     try {
-      if (!isEarly) {
+      if (!isEarly && !this.#parts.engine.isOpen(this.id)) {
         const { view } = await this.#inspect();
         if (hasEnded(view)) return outputOf<Output>(view);
       }
