@@ -471,7 +471,11 @@ function retried(execution: Execution, event: EventOf<"retried">): void {
   const isReopened = visit !== null && (visit.status !== "done" || execution.due < 0);
   execution.redoneFrom = isReopened ? visit.firstSeq : execution.seq;
   execution.undeliveredAtRetry = [...execution.undelivered.values()];
-  if (isReopened) reopen(execution, visit);
+  if (!isReopened) return;
+  // The failures of later visits are dead letters no more, since that work is done again.
+  for (const { firstSeq, handlers } of execution.kept)
+    if (firstSeq > visit.firstSeq) for (const { tasks } of handlers) tasks.forgetFailures();
+  reopen(execution, visit);
 }
 
 /** Makes tasks pending again. If the execution has ended, this begins another round of their visit with only these tasks. */

@@ -110,6 +110,14 @@ export class TaskTable {
     chunk[task % CHUNK] = seq;
   }
 
+  /** Forgets which events failed tasks. */
+  forgetFailures(): void {
+    for (let c = 0; this.failed.size > 0 && c < (this.#results?.length ?? 0); c++) {
+      const chunk = this.#results?.[c];
+      for (let i = 0; chunk !== undefined && i < CHUNK; i++) if (this.failed.has(c * CHUNK + i)) chunk[i] = 0;
+    }
+  }
+
   /** Whether the attempt was lost and its one late receipt has not arrived. */
   isLost(task: number, attempt: number): boolean {
     return this.#lost?.has(lostKey(task, attempt)) ?? false;
@@ -291,6 +299,7 @@ export class TaskTable {
         ]);
       }
     });
+    const results = this.#resultRuns();
     return {
       settled: this.settled.toText(),
       failed: this.failed.toText(),
@@ -301,7 +310,7 @@ export class TaskTable {
       lostOpen: [...(this.#lost ?? [])],
       ...(this.exempt === 0 ? {} : { exempt: this.exempt }),
       ...(this.leftOut.size === 0 ? {} : { leftOut: this.leftOut.toText() }),
-      ...(this.#results === null ? {} : { results: this.#resultRuns() }),
+      ...(results.length === 0 ? {} : { results }),
     };
   }
 

@@ -38,7 +38,9 @@ export class Records {
       .listDeadLetters({ execution: model.id }, { before: null, max: ALL })
       .reverse()
       .map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
-    const expected = model.deadLetters.map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
+    const expected = model.deadLetters
+      .toSorted((a, b) => a.seq - b.seq)
+      .map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
     must(
       stored.join("; ") === expected.join("; "),
       `${model.id}: its dead letters are [${stored.join("; ")}], [${expected.join("; ")}] failed`,
