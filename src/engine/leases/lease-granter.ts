@@ -431,7 +431,7 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     const isRecorded = number === ENUMERATION || queue.state.tasks.startOf(number)?.attempt === attempt;
     // Under a rate, the attempt counts as started now, and not when it was leased.
     if (isThere && isRecorded && mayBegin(node, slot, queue, lease)) {
-      noteBegun(node, slot, queue, lease);
+      noteBegun(node, slot, { queue, lease });
       items.push(item);
     } else {
       node.endLease(queue, lease);

@@ -56,6 +56,12 @@ export interface Lease {
   permits: readonly string[];
 }
 
+/** A lease with the queue of its handler. */
+export interface HeldLease {
+  readonly queue: HandlerQueue;
+  readonly lease: Lease;
+}
+
 /** The number that stands for the enumeration among the tasks of a handler. */
 export const ENUMERATION = -1;
 

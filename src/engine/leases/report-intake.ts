@@ -19,7 +19,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
-import { addLease, ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
+import { addLease, ENUMERATION, type HeldLease, isSameAttempt } from "./lease.ts";
 
 /** Updates leases before the commit: reported attempts free their worker, and started attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
@@ -30,7 +30,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
       const lease = queue.leases.get(receipt.task);
       if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
         continue;
-      countStart(node, slot, queue, lease, node.now);
+      countStart(node, slot, { queue, lease }, node.now);
       node.noteReported(queue, lease);
     }
   } else if (report.kind === "enumeration") {
@@ -49,13 +49,13 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
       const lease = queue.leases.get(begun.task);
       if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
       const at = node.now - (begun.ms ?? 0);
-      countStart(node, slot, queue, lease, at);
-      start(node, slot, queue, lease, at);
+      countStart(node, slot, { queue, lease }, at);
+      start(node, slot, { queue, lease }, at);
     }
   } else {
     const lease = queue.leases.get("task" in report ? report.task : ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      start(node, slot, queue, lease);
+      start(node, slot, { queue, lease });
   }
 }
 
@@ -85,7 +85,7 @@ export function verdictsOnStarts(
     const lease = queue?.leases.get(task);
     // A lease that was handed over was not in memory when the report came.
     if (report.kind === "started" && queue !== undefined && lease !== undefined && !lease.reported)
-      start(node, slot, queue, lease);
+      start(node, slot, { queue, lease });
     return "accepted";
   });
 }
@@ -304,7 +304,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     }
     const lease = queue?.leases.get(attempt.task);
     if (queue === undefined || lease === undefined) continue;
-    start(node, slot, queue, lease);
+    start(node, slot, { queue, lease });
     if (isDraining) lease.cancelled = true;
     // The worker is notified again: the node or broker that was to pass the notice on may have lost it.
     if (lease.cancelled) stopped.push(attempt);
@@ -334,7 +334,7 @@ export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHo
 export function requestStop(
   node: NodeState,
   slot: Slot,
-  { queue, lease }: { queue: HandlerQueue; lease: Lease },
+  { queue, lease }: HeldLease,
   why: "cancel" | "lost",
 ): void {
   if (lease.cancelled && why === "cancel") return;
@@ -363,12 +363,12 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 }
 
 /** Under a rate an attempt counts from when it is known to have begun. */
-function countStart(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease, at: number): void {
-  noteBegun(node, slot, queue, lease, at);
-  lease.rateAt = undefined;
+function countStart(node: NodeState, slot: Slot, held: HeldLease, at: number): void {
+  noteBegun(node, slot, held, at);
+  held.lease.rateAt = undefined;
 }
 
-function start(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease, at = node.now): void {
+function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = node.now): void {
   lease.asked = false;
   if (lease.startedAt === 0) {
     lease.startedAt = at;

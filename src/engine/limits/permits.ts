@@ -4,7 +4,7 @@ import type { Execution } from "../../kernel/execution.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskKey, taskText } from "../cache/task-pages.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
-import type { Lease } from "../leases/lease.ts";
+import type { HeldLease, Lease } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import { projectScope, rateName } from "./limits.ts";
 import type { Waiter } from "./wait-queue.ts";
@@ -105,13 +105,7 @@ export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
 }
 
 /** An attempt has begun at this time: under a rate it counts from then on. */
-export function noteBegun(
-  node: NodeState,
-  slot: Slot,
-  queue: HandlerQueue,
-  lease: Lease,
-  at = node.now,
-): void {
+export function noteBegun(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = node.now): void {
   if (lease.rateAt === undefined) return;
   node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, at);
   lease.rateAt = at;

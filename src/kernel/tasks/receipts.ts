@@ -98,16 +98,15 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
       ? { kind: "applied", seq: step.execution.seq }
       : { kind: "ignored", why: "nothing to record" };
   }
-  emitAttempts(step, "tasks.started", message.handler, begun, epoch);
+  emitAttempts(step, "tasks.started", message, begun);
   return { kind: "applied", seq: step.execution.seq };
 }
 
 function emitAttempts(
   step: Step,
   kind: "tasks.started" | "tasks.lost",
-  handler: string,
+  { handler, epoch }: { readonly handler: string; readonly epoch?: number | undefined },
   attempts: readonly AttemptRef[],
-  epoch?: number,
 ): void {
   step.emit({
     kind,
@@ -129,10 +128,10 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
   if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
   const unrecorded = gone.filter(({ task }) => handler.tasks.startOf(task) === undefined);
   // @plant lost attempt without its start
-  if (unrecorded.length > 0) emitAttempts(step, "tasks.started", message.handler, unrecorded);
+  if (unrecorded.length > 0) emitAttempts(step, "tasks.started", { handler: message.handler }, unrecorded);
   // @plant run of a lost attempt stays open
   for (const { task } of gone) closeRun(step, handler, task, "lost");
-  emitAttempts(step, "tasks.lost", message.handler, gone);
+  emitAttempts(step, "tasks.lost", { handler: message.handler }, gone);
   const recorder = new BulkRecorder(step, handler);
   for (const { task, attempt, worker } of gone) {
     const crashes = handler.tasks.crashes(task);
