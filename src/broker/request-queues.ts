@@ -29,9 +29,9 @@ import type { BridgeParts } from "./bridge-parts.ts";
 type Read = (fields: Fields, messageId: string | null) => BrokerRequest | Rejection;
 
 const BODY_BYTES_MAX = 4_194_304;
-/** How long `stop` waits for requests under way. */
+/** How long `stop` waits for running requests. */
 const STOP_MS = 2_000;
-/** Refusals that end by themselves. */
+/** Codes of refusals whose cause ends by itself. */
 const PASSING: readonly RejectionCode[] = ["store_unavailable", "not_ready", "not_owner", "timeout"];
 
 export class RequestQueues {
@@ -48,7 +48,7 @@ export class RequestQueues {
     this.#parts = parts;
   }
 
-  /** Consumes the queues from now on. Returns a function that stops this: messages then stay in their queues. */
+  /** Consumes the queues from now on. Returns a function that stops consuming: messages then stay in their queues. */
   serve(port: RequestPort): () => Promise<void> {
     this.#port = port;
     this.check();
@@ -156,7 +156,10 @@ export class RequestQueues {
     this.#parts.dead.put(delivery, `${code}: ${message}`);
   }
 
-  /** Publishes an answer if the message asks for one; `then` is called when it is confirmed, or its queue is gone. */
+  /**
+   * Publishes an answer if the message asks for one; `then` is called when the answer is confirmed, or its queue does not
+   * exist.
+   */
   #answer({ message: { properties } }: Delivery, answer: object, then: () => void): void {
     const { publisher, names } = this.#parts;
     const queue = textOf(properties.replyTo);

@@ -18,7 +18,7 @@ import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { invalid, string } from "./read-body.ts";
 
-/** Which requests of the broker count. */
+/** The modes in which a server accepts requests over the broker. */
 export const BROKER_REQUEST_MODES = ["trusted", "token", "off"] as const;
 
 /**
@@ -33,20 +33,20 @@ export const REQUEST_ACTIONS = ["signal", "pause", "resume", "cancel", "retry"] 
 /** A message in `<p>.workflow.created`. */
 export interface StartRequest {
   readonly kind: "start";
-  /** The id of the execution; undefined: it is derived from `key`. */
+  /** The id of the execution; undefined if it is derived from `key`. */
   readonly id: string | undefined;
   readonly key: string | null;
   /** The name of the workflow. */
   readonly workflow: string;
   readonly input: unknown;
-  /** Options as in the HTTP API. */
+  /** The options of the start, as in the HTTP API. */
   readonly options: Fields;
 }
 
 /** A message in `<p>.workflow.control`. */
 export interface ControlRequest {
   readonly kind: "control";
-  /** The id of the execution; undefined: it is found by its hashes. */
+  /** The id of the execution; undefined if its hashes identify it. */
   readonly id: string | undefined;
   /** The hash of a submitted workflow, and of one of its commands. */
   readonly workflowHash: string | undefined;
@@ -54,7 +54,7 @@ export interface ControlRequest {
   /** The id of the message: a repeat changes nothing. */
   readonly key: string;
   readonly action: (typeof REQUEST_ACTIONS)[number];
-  /** Only executions of this project are meant; undefined: of any. */
+  /** The project whose executions may be changed; undefined for any project. */
   readonly project: string | undefined;
   readonly by: string | undefined;
   readonly reason: string | undefined;
@@ -72,7 +72,7 @@ export interface SignalStart {
   /** The name of the workflow. */
   readonly workflow: string;
   readonly input: unknown;
-  /** Options as in the HTTP API. */
+  /** The options of the start, as in the HTTP API. */
   readonly options: Fields;
 }
 
@@ -80,9 +80,9 @@ export type BrokerRequest = StartRequest | ControlRequest;
 
 /** The sender of a message. */
 export interface RequestSender {
-  /** The header `token`. */
+  /** The value of the message's header `token`. */
   readonly token: string | null;
-  /** The property `user_id`, which the broker has checked. */
+  /** The message's property `user_id`, which the broker has checked. */
   readonly user: string | null;
 }
 

@@ -14,11 +14,11 @@ export interface CommandDocument {
   readonly cmd_metadata: {
     /** The hash of the command. */
     readonly cmd_hash: string;
-    /** The hash of its workflow. */
+    /** The hash of the command's workflow. */
     readonly workflow_hash: string;
     readonly [key: string]: Json;
   };
-  /** The result of its receipt, enriched; `{}` before there is one. */
+  /** The result of the command's receipt, enriched; `{}` before there is a receipt. */
   readonly cmd_result: Json;
 }
 
@@ -26,7 +26,7 @@ export interface CommandDocument {
 export interface ProcDocument {
   /** The topic that the command is sent to. */
   readonly target_topic_name: string;
-  /** The topic that its receipt comes from. */
+  /** The topic on which the command's receipt arrives. */
   readonly receipt_topic_name: string;
   /** The retry policy as it was submitted, with times in milliseconds. */
   readonly retry?: RetryDefinition;
@@ -40,7 +40,7 @@ export interface ProcDocument {
   readonly utc_created_timestamp: string;
   /** When the command could first be sent. */
   readonly utc_started_timestamp: string | null;
-  /** When its last receipt was counted. */
+  /** When the command's last receipt was counted. */
   readonly utc_receipted_timestamp: string | null;
   /** The post-operations of its result that are not done yet. */
   readonly post_ops?: readonly OwedDocument[];
@@ -76,7 +76,7 @@ export interface StepDocument {
 export interface WorkflowDocument {
   /** The id of the workflow: that of its execution. */
   readonly workflow_id: string;
-  /** The hash over its commands. */
+  /** The hash over the workflow's commands. */
   readonly workflow_hash: string;
   /** The steps of the workflow, in their order. */
   readonly steps: readonly StepDocument[];
@@ -103,7 +103,7 @@ export interface StepSubmission {
   /** The topics and options of the command. */
   readonly proc: {
     readonly target_topic_name: string;
-    /** The topic of its receipt; by default derived from the target topic. */
+    /** The topic of the command's receipt; by default it is derived from the target topic. */
     readonly receipt_topic_name?: string | null;
     readonly retry?: {
       readonly attempts?: number;

@@ -273,7 +273,7 @@ export interface SignalledExecution<Output> {
   readonly execution: ExecutionHandle<Output>;
   /** Whether it was started with the signal. */
   readonly started: boolean;
-  /** How the signal stands. */
+  /** Whether a wait has taken the signal, or it is kept for a later wait. */
   readonly signal: SignalState;
 }
 

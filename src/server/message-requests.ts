@@ -112,7 +112,7 @@ export class MessageRequests implements RequestPort {
     return { workflow_id: execution, status: found.view.status, existed: !started, state };
   }
 
-  /** The execution that a change is about. */
+  /** Finds the execution that a request to change one is about. */
   async #meant(
     { id, workflowHash, cmdHash, project: named }: ControlRequest,
     caller: Caller,

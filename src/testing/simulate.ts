@@ -80,7 +80,7 @@ export interface SimulatedRun<Output> {
   readonly nodes: number;
   /** The execution at its end. */
   readonly execution: ExecutionView;
-  /** The output; null if it is not done. */
+  /** The output of the execution; null if the execution is not done. */
   readonly output: Output | null;
   /** The journal. */
   readonly events: readonly PublicEvent[];

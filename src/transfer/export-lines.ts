@@ -140,7 +140,7 @@ const MISSING = "(missing)";
 
 /** Rows of a journal without gaps, as an import needs them, whatever is damaged. */
 class Contiguous {
-  /** The last event so far. */
+  /** The number of the last event in the rows so far. */
   end = 0;
 
   take(rows: readonly Entry[]): Entry[] {

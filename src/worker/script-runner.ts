@@ -36,7 +36,7 @@ export class ScriptRunner {
   async run(context: AttemptContext): Promise<Outcome> {
     const { grant, around } = context.shared;
     const { script } = grant;
-    assert(script !== null, "a grant to do a script has one");
+    assert(script !== null, "a grant of a script task contains the script");
     const finished = script.resume
       ? (context.item.checkpoints ?? []).filter(({ kind }) => kind === "run")
       : [];

@@ -31,14 +31,14 @@ export function isAbout(fields: Fields, { execution, phase, handler }: VisitPlac
 /** Chooses the tasks that short `finished` messages end. */
 export class ShortReceipts {
   readonly #parts: Pick<BridgeParts, "engine" | "worker">;
-  /** Attempts that a message under way ends. */
+  /** Ids of attempts that a message in progress ends. */
   readonly #chosen = new Set<string>();
 
   constructor(parts: Pick<BridgeParts, "engine" | "worker">) {
     this.#parts = parts;
   }
 
-  /** The receipt of the open task with the lowest number, or why there is none. */
+  /** Makes the receipt of the open task with the lowest number, or returns why there is none. */
   read(fields: Fields, place: VisitPlace): TaskReport | Rejection {
     if (!isAbout(fields, place))
       return invalid("`workflow_id`, `phase` and `handler` are not those of the queue");
@@ -62,7 +62,7 @@ export class ShortReceipts {
     return { at, ms: 0, outcome };
   }
 
-  /** The message that ended the attempt is settled, or comes again. */
+  /** Called when the message that ended the attempt is settled, or will be delivered again. */
   settled(id: string): void {
     this.#chosen.delete(id);
   }

@@ -159,7 +159,7 @@ class WorkerHost {
     await worker.start();
   }
 
-  /** The options of one of the two parts; `isMain`: this part reports that the worker serves. */
+  /** The options of one of the worker's two parts, handlers or scripts; `isMain`: this part reports that the worker serves. */
   #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
     const { screen, guard, settings, server, shutdown } = this.#parts;
     return {

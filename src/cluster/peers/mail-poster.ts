@@ -9,9 +9,9 @@ import type { PeerClient } from "./peer-client.ts";
 export interface MailPosterParts {
   readonly owners: Pick<Owners, "ownerAt">;
   readonly client: Pick<PeerClient, "call">;
-  /** This node owns the partitions of new mail. */
+  /** Called when this node owns the partitions of new mail: scans its own mailbox. */
   readonly scan: () => void;
-  /** Puts a hint on the token. */
+  /** Adds a hint about a partition to the ring's token. */
   readonly hint: (partition: number) => void;
 }
 
@@ -19,14 +19,14 @@ const POST_MS = 2_000;
 
 export class MailPoster {
   readonly #parts: MailPosterParts;
-  /** Partitions by the URL of their owner, of the next notice to it. */
+  /** Partitions with new mail that the next notice to each owner names, by the owner's URL. */
   readonly #waiting = new Map<string, Set<number>>();
 
   constructor(parts: MailPosterParts) {
     this.#parts = parts;
   }
 
-  /** Mail was stored for executions of these partitions. */
+  /** Called when mail was stored for executions of these partitions. */
   stored(partitions: readonly number[]): void {
     const { owners, scan, hint } = this.#parts;
     for (const partition of partitions) {

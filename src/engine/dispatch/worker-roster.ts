@@ -120,7 +120,7 @@ export class WorkerRoster {
   readonly #enumerators = new Map<string, string | null>();
   /** Whether all workers of an enumeration's code only process; by the same keys. */
   readonly #onlyProcessed = new Map<string, boolean>();
-  /** Projects with their own workers. This and all choices are computed again when workers join or leave. */
+  /** Projects that have their own workers. This set and the chosen versions are computed again when workers join or leave. */
   #projects: ReadonlySet<string> = new Set();
 
   /** When a worker of this code left last, for `why`. */

@@ -5,7 +5,7 @@ import { sha256 } from "../../std/hash.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 
-/** Dead letters that are read at a time. */
+/** The most dead letters that are read at a time. */
 const READ_TOGETHER = 100;
 const MESSAGE_MAX = 500;
 
@@ -16,7 +16,7 @@ export interface ErrorGroup {
   readonly message: string;
 }
 
-/** The group of an error, which is a JSON text. */
+/** Computes the group of an error, which is given as JSON text. */
 export function errorGroup(
   place: {
     readonly project: string;
@@ -32,7 +32,7 @@ export function errorGroup(
   return { id: sha256(text).slice(0, 16), name, message };
 }
 
-/** Tasks by their error: the id of a group, or the name of the error. */
+/** A choice of tasks by their error: the id of a group, or the name of the error. */
 export interface ErrorChoice {
   readonly error: string;
   readonly phase?: string;
@@ -96,7 +96,7 @@ async function addTasks(
   }
 }
 
-/** The places without those that have a later visit among them. */
+/** Leaves out places for which the list has a later visit. */
 function lastVisits<At extends Place>(places: readonly At[]): At[] {
   return places.filter(
     ({ phase, handler, visit }) =>

@@ -14,7 +14,7 @@ interface FindParts {
   readonly definitions: Pick<Definitions, "byHash">;
 }
 
-/** The most executions of one hash that are read. */
+/** The most executions with one hash that are read. */
 const HEADS_MAX = 1_000;
 const OPEN: readonly string[] = ["running", "paused", "cancelling", "cleaning"];
 
@@ -36,7 +36,7 @@ export async function hasHashes(
   return !isRejection(known) && known.plan.commands.some(({ command }) => command.hash === cmdHash);
 }
 
-/** The id of the only open workflow with a hash; if none is open, of the newest one. */
+/** The id of the only open workflow with a hash; if none is open, the id of the newest one. */
 export async function findByHash(
   parts: FindParts,
   hashes: Hashes & { readonly workflowHash: string },
