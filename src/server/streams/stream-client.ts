@@ -29,6 +29,11 @@ export class StreamClient {
   constructor(outgoing: ServerResponse, options: StreamClientOptions) {
     this.#outgoing = outgoing;
     this.#options = options;
+    // A client may disconnect while its request is examined; the response has emitted its "close" then.
+    if (outgoing.destroyed) {
+      this.isClosed = true;
+      return;
+    }
     outgoing.once("close", () => this.#close());
     outgoing.on("error", () => this.#close());
     outgoing.writeHead(200, {
