@@ -59,6 +59,8 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
 }
 
+/** An attempt that ends within this time is not reported as started: its receipt says so, in one request and one commit. */
+const STARTS_AFTER_MS = 20;
 /** How long the last events may take to be acknowledged after the grace period. */
 const LAST_EVENTS_MS = 5_000;
 /** Above this number of unacknowledged characters, the worker claims nothing. */
@@ -116,6 +118,7 @@ export class WorkerLane {
       send: (reports) => this.#outbox.send(reports),
       log: options.onLog,
       concurrency: capacity,
+      startsAfterMs: STARTS_AFTER_MS,
       ...(options.scripts === undefined ? {} : { scripts: options.scripts }),
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
       onBug,
