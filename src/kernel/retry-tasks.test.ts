@@ -306,6 +306,22 @@ describe("in an execution that failed or was cancelled", () => {
     same(run);
   });
 
+  test("the visit that had ended the execution is one visit after a snapshot, also while its chosen tasks run", () => {
+    const more = { next: { use: "n", among: ["a"] }, maxVisits: 1 };
+    const run = new KernelRun([phase("a", { tasks: [0, 1], tolerate: 1 }, more)]);
+    run.done("a", 0);
+    run.fail("a", 1, fatal);
+    run.receipt("next", 0, { payload: '"a"' });
+    expect(run.execution.error).toMatchObject({ code: "visits_exceeded" });
+    retry(run);
+    const known = run.events.length;
+    const restored = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    run.done("a", 1);
+    replay(restored, encodeEntries(run.events.slice(known), "e1"));
+    expect(run.status).toBe("failed");
+    expect(writeSnapshot(restored)).toBe(writeSnapshot(run.execution));
+  });
+
   test("it is refused once a clean-up has begun, and for a child", () => {
     const cleaned = new KernelRun({ name: "w", phases: [phase("a"), phase("z")], onFailure: "z" });
     cleaned.fail("a", 0, fatal);

@@ -142,7 +142,7 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
   execution.origin = snapshot.origin === null ? null : readVisit(plan, snapshot.origin);
   execution.kept = snapshot.kept.map((visit) => readVisit(plan, visit));
-  if (snapshot.formerEnd !== undefined) execution.formerEnd = readFormerEnd(plan, snapshot.formerEnd);
+  if (snapshot.formerEnd !== undefined) execution.formerEnd = readFormerEnd(execution, snapshot.formerEnd);
   for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
@@ -159,9 +159,12 @@ function writeFormerEnd({ back, ...end }: FormerEnd): FormerEndSnapshot {
   return { ...end, back: { ...back, visit: back.visit === null ? null : writeVisit(back.visit) } };
 }
 
-function readFormerEnd(plan: Plan, { back, ...end }: FormerEndSnapshot): FormerEnd {
+function readFormerEnd({ plan, current }: Execution, { back, ...end }: FormerEndSnapshot): FormerEnd {
   if (back === null) return { ...end, back };
-  return { ...end, back: { ...back, visit: back.visit === null ? null : readVisit(plan, back.visit) } };
+  if (back.visit === null) return { ...end, back: { ...back, visit: null } };
+  // A round of chosen tasks can run in the visit to which the execution goes back. It is one visit, so it must be one object.
+  const isCurrent = back.visit.phase === current?.plan.name && back.visit.visit === current.visit;
+  return { ...end, back: { ...back, visit: isCurrent ? current : readVisit(plan, back.visit) } };
 }
 
 function writeVisit(visit: Visit): VisitSnapshot {

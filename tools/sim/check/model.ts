@@ -476,7 +476,9 @@ export class Model {
         (isLast && status === visit.status),
       `${this.id}: is ${status} after a retry of chosen tasks, and was ${former.status}`,
     );
-    if (visit === former.visit) return;
+    // A visit that was done, with the next one due, stays done: a later retry starts the next visit.
+    const isDue = former.visit?.status === "done" && typeof former.next === "string";
+    if (visit === former.visit && !isDue) return;
     this.visit = former.visit;
     this.#next = former.next;
   }
