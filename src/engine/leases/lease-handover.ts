@@ -281,5 +281,6 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     lastLine,
     permits,
   });
-  if (isStarted && !lease.recorded) node.starts.note(slot);
+  // The execution may be loaded long after its partition was taken.
+  if (isStarted && !lease.recorded) node.starts.note(slot, lease.startedAt);
 }

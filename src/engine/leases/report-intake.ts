@@ -372,7 +372,7 @@ function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = no
   lease.asked = false;
   if (lease.startedAt === 0) {
     lease.startedAt = at;
-    if (!lease.recorded && lease.task !== ENUMERATION) node.starts.note(slot);
+    if (!lease.recorded && lease.task !== ENUMERATION) node.starts.note(slot, at);
     if (!lease.queued) lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: at, queued: false });
   }
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);

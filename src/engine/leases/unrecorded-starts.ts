@@ -29,11 +29,10 @@ export class UnrecordedStarts {
     return this.#slots.has(slot);
   }
 
-  /** An attempt of the execution has begun. */
-  note(slot: Slot): void {
-    const { now, settings } = this.#node;
+  /** An attempt of the execution has begun at this time. */
+  note(slot: Slot, since = this.#node.now): void {
     this.#slots.add(slot);
-    this.#checkAt = Math.min(this.#checkAt, now + settings.startAfterMs);
+    this.#checkAt = Math.min(this.#checkAt, since + this.#node.settings.startAfterMs);
   }
 
   /** The execution leaves memory. */
