@@ -165,6 +165,12 @@ export function readItems(fields: Fields, at: ReportedAttempt, key: string): rea
   return found;
 }
 
+/** Reads a task that is the whole body of a message. */
+export function readBareTask(body: Buffer, position: number): ReadItem | Rejection {
+  const data: unknown = JSON.parse(body.toString("utf8"));
+  return readItem({ data }, position);
+}
+
 function readItem({ data, key, identity }: Fields, position: number): ReadItem | Rejection {
   const task = toStoredText(data, { bytesMax: LIMITS.taskBytes, what: `data of task ${position}` });
   if (isRejection(task)) return task;

@@ -38,6 +38,8 @@ export function exitOf(fault: StoreFault): ExitCode {
   if (fault.name === "DirectoryOwned") return EXIT.conflict;
   if (fault.name === "StoreUnreadable" && "reason" in fault && fault.reason === "damaged")
     return EXIT.damaged;
+  // A database that lacks acknowledged writes also ends running nodes with this code.
+  if (fault.name === "DatabaseUnusable" && "reason" in fault && fault.reason === "older") return EXIT.broken;
   return fault.message.startsWith("the disk is full") ? EXIT.noSpace : EXIT.unreachable;
 }
 

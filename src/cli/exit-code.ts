@@ -14,7 +14,7 @@ export const EXIT = {
   damaged: 8,
   /** The disk is full. */
   noSpace: 9,
-  /** A bug in Rondo, or user code that threw outside of any task. */
+  /** A bug in Rondo, user code that threw outside of any task, or a database that lacks acknowledged writes. */
   broken: 70,
   timeout: 124,
   interrupted: 130,

@@ -23,6 +23,13 @@ export function nextCleanup(
   return null;
 }
 
+/** The visits of the clean-up that a retry would run, after the end of the execution. */
+export function leftCleanup(execution: Execution): CleanupVisit[] {
+  const { ending, round } = execution;
+  if (ending === null) return [];
+  return [...cleanupVisits(execution, ending.status)].filter((one) => isLeft(execution, one, round + 1));
+}
+
 function isLeft(execution: Execution, { plan, visit }: CleanupVisit, round: number): boolean {
   const summary = execution.visited.find((one) => one.phase === plan.name && one.visit === visit);
   if (summary === undefined) return true;

@@ -84,7 +84,10 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
     );
   if (execution.ending !== null && execution.ended) return retryCleanup(step, execution.ending, { by, id });
   if (execution.status !== "failed" && execution.status !== "cancelled") {
-    return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
+    const failed = execution.kept.find((visit) => visit.hasFailures)?.plan.name;
+    const tasks =
+      failed === undefined ? "" : `; its failed tasks can: rondo retry ${execution.id} --phase ${failed}`;
+    return wrongStatus(execution, "retried", `only a failed or cancelled execution can be retried${tasks}`);
   }
   const visit = execution.visitToReopen;
   const phase = visit?.plan.name ?? execution.plan.phases[0]?.name ?? "";
@@ -113,15 +116,12 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const visit = execution.visitAt(chosen);
   const handler = visit?.handler(chosen.handler);
   if (visit === undefined || handler === undefined)
-    return reject(
-      "not_found",
-      `phase "${chosen.phase}" has no tasks of "${chosen.handler}" that can be retried`,
-    );
+    return refuseUnknown(execution, chosen) ?? noneFailed(execution, chosen);
   if (execution.draining) return wrongStatus(execution, what, "wait until it has ended");
   if (!execution.ended && visit.status !== "running")
     return wrongStatus(execution, what, `the phase "${chosen.phase}" is over: wait until it has ended`);
   const tasks = tasksToRetry(execution, handler, chosen.numbers);
-  if (tasks.length === 0) return wrongStatus(execution, what, "none of these tasks has failed");
+  if (tasks.length === 0) return noneFailed(execution, chosen);
   const retried = { tasks: tasks.length, skipped: execution.ended ? phasesAfter(execution, visit) : [] };
   if (chosen.dryRun === true) return { kind: "ignored", why: "it is a dry run", retried };
   const hasEnded = execution.ended;
@@ -137,6 +137,30 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   if (hasEnded) restoreDeadline(step);
   if (handler.plan.waits) arm(step, handler);
   return { kind: "applied", seq, retried };
+}
+
+/** Refuses a phase, a handler or a visit that does not exist; null if all of them do. */
+function refuseUnknown(execution: Execution, { phase, handler, visit }: ChosenTasks): Answer | null {
+  const { plan, visited } = execution;
+  const known = plan.byName.get(phase);
+  if (known === undefined) {
+    const names = plan.definition.phases.map(({ name }) => name).join(", ");
+    return reject("not_found", `there is no phase "${phase}"; there are: ${names}`, { path: "phase" });
+  }
+  if (visit !== undefined && !visited.some((one) => one.phase === phase && one.visit === visit))
+    return reject("not_found", `phase "${phase}" has no visit ${visit}`, { path: "visit" });
+  if (known.handlers.some(({ name }) => name === handler)) return null;
+  const names = known.handlers.map(({ name }) => name).join(", ");
+  return reject("not_found", `phase "${phase}" has no handler "${handler}"; there are: ${names}`, {
+    path: "handler",
+  });
+}
+
+function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer {
+  const which = numbers === undefined ? "task" : `task of ${numbers.join(", ")}`;
+  return reject("wrong_status", `no ${which} of "${phase}" has failed`, {
+    hint: `to list those that have: rondo tasks ${id} --failed`,
+  });
 }
 
 /** The chosen tasks that can run again. After the end, numbers may also name tasks that were cancelled. */

@@ -90,8 +90,30 @@ describe("in an execution that is done", () => {
     expect(retry(cleaned)).toMatchObject({ code: "wrong_status" });
     const run = doneWithFailures();
     expect(retry(run, { numbers: [0, 9] })).toMatchObject({ code: "wrong_status" });
-    expect(retry(run, { phase: "b", handler: "b" })).toMatchObject({ code: "not_found" });
-    expect(retry(run, { visit: 7 })).toMatchObject({ code: "not_found" });
+    expect(retry(run, { numbers: [0, 9] })).toMatchObject({
+      message: 'no task of 0, 9 of "a" has failed',
+      hint: "to list those that have: rondo tasks e1 --failed",
+    });
+    expect(retry(run, { phase: "b", handler: "b" })).toMatchObject({
+      code: "wrong_status",
+      message: 'no task of "b" has failed',
+    });
+    expect(retry(run, { visit: 7 })).toMatchObject({
+      code: "not_found",
+      message: 'phase "a" has no visit 7',
+    });
+    expect(retry(run, { phase: "nope", handler: "nope" })).toMatchObject({
+      code: "not_found",
+      message: 'there is no phase "nope"; there are: a, b, z',
+    });
+    expect(retry(run, { handler: "x" })).toMatchObject({
+      code: "not_found",
+      message: 'phase "a" has no handler "x"; there are: a',
+    });
+    expect(run.control("retry")).toMatchObject({
+      code: "wrong_status",
+      hint: "only a failed or cancelled execution can be retried; its failed tasks can: rondo retry e1 --phase a",
+    });
   });
 });
 

@@ -22,6 +22,12 @@ const FLOW = described("flow", [
   { name: "work", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } },
 ]);
 
+interface WorkerOptions {
+  readonly withQueues?: boolean;
+  /** The message of a task in the intake; by default one with its position. */
+  readonly toMessage?: (data: unknown, place: Body) => unknown;
+}
+
 /** A worker that answers with the fields of the first document only. */
 class SeedWorker {
   readonly done: unknown[] = [];
@@ -33,7 +39,10 @@ class SeedWorker {
     this.channel = channel;
   }
 
-  static async open(tasks: readonly unknown[], withQueues = true): Promise<SeedWorker> {
+  static async open(
+    tasks: readonly unknown[],
+    { withQueues = true, toMessage }: WorkerOptions = {},
+  ): Promise<SeedWorker> {
     const connection = await bench.broker.connect();
     ends.push(() => connection.close());
     const channel = await connection.createChannel();
@@ -45,7 +54,12 @@ class SeedWorker {
     await channel.bindQueue(queue, `${base}.process`, "");
     await worker.#on(`${base}.enumerate`, ({ workflow_id, phase, handler, task_queue, finished_queue }) => {
       tasks.forEach((data, position) =>
-        worker.send(String(task_queue), { workflow_id, phase, handler, position, data }),
+        worker.send(
+          String(task_queue),
+          toMessage === undefined
+            ? { workflow_id, phase, handler, position, data }
+            : toMessage(data, { workflow_id, phase, handler }),
+        ),
       );
       const queues = withQueues ? { task_queue, finished_queue } : {};
       worker.send("distribot.workflow.handler.enumerated", { workflow_id, phase, handler, ...queues });
@@ -63,7 +77,7 @@ class SeedWorker {
     return worker;
   }
 
-  send(queue: string, body: Body): void {
+  send(queue: string, body: unknown): void {
     this.channel.sendToQueue(queue, Buffer.from(JSON.stringify(body)), { persistent: true });
   }
 
@@ -86,7 +100,7 @@ test.each([true, false])(
   "SHORT messages end an enumeration and its tasks; with queues: %s",
   async (withQueues) => {
     const rondo = await bench.open(SHORT);
-    const worker = await SeedWorker.open([1, 2, 3, 4, 5], withQueues);
+    const worker = await SeedWorker.open([1, 2, 3, 4, 5], { withQueues });
     const handle = await rondo.start(FLOW, null as never);
     await handle.result({ timeout: 100_000 });
     expect(new Set(worker.done)).toEqual(new Set([1, 2, 3, 4, 5]));
@@ -99,6 +113,31 @@ test.each([true, false])(
     expect(await bench.messagesIn("distribot.dead")).toEqual([]);
   },
 );
+
+test("SHORT: bare tasks are numbered in the order of their arrival", async () => {
+  const rondo = await bench.open(SHORT);
+  const tasks = [{ key: "0.jpg" }, "1.jpg", 2, { kind: "rejection" }];
+  const worker = await SeedWorker.open(tasks, { toMessage: (data) => data });
+  const handle = await rondo.start(FLOW, null as never);
+  await handle.result({ timeout: 100_000 });
+  expect(worker.done).toEqual(tasks);
+  expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 4, done: 4, sealed: true });
+  expect(await bench.messagesIn("distribot.dead")).toEqual([]);
+});
+
+test("tasks that were refused fail the enumeration: it does not end without them", async () => {
+  const rondo = await bench.open(SHORT);
+  await SeedWorker.open([1, 2], { toMessage: (data, place) => ({ ...place, data }) });
+  const once = described("flow", [
+    {
+      name: "work",
+      handlers: { resize: { use: "resize", enumerate: { use: "resize" }, retry: { attempts: 1 } } },
+    },
+  ]);
+  const handle = await rondo.start(once, null as never);
+  await expect(handle.result({ timeout: 100_000 })).rejects.toThrow(/2 messages in the intake/);
+  expect((await bench.messagesIn("distribot.dead")).length).toBe(2);
+});
 
 test("an enumeration without tasks ends too", async () => {
   const rondo = await bench.open(SHORT);

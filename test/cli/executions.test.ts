@@ -227,7 +227,12 @@ describe("changing", () => {
     });
     expect(await retry("--phase", "p", "--tasks", "0")).toMatchObject({ code: 4 });
     expect(await retry("--phase", "p", "--visit", "2")).toMatchObject({ code: 3 });
-    expect(await retry("--error", "Other")).toMatchObject({ code: 3 });
+    expect(await retry("--error", "Other")).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("errors there: Error (1 task)") as string,
+    });
+    expect(await retry("--error", "Error", "--tasks", "1")).toMatchObject({ code: 2 });
+    expect((await ok(rondo("dlq", "--execution", "chosen"))).stdout).toContain("Error: ");
     expect(await retry("--tasks", "1")).toMatchObject({ code: 2 });
     const again = await ok(retry("--phase", "p", "--tasks", "1"));
     expect(again.stdout + again.stderr).toContain('1 task of "p" runs again');
@@ -247,6 +252,10 @@ describe("changing", () => {
     });
     await ok(rondo("wait", "y"));
     expect(await signal()).toMatchObject({ code: 4 });
+    expect(await rondo("signal", "y", "approved")).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining("rondo signal y approved --start approval -i ... --new") as string,
+    });
     expect((await ok(signal("--new"))).stderr).toContain("execution y:2 was started");
     expect(await rondo("signal", "y", "approved", "--new")).toMatchObject({ code: 2 });
   });

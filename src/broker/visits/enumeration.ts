@@ -11,17 +11,24 @@ import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
-import { isRejection } from "../../std/rejection.ts";
+import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
-import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
-import { isShort } from "./short-messages.ts";
+import {
+  notStorable,
+  type ReadItem,
+  readBareTask,
+  readItems,
+  readTaskReport,
+  type TaskReport,
+} from "../read-message.ts";
+import { isBareTask, isShort } from "./short-messages.ts";
 
 export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
   /** Whether tasks are distinguished by identity; otherwise identities are ignored. */
   readonly byIdentity: boolean;
   /** The most unacknowledged deliveries of a consumer: a missing task cannot arrive after this many. */
   readonly prefetch: number;
-  /** Whether `enumerated` may lack attempt, token and total. */
+  /** Whether `enumerated` may lack attempt, token and total, and tasks may be bare. */
   readonly shortMessages: boolean;
   readonly onEnd: (enumeration: Enumeration) => void;
 }
@@ -60,6 +67,10 @@ export class Enumeration {
   } | null = null;
   #isOver = false;
   #strikes = 0;
+  /** The position of the next bare task: bare tasks are numbered in the order of their arrival, from 0 in each attempt. */
+  #nextBare = 0;
+  /** How many messages in the intake were refused. */
+  #refused = 0;
 
   /** `known` is the number of tasks that are journaled already. */
   constructor(at: ReportedAttempt, intake: string, known: number, parts: EnumerationParts) {
@@ -85,14 +96,21 @@ export class Enumeration {
     this.#items = [];
     this.#early.clear();
     this.#end = null;
+    this.#nextBare = Math.min(this.#nextBare, this.#next);
   }
 
   onMessage(delivery: Delivery): void {
     if (this.#isOver) return delivery.ack();
-    const { dead, engine, byIdentity, shortMessages } = this.#parts;
+    const { dead, engine, shortMessages } = this.#parts;
     const { key } = engine.info;
     this.#strikes = 0;
-    const fields = readFields(delivery.message.content);
+    const { content } = delivery.message;
+    const fields = readFields(content);
+    if (shortMessages && isBareTask(fields, this.at, this.id)) {
+      const item = readBareTask(content, this.#nextBare);
+      if (!isRejection(item)) this.#nextBare++;
+      return this.#onItems(isRejection(item) ? item : [item], delivery);
+    }
     // The message is `enumerated`, which another node has consumed and passed on to this intake.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
       const report = readTaskReport(fields, key);
@@ -102,8 +120,13 @@ export class Enumeration {
     }
     if (!isRejection(fields) && shortMessages && isShort(fields) && fields["task_queue"] === this.intake)
       return this.onShortEnumerated(delivery);
-    const items = isRejection(fields) ? fields : readItems(fields, this.at, key);
+    this.#onItems(isRejection(fields) ? fields : readItems(fields, this.at, key), delivery);
+  }
+
+  #onItems(items: readonly ReadItem[] | Rejection, delivery: Delivery): void {
+    const { dead, byIdentity } = this.#parts;
     if (isRejection(items)) {
+      this.#refused++;
       dead.put(delivery, items.message);
       if (items.code === "not_storable" || items.code === "too_large" || items.code === "too_deep")
         this.#report(notStorable(items), null);
@@ -135,8 +158,11 @@ export class Enumeration {
 
   /** Fails the attempt. By the retry policy, the next attempt resumes behind the journaled tasks. */
   #failMissing(message: string): void {
+    this.#fail({ name: "TasksMissing", code: "tasks_missing", message });
+  }
+
+  #fail(error: { readonly name: string; readonly code: string; readonly message: string }): void {
     this.#isFailing = true;
-    const error = { name: "TasksMissing", code: "tasks_missing", message };
     this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#end?.delivery ?? null);
   }
 
@@ -180,6 +206,13 @@ export class Enumeration {
     if (counts !== null && counts.ready > 0) return;
     const { total } = this.#end.outcome;
     if (++this.#strikes < STRIKES_MAX) return;
+    // A short end has no total, which would show that tasks are missing.
+    if (this.#end?.isShort === true && this.#refused > 0)
+      return this.#fail({
+        name: "TasksRefused",
+        code: "tasks_refused",
+        message: `${this.#refused === 1 ? "1 message" : `${this.#refused} messages`} in the intake could not be read as tasks; the dead letters of the broker have them with the reason`,
+      });
     if (this.#end?.isShort === true && this.#early.size === 0)
       return this.#report({ status: "done", payload: "null", total: this.#next }, this.#end.delivery);
     this.#failMissing(
@@ -246,7 +279,10 @@ export class Enumeration {
         else delivery?.ack();
       }
       if (verdict === "stale" || verdict === "gone") return this.#finish();
-      if (isElsewhere) this.#next -= items.length;
+      if (isElsewhere) {
+        this.#next -= items.length;
+        this.#nextBare = Math.min(this.#nextBare, this.#next);
+      }
       this.#advance();
     }, this.#parts.onFault);
   }

@@ -1,10 +1,11 @@
 /**
- * The short `finished` and `enumerated` messages of the first two source documents, without attempt, token, task and total. They
- * count only with the setting `shortMessages`, because they promise less:
+ * The short messages of the first two source documents: `finished` and `enumerated` without attempt, token, task and total, and
+ * bare tasks, which are the whole body of a message in the intake. They count only with the setting `shortMessages`, because they promise less:
  * 1. Nothing proves the sender: who may publish to the queue may end a task.
  * 2. A short `finished` ends the open task with the lowest number, as done. A repeated message ends another task, so a handler can
  *    finish early. The result is `result`, or null.
  * 3. A short `enumerated` ends an enumeration with the tasks that have come, once its intake stays empty. A lost task is not noticed.
+ * 4. Bare tasks are numbered in the order of their arrival. A bare task that is sent or delivered twice is two tasks.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
@@ -21,6 +22,19 @@ const OPEN_MAX = 100_000;
 /** Whether a message has neither attempt nor token, and so is a short one. */
 export function isShort(fields: Fields): boolean {
   return fields["attempt"] === undefined && fields["token"] === undefined;
+}
+
+/**
+ * Whether a message in the intake is a bare task: it is no JSON object, or names neither a position nor this execution nor this
+ * attempt. Broken JSON is no task.
+ */
+export function isBareTask(fields: Fields | Rejection, at: VisitPlace, attempt: string): boolean {
+  if (isRejection(fields)) return fields.code === "invalid_input";
+  return (
+    fields["position"] === undefined &&
+    fields["workflow_id"] !== at.execution &&
+    fields["attempt"] !== attempt
+  );
 }
 
 /** Whether a short message is about this handler. */

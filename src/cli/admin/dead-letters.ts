@@ -2,7 +2,8 @@
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { DeadLetter } from "../../server/schemas/dead-letter.ts";
 import { defined } from "../../std/defined.ts";
-import { CliError } from "../cli-error.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError, toCliError } from "../cli-error.ts";
 import { countOf } from "../executions/ps.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine, printRows } from "../output/print.ts";
@@ -44,7 +45,14 @@ export async function changeDeadLetter(
     ]);
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
-    const answer = await rondo.requester.json<ExecutionView | null>(path, { method: "POST" });
+    const answer = await rondo.requester
+      .json<ExecutionView | null>(path, { method: "POST" })
+      .catch((thrown: unknown) => {
+        if (action === "drop" || !(thrown instanceof RondoError) || thrown.code !== "wrong_status")
+          throw thrown;
+        const { exit, message, more } = toCliError(thrown);
+        throw new CliError(exit, message, [...more, `to take it off the list: rondo dlq drop ${id}`]);
+      });
     if (options.json) printJson(answer ?? { id });
     else if (answer === null) printLine(`dead letter ${id} is dropped; its execution stays as it is`);
     else printLine(`execution ${answer.id} runs its unfinished tasks again; its status is ${answer.status}`);
@@ -61,9 +69,12 @@ const COLUMNS: Column<DeadLetter>[] = [
   { title: "COUNT", value: ({ count }) => count, align: "right" },
   { title: "FIRST", value: ({ tasks: [first] }) => first?.n ?? null, align: "right" },
   { title: "REASON", value: ({ tasks: [first] }) => first?.reason ?? null },
-  { title: "ERROR", value: ({ tasks: [first] }) => messageOf(first?.error), style: () => "red" },
+  { title: "ERROR", value: ({ tasks: [first] }) => describeError(first?.error), style: () => "red" },
 ];
 
-function messageOf(error: unknown): string | null {
-  return (error as { readonly message?: string } | null | undefined)?.message ?? null;
+/** The name of an error, which `rondo retry --error` takes, and its message. */
+function describeError(error: unknown): string | null {
+  const { name, message } = (error ?? {}) as { readonly name?: string; readonly message?: string };
+  if (message === undefined) return null;
+  return name === undefined ? message : `${name}: ${message}`;
 }

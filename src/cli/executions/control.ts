@@ -3,7 +3,8 @@ import { userInfo } from "node:os";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle, SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
-import { CliError } from "../cli-error.ts";
+import { RondoError } from "../../std/rejection.ts";
+import { CliError, toCliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
@@ -35,15 +36,31 @@ const SAYS: Readonly<Record<Control, string>> = {
 export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
   const { visit, handler, tasks, dryRun } = options;
   const isChosen = options.phase !== undefined || options.error !== undefined;
-  if (!isChosen && [visit, handler, tasks, dryRun].some((given) => given !== undefined))
-    throw new CliError(EXIT.usage, "--visit, --handler, --tasks and --dry-run need --phase or --error");
+  if (!isChosen && [visit, handler, dryRun].some((given) => given !== undefined))
+    throw new CliError(EXIT.usage, "--visit, --handler and --dry-run need --phase or --error");
+  if (tasks !== undefined && (options.phase === undefined || options.error !== undefined))
+    throw new CliError(EXIT.usage, "--tasks needs --phase, and excludes --error");
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     if (kind === "retry" && isChosen) return retryTasks(handle, options);
+    const wasCleaning = kind === "cancel" && (await handle.describe()).status === "cleaning";
     await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
-    printChange(await handle.describe(), SAYS[kind], options);
+    const view = await handle.describe();
+    printChange(view, wasCleaning ? saysOfCleanup(options) : SAYS[kind], options);
+    if (
+      kind === "cancel" &&
+      view.status === "cleaning" &&
+      !options.json &&
+      !(wasCleaning && options.force === true)
+    )
+      printLine(`  to leave out the rest of its clean-up: rondo cancel ${id} --force`);
     return EXIT.ok;
   });
+}
+
+/** The change by a cancel of an execution that cleans up. */
+function saysOfCleanup({ force }: ControlFlags): string {
+  return force === true ? "leaves out the rest of its clean-up" : "cleans up already";
 }
 
 /** Retries chosen tasks of an execution. */
@@ -104,7 +121,14 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
     const named = defined({ id: options.id });
     if (start === undefined) {
       const handle = rondo.execution(id);
-      const state = await handle.signal(name, data, named);
+      const state = await handle.signal(name, data, named).catch(async (thrown: unknown) => {
+        if (!(thrown instanceof RondoError) || thrown.code !== "gone") throw thrown;
+        const { workflow } = await handle.describe();
+        const { exit, message } = toCliError(thrown);
+        throw new CliError(exit, message, [
+          `to start another execution with the signal: rondo signal ${id} ${name} --start ${workflow} -i ... --new`,
+        ]);
+      });
       printChange(await handle.describe(), signalled(name, state), options);
       return EXIT.ok;
     }

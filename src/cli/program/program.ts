@@ -8,8 +8,8 @@ import { VERBS } from "./verbs.ts";
 
 const HELP = `
 Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 unauthorised, 6 unreachable,
-7 cancelled, 8 stored data is damaged, 9 the disk is full, 70 broken (a bug, or code that threw outside of any task),
-124 timeout, 130 interrupted, 143 terminated.`;
+7 cancelled, 8 stored data is damaged, 9 the disk is full, 70 broken (a bug, code that threw outside of any task,
+or a database that lacks acknowledged writes), 124 timeout, 130 interrupted, 143 terminated.`;
 
 /** Builds the program. `end` gets the exit code of the verb that ran. */
 export function buildProgram(end: End): Command {

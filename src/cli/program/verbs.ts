@@ -225,7 +225,10 @@ const CONTROLS: readonly Verb[] = (
     ["cancel", "cancel an execution; it cleans up before it ends"],
     ["pause", "start no further tasks of an execution"],
     ["resume", "resume a paused execution"],
-    ["retry", "run the tasks again that are not done, of a failed or cancelled execution"],
+    [
+      "retry",
+      "run the tasks again that are not done, of a failed or cancelled execution; or chosen failed tasks",
+    ],
   ] as const
 ).map(([kind, summary]) => ({
   name: `${kind} <id>`,
@@ -234,13 +237,18 @@ const CONTROLS: readonly Verb[] = (
   flags: [
     ["--reason <text>", "the reason, which the journal shows"] as const,
     ...(kind === "cancel"
-      ? [["--force", "leave out the rest of a clean-up that is under way"] as const]
+      ? [
+          [
+            "--force",
+            "leave out the rest of a clean-up that is under way; before it, --force changes nothing",
+          ] as const,
+        ]
       : []),
     ...(kind === "retry"
       ? ([
           ["--phase <name>", "only failed tasks of this phase"],
-          ["--visit <n>", "with --phase: of this visit of the phase (default: the last)"],
-          ["--handler <name>", "with --phase: of this handler (default: the name of the phase)"],
+          ["--visit <n>", "with --phase or --error: of this visit of the phase (default: the last)"],
+          ["--handler <name>", "with --phase or --error: of this handler (default: the name of the phase)"],
           ["--tasks <numbers>", "with --phase: these tasks, such as 3,17 (default: all failed ones)"],
           [
             "--error <error>",

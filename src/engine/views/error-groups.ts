@@ -47,12 +47,13 @@ export async function tasksWithError(
   choice: ErrorChoice,
 ): Promise<(Place & { readonly numbers: readonly number[] }) | Rejection> {
   const found = new Map<string, Place & { readonly numbers: number[] }>();
+  const names = new Map<string, number>();
   for (let before: number | null = null; ; ) {
     const letters: readonly StoredDeadLetter[] = await store.listDeadLetters(
       { execution },
       { before, max: READ_TOGETHER },
     );
-    for (const letter of letters) await addTasks(store, letter, { choice, found });
+    for (const letter of letters) await addTasks(store, letter, { choice, found, names });
     const last = letters.at(-1);
     if (last === undefined || letters.length < READ_TOGETHER) break;
     before = last.order;
@@ -60,7 +61,7 @@ export async function tasksWithError(
   const [first, ...others] = lastVisits([...found.values()]);
   const { error } = choice;
   if (first === undefined)
-    return reject("not_found", `${execution} has no failed task with the error "${error}"`);
+    return reject("not_found", `${execution} has no failed task with the error "${error}"`, hintOf(names));
   if (others.length === 0) return first;
   const places = [first, ...others].map(({ phase, handler }) => `${phase}/${handler}`).join(", ");
   return reject("invalid_input", `tasks of several handlers have the error "${error}": ${places}`, {
@@ -69,12 +70,24 @@ export async function tasksWithError(
   });
 }
 
+/** The hint that lists the errors that failed tasks have. */
+function hintOf(names: ReadonlyMap<string, number>): { readonly hint?: string } {
+  if (names.size === 0) return {};
+  const shown = [...names].map(([name, tasks]) => `${name} (${tasks} ${tasks === 1 ? "task" : "tasks"})`);
+  return { hint: `errors there: ${shown.join(", ")}` };
+}
+
 async function addTasks(
   store: Store,
   { execution, seq, workflow, project, tasks }: StoredDeadLetter,
-  into: { readonly choice: ErrorChoice; readonly found: Map<string, Place & { readonly numbers: number[] }> },
+  into: {
+    readonly choice: ErrorChoice;
+    readonly found: Map<string, Place & { readonly numbers: number[] }>;
+    /** The numbers of failed tasks, by the names of their errors. */
+    readonly names: Map<string, number>;
+  },
 ): Promise<void> {
-  const { choice, found } = into;
+  const { choice, found, names } = into;
   const [entry] = await store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
   const event = entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq)?.event;
   if (event?.kind !== "tasks.settled") return;
@@ -89,6 +102,7 @@ async function addTasks(
   for (const [i, task] of event.tasks.entries()) {
     if (!wanted.has(task)) continue;
     const { id, name } = errorGroup({ project, workflow, phase, handler }, event.payloads[i] ?? "null");
+    names.set(name, (names.get(name) ?? 0) + 1);
     if (choice.error !== id && choice.error !== name) continue;
     const at = found.get(key) ?? { phase, visit, handler, numbers: [] };
     at.numbers.push(task);

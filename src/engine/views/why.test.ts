@@ -172,6 +172,33 @@ describe("an execution says why it waits:", () => {
     expect(why(failing)).toBe('Phase "a" is failing: 1 open attempt must still end.');
   });
 
+  test("it is over, and its clean-up was left out or failed", () => {
+    const trip = {
+      name: "trip",
+      phases: [phase("book", { tasks: [1, 2], compensate: { use: "undo" } }), phase("tell"), phase("close")],
+      onCancel: "tell",
+      finally: "close",
+    };
+    const left = started(trip, { serves: ["w.book", "undo"] });
+    const [first, second] = left.attempts() as [Attempt, Attempt];
+    left.receipt(first, { status: "done", payload: "1" });
+    left.control("cancel", "e1");
+    left.settle();
+    left.receipt(second, { status: "cancelled", payload: "null" });
+    left.settle();
+    const [undone, undo] = left.attempts().slice(2) as [Attempt, Attempt];
+    left.receipt(undone, { status: "failed", payload: '{"message":"no"}', fatal: true });
+    left.settle();
+    const message = { kind: "cancel", id: "forced", by: "ann", reason: null, force: true } as const;
+    left.request({ execution: "e1", message });
+    left.settle();
+    left.receipt(undo, { status: "cancelled", payload: "null" });
+    expect(why(left)).toBe(
+      'It is cancelled: cancelled by ann. Its clean-up is not complete: 1 task of "book~compensate" did not run, ' +
+        '1 task of "book~compensate" failed, "tell" did not run, "close" did not run. To run it: rondo retry e1.',
+    );
+  });
+
   test("it is over", () => {
     const done = started([{ name: "a" }]);
     expect(why(done)).toBe("It is done.");

@@ -1,4 +1,5 @@
 /** Explains why an execution waits, in one sentence that names what holds it up. It is computed on request. */
+import { leftCleanup } from "../../kernel/cleanup.ts";
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
@@ -39,7 +40,9 @@ function whyUnread(execution: Execution): string | null {
 function whyNow(node: NodeState, slot: Slot, execution: Execution): string {
   if (execution.ended) {
     const owed = whyStillOwed(execution, node.now);
-    return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
+    const end = `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
+    const left = whyCleanupLeft(execution);
+    return left === null ? end : `${end} ${left}`;
   }
   if (node.isHeldBack(slot))
     return `It waits for the end of an upgrade: its next events have version ${slot.needs}, and a node of the cluster reads only version ${node.writes}.`;
@@ -47,6 +50,29 @@ function whyNow(node: NodeState, slot: Slot, execution: Execution): string {
   const { status } = execution.ending;
   const clean = status === "done" ? "It is done with its work" : `Its work has ended as ${status}`;
   return `${clean}, and it cleans up. ${whyWorking(node, slot, execution)}`;
+}
+
+/** A sentence about the clean-up that an ended execution has not completed; null if nothing of it is left. */
+function whyCleanupLeft(execution: Execution): string | null {
+  const left = leftCleanup(execution);
+  if (left.length === 0) return null;
+  const parts = left.map(({ plan, visit }) => {
+    const ended = execution.visited.find((one) => one.phase === plan.name && one.visit === visit);
+    const count = (of: "failed" | "cancelled"): number =>
+      ended?.handlers.reduce((sum, handler) => sum + handler[of], 0) ?? 0;
+    const [failed, cancelled] = [count("failed"), count("cancelled")];
+    const outcomes = [
+      ...(cancelled > 0 ? [`${countTasks(cancelled)} of "${plan.name}" did not run`] : []),
+      ...(failed > 0 ? [`${countTasks(failed)} of "${plan.name}" failed`] : []),
+    ];
+    return outcomes.length === 0 ? `"${plan.name}" did not run` : outcomes.join(", ");
+  });
+  const again = execution.parent === null ? ` To run it: rondo retry ${execution.id}.` : "";
+  return `Its clean-up is not complete: ${parts.join(", ")}.${again}`;
+}
+
+function countTasks(count: number): string {
+  return `${count} ${count === 1 ? "task" : "tasks"}`;
 }
 
 /** Explains why the work or the clean-up of an execution that has not ended waits. */

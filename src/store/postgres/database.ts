@@ -116,7 +116,8 @@ interface WalPosition {
   readonly timeline: number | null;
 }
 
-function lostWrites(lost: string): DatabaseUnusable {
+/** The fault for a database that lacks acknowledged writes. */
+export function lostWrites(lost: string): DatabaseUnusable {
   return new DatabaseUnusable(
     "older",
     `the database lacks writes that it had acknowledged: ${lost}. A standby without them was promoted, or an older copy ` +

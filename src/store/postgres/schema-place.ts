@@ -2,7 +2,7 @@
 import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
-import { declareRestored } from "./database.ts";
+import { declareRestored, lostWrites } from "./database.ts";
 import { Hosts } from "./hosts.ts";
 import { Link } from "./link.ts";
 import { beginSession, quoteName } from "./session.ts";
@@ -39,6 +39,7 @@ export interface DatabaseFacts extends SchemaState {
   readonly nodes: number;
 }
 
+/** Reads what is known about a database; throws if no node may use it, because it lacks acknowledged writes. */
 export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
   let facts: DatabaseFacts = { kind: "absent", version: 0, server: "", nodes: 0 };
   await once(place, async (client) => {
@@ -48,10 +49,20 @@ export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
     );
     const live = "SELECT count(*)::int AS nodes FROM nodes WHERE lease_until > now_ms_1()";
     const hasNodes = state.kind === "empty" || state.kind === "used";
+    if (hasNodes) await refuseLost(client);
     const nodes = hasNodes ? (await client.query<{ nodes: number }>(live)).rows[0]?.nodes : 0;
     facts = { ...state, server: rows[0]?.server ?? "", nodes: nodes ?? 0 };
   });
   return facts;
+}
+
+async function refuseLost(client: pg.Client): Promise<void> {
+  // The column is newer than the first version of the schema.
+  const { rows } = await client.query<{ lost: string | null }>(
+    "SELECT to_jsonb(meta) ->> 'lost' AS lost FROM meta",
+  );
+  const lost = rows[0]?.lost ?? null;
+  if (lost !== null) throw lostWrites(lost);
 }
 
 /** Makes a database that was restored from a backup usable: older leases and tokens become invalid. */

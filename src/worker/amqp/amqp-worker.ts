@@ -18,6 +18,7 @@ import { Publisher } from "../../net/amqp/publisher.ts";
 import { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import { amqpNames, type ProcessMessage, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { beatsOf, decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { brandFatal } from "../../protocol/error-brands.ts";
 import { type GrantItem, type ReportedAttempt, readCompensation, SCRIPT_USE } from "../../protocol/work.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
@@ -72,7 +73,8 @@ const ANSWER_MS = 20_000;
 const TOO_DEEP = "the message is nested too deeply";
 
 const LACKS =
-  "a worker over AMQP has no steps, sleeps, waits or earlier results; serve this handler over HTTP: rondo worker --url";
+  "a worker over AMQP has no steps, sleeps, waits or earlier results; serve this workflow by workers without --broker: " +
+  "rondo worker FILE --url http://<host>:<port>";
 
 export class AmqpWorker {
   readonly #options: AmqpWorkerOptions;
@@ -490,7 +492,7 @@ export class AmqpWorker {
 }
 
 function lacking(): Promise<never> {
-  return Promise.reject(new Error(LACKS));
+  return Promise.reject(brandFatal(new Error(LACKS)));
 }
 
 async function* lackingRows(): AsyncGenerator<never> {

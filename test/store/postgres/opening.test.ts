@@ -3,11 +3,13 @@
 import { cpSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { toCliError } from "../../../src/cli/cli-error.ts";
+import { EXIT } from "../../../src/cli/exit-code.ts";
 import { EVENT_VERSION } from "../../../src/kernel/event.ts";
 import { migrate } from "../../../src/store/postgres/migrate.ts";
 import { MIGRATIONS } from "../../../src/store/postgres/migrations/migrations.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { declareDatabaseRestored } from "../../../src/store/postgres/schema-place.ts";
+import { declareDatabaseRestored, readDatabase } from "../../../src/store/postgres/schema-place.ts";
 import { beginSession } from "../../../src/store/postgres/session.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
 import { commit, start, step } from "../../fixtures/store/example-writes.ts";
@@ -52,6 +54,18 @@ test("a node that joins as older ones do, without a word about versions, reads t
   const said = Object.fromEntries(nodes.map(({ url, reads }) => [url, reads]));
   expect(said["http://old"]).toBe(2);
   expect(Object.values(said)).toContain(EVENT_VERSION);
+});
+
+test("a database that lacks acknowledged writes is refused, by doctor too, with the exit code of a running node", async () => {
+  const schema = database.newSchema();
+  await makeStore({ schema }).open();
+  await database.query(`UPDATE ${schema}.meta SET generation = 'lost-1', lost = 'http://a misses 2 commits'`);
+  const refused = [makeStore({ schema }).open(), readDatabase({ url: server.url, schema })];
+  for (const result of await Promise.allSettled(refused)) {
+    const { message, exit } = toCliError((result as PromiseRejectedResult).reason);
+    expect(message).toMatch(/lacks writes that it had acknowledged: http:\/\/a misses 2 commits/);
+    expect(exit).toBe(EXIT.broken);
+  }
 });
 
 test("partitions are fixed at creation, whatever is asked for later", async () => {
