@@ -136,6 +136,8 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const seq = execution.applied.get(id) ?? execution.seq;
   if (hasEnded) restoreDeadline(step);
   if (handler.plan.waits) arm(step, handler);
+  // A kept signal may have settled the task at once.
+  advance(step);
   return { kind: "applied", seq, retried };
 }
 

@@ -344,6 +344,19 @@ describe("in an execution that failed or was cancelled", () => {
     expect(writeSnapshot(restored)).toBe(writeSnapshot(run.execution));
   });
 
+  test("a chosen wait that a kept signal ends at once lets the execution go on", () => {
+    const handlers = { a: { waitFor: "go", timeout: "1s" }, other: { use: "w.other", tasks: [0] } };
+    const run = new KernelRun([{ name: "a", handlers }]);
+    run.now += 1_000;
+    run.timer(run.of("timer.set")[0]?.timer ?? "");
+    run.signal("go", 7);
+    run.receipt("other", 0);
+    run.drained();
+    expect(run.status).toBe("failed");
+    expect(retry(run)).toMatchObject({ kind: "applied", retried: { tasks: 1 } });
+    expect(run.status).toBe("done");
+  });
+
   test("it is refused once a clean-up has begun, and for a child", () => {
     const cleaned = new KernelRun({ name: "w", phases: [phase("a"), phase("z")], onFailure: "z" });
     cleaned.fail("a", 0, fatal);
