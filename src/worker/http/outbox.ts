@@ -46,6 +46,8 @@ export class Outbox {
   readonly #open = new Set<Entry>();
   /** The events that wait until the node of their attempt is found. */
   readonly #waiting = new Map<HeldAttempt, Entry[]>();
+  /** The number of calls of `send` whose events are being written to the spool. */
+  #spooling = 0;
   #chars = 0;
   #isClosed = false;
   #onEmpty: (() => void)[] = [];
@@ -70,7 +72,19 @@ export class Outbox {
       if (entries.length === 0 || this.#isClosed) return resolve(verdicts);
       const { spool } = this.#options;
       if (spool === null) this.#add(entries);
-      else spool.append(entries, () => this.#add(entries), fail);
+      else {
+        this.#spooling++;
+        const synced = (): void => {
+          this.#spooling--;
+          this.#add(entries);
+        };
+        const failed = (error: unknown): void => {
+          this.#spooling--;
+          if (this.#isEmpty) this.#emptied();
+          fail(error);
+        };
+        spool.append(entries, synced, failed);
+      }
     });
   }
 
@@ -113,12 +127,12 @@ export class Outbox {
       this.#settle(entry, verdict);
     }
     this.#options.spool?.acknowledged();
-    if (this.#open.size === 0) this.#emptied();
+    if (this.#isEmpty) this.#emptied();
   }
 
   /** Resolves when every event is acknowledged, or the outbox is closed. */
   empty(): Promise<void> {
-    if (this.#open.size === 0) return Promise.resolve();
+    if (this.#isEmpty) return Promise.resolve();
     return new Promise((resolve) => this.#onEmpty.push(resolve));
   }
 
@@ -208,6 +222,10 @@ export class Outbox {
     if (delivery === null) return;
     (delivery.verdicts[report] as string[])[attemptAt] = verdict;
     if (--delivery.open === 0) delivery.resolve(delivery.verdicts);
+  }
+
+  get #isEmpty(): boolean {
+    return this.#open.size === 0 && this.#spooling === 0;
   }
 
   #emptied(): void {

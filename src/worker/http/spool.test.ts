@@ -146,3 +146,24 @@ test("a damaged file is kept and told, and what can be read of it is sent", asyn
   orphan(path);
   expect(Spool.open(path)).toMatchObject({ left: [event(1), event(3)], damaged: [] });
 });
+
+test("a close waits for the writes that are under way, and keeps the file for the next process", async () => {
+  const path = directory();
+  const { spool } = Spool.open(path);
+  spool.unacknowledged = new Set();
+  const written = [append(spool, [event(1)]), append(spool, [event(2, true)])];
+  spool.close();
+  await Promise.all(written);
+  orphan(path);
+  expect(Spool.open(path).left).toEqual([event(1), event(2, true)]);
+});
+
+test("a close removes the file if no event is left", async () => {
+  const path = directory();
+  const { spool } = Spool.open(path);
+  spool.unacknowledged = new Set();
+  await append(spool, [event(1)]);
+  await new Promise((resolve) => setImmediate(resolve));
+  spool.close();
+  expect(readdirSync(path)).toEqual([]);
+});

@@ -48,6 +48,8 @@ export class Spool {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #isClosed = false;
+  /** Whether the file has events that the next process has to send. */
+  #isNeeded = true;
   /** The unacknowledged events on disk, which the outbox sets; null until then. */
   unacknowledged: ReadonlySet<SpooledEvent> | null = null;
 
@@ -97,16 +99,22 @@ export class Spool {
     if (!this.#isWriting && !this.#isClosed) this.#tidy();
   }
 
+  /** Closes the file, after the writes that are under way. It is kept if it has events that are not acknowledged. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#isNeeded = this.unacknowledged?.size !== 0 || this.#isWriting;
+    if (!this.#isWriting) this.#closeFile();
+  }
+
+  #closeFile(): void {
     fs.closeSync(this.#file);
-    if (this.unacknowledged?.size === 0 && this.#waiting.length === 0) fs.unlinkSync(this.#path);
+    if (!this.#isNeeded) fs.unlinkSync(this.#path);
   }
 
   async #write(): Promise<void> {
     this.#isWriting = true;
-    while (this.#waiting.length > 0 && !this.#isClosed) {
+    while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
       try {
@@ -115,12 +123,13 @@ export class Spool {
         await syncData(this.#file);
         this.#bytes += data.length;
         for (const { synced } of batch) synced();
-        this.#tidy();
+        if (!this.#isClosed) this.#tidy();
       } catch (error) {
         for (const { failed } of batch) failed(error);
       }
     }
     this.#isWriting = false;
+    if (this.#isClosed) this.#closeFile();
   }
 
   /** Rewrites the file. No write is under way, so it needs to contain the unacknowledged events only. */
