@@ -107,8 +107,8 @@ const tags = secret<Readonly<Record<string, string>>>(
   (value) => isObject(value) && Object.values(value).every((tag) => typeof tag === "string"),
 );
 const time = secret<string | number>(
-  "a time",
-  (value) => typeof value === "string" || Number.isFinite(value),
+  "a time: ISO 8601, such as 2026-11-15T06:00:00Z, or milliseconds since 1970",
+  (value) => (typeof value === "string" ? !Number.isNaN(Date.parse(value)) : Number.isFinite(value)),
 );
 const hash = secret<string>("a hash", (value) => typeof value === "string" && /^[\da-f]{64}$/.test(value));
 const anyJson: Decode<unknown> = (value) => value;

@@ -74,7 +74,11 @@ export type CheckedStart = Decoded<typeof start>;
 export function checkStart(options: unknown): CheckedStart | Rejection {
   // Most starts have no options, and starts are on the hot path, so this case comes first.
   if (isObject(options) && Object.keys(options).length === 0) return { project: DEFAULT_PROJECT, tags: {} };
-  return decode(start, options, { whole: "options" });
+  const checked = decode(start, options, { whole: "options" });
+  if (isRejection(checked)) return checked;
+  const { startAt, deadline } = checked;
+  if (startAt === undefined || deadline === undefined || deadline > startAt) return checked;
+  return reject("invalid_input", "deadline: it is not after the start time", { path: "deadline" });
 }
 
 const control = object(

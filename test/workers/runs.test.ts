@@ -66,8 +66,22 @@ describe("by the attempt's status", () => {
       verdict: "duplicate",
     });
     expect(await run("r1")).toEqual([200, { state: "a", expression: 's => "r1"' }]);
-    expect(await run("r2")).toMatchObject([409, { code: "wrong_status", hint: "1 of 3 runs are finished" }]);
-    expect(await journaled(bench)).toEqual([["r0", 0, "a"]]);
+    expect(await run("r2")).toMatchObject([
+      409,
+      { code: "wrong_status", hint: "1 of 3 runs are finished; the next is r1" },
+    ]);
+    // The attempt goes on after the refusal.
+    expect(await status({ status: "done", result: "early" })).toMatchObject([
+      409,
+      { code: "wrong_status", detail: "the attempt is not done: run r1 is not finished" },
+    ]);
+    for (const name of ["r1", "r2"]) await status({ status: "done", run: name, state: name });
+    expect((await status({ status: "done", result: "r2" }))[1]).toMatchObject({ verdict: "accepted" });
+    expect(await journaled(bench)).toEqual([
+      ["r0", 0, "a"],
+      ["r1", 1, "r1"],
+      ["r2", 2, "r2"],
+    ]);
   });
 
   test("2.44 the status of each run is known while the attempt is open", async () => {

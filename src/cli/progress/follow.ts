@@ -114,6 +114,8 @@ class LiveView {
     if (this.#why === "" || this.#said.has(kind)) return;
     this.#said.add(kind);
     this.#options.screen.print(`  ${this.#why}`);
+    if (this.#why.includes("waits for a worker"))
+      this.#options.screen.print("  start one: rondo worker FILE; Ctrl-C leaves, and the execution stays");
   }
 
   line(phase: PhaseProgress, now: number): Piece[] {

@@ -53,7 +53,7 @@ export function printEnd(
   const isFailed = view.status === "failed";
   printFailure(screen, view, options.failure);
   if (isFailed && options.hasInput === false) screen.print("  no input was given (-i)");
-  screen.print("  to see all of it:              ", options.see);
+  screen.print("  to see all of it:                   ", options.see);
   if (view.cleanedUp === true)
     screen.print("  it has cleaned up after itself: start a new one to do its work");
   else screen.print("  to run its unfinished tasks again:  ", options.retry);
@@ -81,7 +81,7 @@ function printFailure(screen: Screen, view: ExecutionView, failure: readonly str
   const sum = (field: "total" | "done" | "failed") => handlers.reduce((n, handler) => n + handler[field], 0);
   if (sum("total") > 1)
     screen.print(
-      `  of ${showCount(sum("total"))} tasks ${showCount(sum("done"))} are done and ${showCount(sum("failed"))} failed`,
+      `  ${showCount(sum("done"))} of ${showCount(sum("total"))} tasks ${sum("done") === 1 ? "is" : "are"} done, ${showCount(sum("failed"))} failed`,
     );
 }
 

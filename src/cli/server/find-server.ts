@@ -114,7 +114,7 @@ export async function futureSocketAddress(store: string): Promise<string> {
     throw new CliError(
       EXIT.unreachable,
       `the store ${withoutPassword(store)} has no socket to find its server by`,
-      ["name the server: --url http://127.0.0.1:7777, or RONDO_URL"],
+      ["name any node: --url http://<host>:<port>, or RONDO_URL"],
     );
   const { silent } = await awaitOwner(directory);
   if (silent !== null)

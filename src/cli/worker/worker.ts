@@ -3,7 +3,7 @@
  * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process only keeps
  * worker processes.
  */
-import { basename } from "node:path";
+import { dirname, relative } from "node:path";
 import { scriptsOf } from "../../compose/compose.ts";
 import { readManifest } from "../../package-root.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
@@ -215,13 +215,16 @@ class WorkerHost {
   }
 
   #registered(worker: string, isMain: boolean): void {
-    const { screen, flags, settings, workflows, server } = this.#parts;
+    const { screen, flags, settings, workflows, topics, server } = this.#parts;
     const { capacity } = settings;
     if (flags.json)
       printJson({ kind: "registered", worker, capacity, workflows: workflows.map(({ name }) => name) });
     if (this.#isReady || !isMain) return;
     this.#isReady = true;
-    if (!flags.json) screen.print(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
+    const names = [...workflows, ...topics].map(({ name }) => name);
+    const what = names.length === 0 ? "scripts" : names.join(", ");
+    if (!flags.json)
+      screen.print(`worker ${worker} serves ${what} at ${server.addresses.map(shown).join(", ")}`);
     process.send?.({ kind: "ready", worker });
   }
 
@@ -241,8 +244,11 @@ function refusalHint(status: number): string {
   return "check --token (RONDO_TOKEN): it must be valid and have the role worker or admin";
 }
 
+/** The address of a server; for a socket, the store in whose directory the socket is. */
 function shown(address: string): string {
-  return address.startsWith("unix:") ? basename(address.slice(5)) : address;
+  return address.startsWith("unix:")
+    ? `file:${relative(process.cwd(), dirname(address.slice(5))) || "."}`
+    : address;
 }
 
 interface Batched {

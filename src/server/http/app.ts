@@ -225,7 +225,7 @@ async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answ
 function notWritten(fault: Error): Refusal {
   return {
     code: "store_unavailable",
-    message: `the store takes no writes just now (${fault.message.slice(0, 200)}); the request may still be applied`,
+    message: `the store takes no writes just now (${fault.message.slice(0, 1_000)}); the request may still be applied`,
     hint: "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice",
     retryAfterS: STORE_WAIT_MS / 1_000,
   };

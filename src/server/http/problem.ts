@@ -62,11 +62,16 @@ export const PROBLEMS: Readonly<
   },
 };
 
+/** The reason of a fault that an operator has to know; other faults may contain internals, and are only logged. */
+function whyAway({ message }: StoreFault): string {
+  return message.startsWith("the database is failing over") ? `: ${message}` : "";
+}
+
 /** The rejection of an exception; null if the exception is a bug. */
 export function toRejection(thrown: unknown): Rejection | null {
   if (thrown instanceof DamagedData) return damagedRow(thrown);
   if (thrown instanceof StoreFault)
-    return reject("store_unavailable", "the store could not execute the request just now");
+    return reject("store_unavailable", `the store could not execute the request just now${whyAway(thrown)}`);
   if (!(thrown instanceof RondoError)) return null;
   const { code, message, hint, path } = thrown;
   const bare = hint === undefined ? message : message.replace(` (${hint})`, "");

@@ -167,10 +167,29 @@ const sayRoutes = [
         const word = await sessions.beat(attempt);
         return isRejection(word) ? word : json({ attempt: attempt.id, word });
       }
+      const early = isReceipt && body.status === "done" ? await refuseEarly(sessions, attempt) : null;
+      if (early !== null) return early;
       return verdictAnswer(await sessions.attemptEvents(attempt, [eventOf(body)]), attempt);
     },
   }),
 ];
+
+/** Refuses `done` of an attempt whose script has unfinished runs; null if the attempt may be done, or is over. */
+async function refuseEarly(sessions: WorkerSessions, attempt: AttemptRecord): Promise<Rejection | null> {
+  const script = await sessions.script(attempt);
+  if (script === null || isRejection(script)) return null;
+  const next = script.runs[script.finished]?.name;
+  if (next === undefined) return null;
+  return reject("wrong_status", `the attempt is not done: run ${next} is not finished`, hintOfNext(script));
+}
+
+/** The hint that names the next run. */
+function hintOfNext({ runs, finished }: Pick<ScriptFacts, "runs" | "finished">): { readonly hint: string } {
+  const next = runs[finished]?.name;
+  return {
+    hint: `${finished} of ${runs.length} runs are finished${next === undefined ? "" : `; the next is ${next}`}`,
+  };
+}
 
 /** Reads the state before a run, and the run's expression. The run is given by name, or by number from 0. */
 async function runArtifacts(
@@ -183,9 +202,7 @@ async function runArtifacts(
   const found = runs[index];
   if (found === undefined) return noRun(run);
   if (index !== finished)
-    return reject("wrong_status", `run ${found.name} is not the next one`, {
-      hint: `${finished} of ${runs.length} runs are finished`,
-    });
+    return reject("wrong_status", `run ${found.name} is not the next one`, hintOfNext({ runs, finished }));
   const text = await stateBefore(store, attempt, { state });
   const body = `{"state":${text},"expression":${JSON.stringify(found.expression)}}`;
   return { kind: "bytes", status: 200, type: "application/json", body };
