@@ -242,6 +242,24 @@ describe("changing", () => {
     expect(repaired.stdout + repaired.stderr).toContain('1 task with the error "Error" runs again');
   });
 
+  test("a second cancel says that it cleans up; with --force the rest is left out, and why says so", async () => {
+    const { rondo } = world();
+    const wait = (name: string) => ({ name, handlers: { [name]: { waitFor: name } } });
+    const tidy = { rondo: 1, name: "tidy", phases: [wait("work"), wait("sweep")], onCancel: "sweep" };
+    await put(atServer().url, JSON.stringify(tidy));
+    await ok(rondo("run", "tidy", "--id", "t"));
+    const cancel = async (...more: string[]) => (await ok(rondo("cancel", "t", ...more))).stderr;
+    expect(await cancel("--force")).toContain(
+      "to leave out the rest of its clean-up: rondo cancel t --force",
+    );
+    expect(await cancel()).toContain("execution t cleans up already; it is cleaning");
+    expect(await cancel("--force")).toContain("execution t leaves out the rest of its clean-up");
+    const { stdout } = await ok(rondo("why", "t"));
+    expect(stdout).toContain(
+      'Its clean-up is not complete: 1 task of "sweep" did not run. To run it: rondo retry t.',
+    );
+  });
+
   test("a signal starts an execution that is not there, and the next one after its end", async () => {
     const { rondo } = world();
     const signal = (...more: string[]) =>

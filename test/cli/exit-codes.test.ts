@@ -36,6 +36,7 @@ test("0 and 1: an execution that failed says where, and --retry does the rest", 
   expect(JSON.parse(again.stdout)).toMatchObject({ status: "failed", error: { task: 1 } });
 
   const fixed = await cli(["run", "fails.ts", "--id", "f", "--retry"], { cwd, env: { FIXED: "1" } });
+  expect(fixed.stderr).toMatch(/goes on\n.*: started\n/);
   expect(fixed).toMatchObject({ code: 0, stdout: "3\n" });
 });
 

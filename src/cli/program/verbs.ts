@@ -349,7 +349,8 @@ const deadLetters: VerbGroup = {
   verbs: [
     {
       name: "list",
-      summary: "list tasks that failed for good",
+      summary:
+        "list tasks that failed for good: COUNT is their number, FIRST the first of them, REASON why no attempt follows (attempts, crashes, fatal)",
       isRemote: true,
       isDefault: true,
       flags: [

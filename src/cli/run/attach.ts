@@ -41,7 +41,9 @@ export async function attach(
     input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, options);
   if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
     await handle.retry({ by: "rondo run --retry" });
-    return { handle, before: await handle.describe() };
+    // Events are followed from the retry on, which begins a round in the phases as they were before it.
+    const { revision, phases } = before;
+    return { handle, before: { ...(await handle.describe()), revision, phases } };
   }
   return { handle, before };
 }

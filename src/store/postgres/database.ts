@@ -123,7 +123,7 @@ export function lostWrites(lost: string): DatabaseUnusable {
     `the database lacks writes that it had acknowledged: ${lost}. A standby without them was promoted, or an older copy ` +
       "was put back. No node writes until you decide. If a server still has these writes, make it the primary again and " +
       "start the nodes. If not, run `rondo migrate --restored`, which begins a new generation without them, then start the " +
-      "nodes; tasks that these writes had finished run again",
+      "nodes; tasks that these writes had finished run again, and executions that were started in them do not exist",
   );
 }
 
