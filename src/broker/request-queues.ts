@@ -9,7 +9,7 @@
 import { toFault } from "../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../net/amqp/connection.ts";
 import type { Delivery } from "../net/amqp/delivery.ts";
-import { SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import { fitsProperty, SHARED_QUEUE } from "../protocol/amqp-wire.ts";
 import {
   type BrokerRequest,
   type RequestAnswer,
@@ -108,6 +108,10 @@ export class RequestQueues {
     const turn = request.id ?? `~${request.kind === "control" ? request.workflowHash : request.key}`;
     const after = (this.#turns.get(turn) ?? Promise.resolve())
       .then(() => this.#handle(delivery, request))
+      .catch((thrown: unknown) => {
+        this.#parts.onFault(toFault(thrown));
+        this.#parts.dead.put(delivery, "the engine failed to carry out the request: see its log");
+      })
       .then(() => {
         if (this.#turns.get(turn) === after) this.#turns.delete(turn);
       });
@@ -117,6 +121,12 @@ export class RequestQueues {
   #read({ message: { content, properties } }: Delivery, read: Read): BrokerRequest | Rejection {
     if (content.length > BODY_BYTES_MAX)
       return reject("too_large", `the message has more than ${BODY_BYTES_MAX} bytes`);
+    for (const [name, text] of [
+      ["reply_to", properties.replyTo],
+      ["correlation_id", properties.correlationId],
+      ["message_id", properties.messageId],
+    ] as const)
+      if (textOf(text) !== null && !fitsProperty(text)) return invalid(`\`${name}\` is not valid UTF-8`);
     if (textOf(properties.replyTo)?.startsWith(`${this.#parts.names.prefix}.`) === true)
       return invalid("`reply_to` is a queue of the engine");
     const fields = readFields(content);
@@ -163,14 +173,17 @@ export class RequestQueues {
   #answer({ message: { properties } }: Delivery, answer: object, then: () => void): void {
     const { publisher, names } = this.#parts;
     const queue = textOf(properties.replyTo);
-    if (queue === null || queue.startsWith(`${names.prefix}.`)) return then();
+    const isAddress = queue !== null && fitsProperty(queue) && !queue.startsWith(`${names.prefix}.`);
+    if (!isAddress) return then();
     publisher.publish({
       key: queue,
       id: `answer~${++this.#answers}`,
       body: Buffer.from(JSON.stringify({ ok: !("error" in answer), ...answer })),
       mandatory: true,
       ...defined({
-        correlationId: textOf(properties.correlationId) ?? textOf(properties.messageId) ?? undefined,
+        correlationId: [properties.correlationId, properties.messageId].find(
+          (text) => textOf(text) !== null && fitsProperty(text),
+        ),
       }),
       done: then,
     });

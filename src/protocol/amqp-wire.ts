@@ -44,6 +44,14 @@ export function messageIdOf(id: string): string {
   return id.length <= PROPERTY_BYTES_MAX ? id : `${HASHED}${sha256(id)}`;
 }
 
+/**
+ * Whether a text can be sent as a routing key or a property of a message. A property that was received can be too long to be
+ * sent back: bytes that are not UTF-8 are decoded to U+FFFD, which has three bytes.
+ */
+export function fitsProperty(text: string): boolean {
+  return Buffer.byteLength(text) <= PROPERTY_BYTES_MAX;
+}
+
 /** Whether a message property holds the hash of an id. */
 export function isHashedId(messageId: string): boolean {
   return messageId.startsWith(HASHED);

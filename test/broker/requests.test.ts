@@ -3,6 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Writable } from "node:stream";
 import { Validator } from "@cfworker/json-schema";
 import type { Channel, ChannelModel, Options } from "amqplib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -119,6 +120,15 @@ async function untilDead(count: number): Promise<{ readonly queue: string; reado
     return found.length >= count;
   });
   return found;
+}
+
+/** Replaces a long run of the letter R by bytes that are not UTF-8. */
+function withoutUtf8(chunk: Buffer): Buffer {
+  const from = chunk.indexOf("R".repeat(200));
+  if (from < 0) return chunk;
+  const changed = Buffer.from(chunk);
+  for (let i = from; changed[i] === 0x52; i++) changed[i] = 0xff;
+  return withoutUtf8(changed);
 }
 
 async function events(server: RondoServer, id: string): Promise<string[]> {
@@ -241,6 +251,33 @@ describe("workflow.created", () => {
     }
     const dead = await untilDead(bad.length);
     for (const [i, [, why]] of bad.entries()) expect(dead[i]?.reason).toMatch(why);
+  });
+
+  test("with a property that is not UTF-8 is a dead letter, and later messages are carried out", async () => {
+    const server = await open();
+    await define(server);
+    const body = { workflow_id: "ex-1", workflow: "photos" };
+    const filler = "R".repeat(255);
+    const cases: readonly Options.Publish[] = [
+      { replyTo: filler },
+      { replyTo: replies, correlationId: filler },
+      { replyTo: replies, messageId: filler },
+    ];
+    for (const options of cases) {
+      const raw = await broker.connect();
+      // The client encodes valid UTF-8 only, so the bytes are replaced on their way to the socket.
+      const { stream } = (raw as unknown as { connection: { stream: Writable } }).connection;
+      const write = stream.write.bind(stream) as (chunk: Buffer) => boolean;
+      stream.write = ((chunk: Buffer) => write(withoutUtf8(chunk))) as never;
+      const confirmed = await raw.createConfirmChannel();
+      confirmed.sendToQueue("distribot.workflow.created", Buffer.from(JSON.stringify(body)), options);
+      confirmed.sendToQueue("distribot.workflow.control", Buffer.from("garbage"), options);
+      await confirmed.waitForConfirms();
+      await raw.close();
+    }
+    const dead = await untilDead(6);
+    expect(dead.filter(({ reason }) => reason.includes("is not valid UTF-8"))).toHaveLength(6);
+    expect(await ask("created", body)).toMatchObject({ ok: true });
   });
 
   test("answers are never published to a queue of the engine", async () => {

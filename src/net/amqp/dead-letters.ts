@@ -1,4 +1,5 @@
 /** The dead-letter queue at the broker. It contains unreadable messages, with the headers `queue` and `reason`. */
+import { fitsProperty } from "../../protocol/amqp-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./connection.ts";
@@ -20,7 +21,6 @@ export interface DeadLettersParts {
 const LENGTH_MAX = 100_000;
 const RETRY_MS = 200;
 const REASON_CHARS_MAX = 1_000;
-const KEY_BYTES_MAX = 255;
 
 export class DeadLetters {
   readonly #parts: DeadLettersParts;
@@ -54,7 +54,7 @@ export class DeadLetters {
     this.#count++;
     const copy: Outgoing = {
       exchange: this.#parts.dead,
-      key: Buffer.byteLength(from) <= KEY_BYTES_MAX ? from : "",
+      key: fitsProperty(from) ? from : "",
       id: `dead~${this.#count}`,
       body: delivery.message.content,
       mandatory: true,

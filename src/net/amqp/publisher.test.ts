@@ -113,3 +113,15 @@ test("a withdrawn message is reported as gone once it cannot arrive any more", (
   publisher.detach();
   expect([gone, ends, publisher.size]).toEqual([["unknown", "a", "b"], [], 0]);
 });
+
+test("a message with a key or property that AMQP cannot send is accepted by no queue, and others are published", () => {
+  const { publish, connect, ends } = setUp();
+  const { ids } = connect();
+  const long = "\uFFFD".repeat(86);
+  publish("a", { key: long });
+  publish("b", { replyTo: long });
+  publish("c", { correlationId: long });
+  publish("d", { key: "\uFFFD".repeat(85) });
+  expect(ends).toEqual(["a false", "b false", "c false"]);
+  expect(ids()).toEqual(["d"]);
+});

@@ -1,6 +1,6 @@
 /** Publishes durable messages with publisher confirms. Unconfirmed messages are published again over the next connection. */
 import type { ConfirmChannel, Options } from "amqplib";
-import { messageIdOf } from "../../protocol/amqp-wire.ts";
+import { fitsProperty, messageIdOf } from "../../protocol/amqp-wire.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";
@@ -71,7 +71,10 @@ export class Publisher {
     this.forget(({ isRepeated }) => isRepeated === true);
   }
 
+  /** Publishes a message. AMQP cannot send a key or property of more than 255 bytes: then no queue accepts the message. */
   publish(message: Outgoing): void {
+    const { key, replyTo = "", correlationId = "", done } = message;
+    if (![key, replyTo, correlationId].every(fitsProperty)) return done?.(false);
     this.#entries.set(message.id, message);
     this.#send(message);
     this.#onSize(this.#entries.size);
