@@ -157,6 +157,28 @@ test("what it cannot promise: a `finished` that comes twice ends two tasks, and 
   expect(worker.done.length).toBeGreaterThanOrEqual(1);
 });
 
+test("a short `finished` that reports a failure or names its task ends no task", async () => {
+  const rondo = await bench.open(SHORT);
+  const worker = await SeedWorker.open([1]);
+  worker.times = 0;
+  const handle = await rondo.start(FLOW, null as never);
+  await until("the task is at the worker", () => worker.done.length > 0);
+  const [queue] = (await bench.visitQueues()).filter((name) => name.endsWith(".finished"));
+  const short = { workflow_id: handle.id, phase: "work", handler: "resize" };
+  const odd = [{ status: "failed" }, { status: "cancelled" }, { error: { message: "no" } }, { task: 0 }];
+  for (const fields of odd) worker.send(queue ?? "", { ...short, ...fields });
+  const reasons: unknown[] = [];
+  await until("they are dead letters", async () => {
+    for (const { headers } of await bench.messagesIn("distribot.dead")) reasons.push(headers["reason"]);
+    return reasons.length >= odd.length;
+  });
+  expect(
+    reasons.filter((reason) => /cannot (report a failure|name its task)/.test(String(reason))),
+  ).toHaveLength(4);
+  worker.send(queue ?? "", { ...short, status: "done" });
+  await handle.result({ timeout: 100_000 });
+});
+
 test("without the setting they are dead letters with the reason, and the execution waits", async () => {
   const rondo = await bench.open();
   await SeedWorker.open([1]);

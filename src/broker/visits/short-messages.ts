@@ -56,6 +56,11 @@ export class ShortReceipts {
   read(fields: Fields, place: VisitPlace): TaskReport | Rejection {
     if (!isAbout(fields, place))
       return invalid("`workflow_id`, `phase` and `handler` are not those of the queue");
+    const status = fields["status"];
+    if ((status !== undefined && status !== "done") || (fields["error"] ?? null) !== null)
+      return invalid("a short message cannot report a failure: send `attempt` and `token` with it");
+    if (fields["task"] !== undefined)
+      return invalid("a short message cannot name its task: send `attempt` and `token` with it");
     const { engine, worker } = this.#parts;
     const [first] = engine
       .openAttempts({ worker, execution: place.execution, max: OPEN_MAX })
