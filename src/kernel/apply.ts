@@ -510,6 +510,7 @@ function openChosenRound(execution: Execution, visit: Visit, round: number): voi
   execution.due = -1;
   execution.dueRepair = false;
   visit.round = round;
+  visit.isChosenRound = true;
   visit.status = "running";
   visit.failing = null;
   visit.stopping = null;
@@ -542,6 +543,7 @@ function forgetKept(execution: Execution, visit: Visit): void {
 function reopen(execution: Execution, visit: Visit): void {
   forgetKept(execution, visit);
   visit.round = execution.round;
+  visit.isChosenRound = false;
   visit.status = "running";
   visit.failing = null;
   visit.stopping = null;

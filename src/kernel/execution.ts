@@ -206,6 +206,8 @@ export class Visit {
   answer: string | null = null;
   /** Whether chosen tasks of the visit were retried after the end of the execution. If so, later phases do not run again. */
   isRetried = false;
+  /** Whether the last round of the visit is one of chosen tasks, which opened after the end of the execution. */
+  isChosenRound = false;
   /** Whether the visit was entered by the `onError` of another phase. */
   readonly repair: boolean;
   readonly firstSeq: number;
@@ -437,7 +439,7 @@ export class Execution {
 
   /** Whether a round of chosen tasks runs, which opened after the end of the execution. */
   get isChosenRound(): boolean {
-    return this.formerEnd !== null || this.current?.isRetried === true;
+    return this.current?.isChosenRound === true;
   }
 
   currentVisit(): Visit {

@@ -83,6 +83,17 @@ describe("in an execution that is done", () => {
     expect(versionNeeded(run.last, "e1")).toBe(5);
   });
 
+  test("a retry of all tasks after a cancelled round of chosen ones fails at the first failure too many", () => {
+    const run = new KernelRun([phase("a", { tasks: [0, 1, 2, 3], tolerate: 1 })]);
+    run.done("a", 0, 2, 3);
+    run.fail("a", 1, fatal);
+    retry(run);
+    run.control("cancel");
+    run.drained();
+    run.control("retry");
+    expect([run.status, run.execution.isChosenRound]).toEqual(["running", false]);
+  });
+
   test("it is refused after a clean-up, for tasks that did not fail, and for a place that is not there", () => {
     const cleaned = doneWithFailures({ finally: "z" });
     cleaned.done("z", 0);

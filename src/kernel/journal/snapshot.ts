@@ -79,6 +79,7 @@ interface VisitSnapshot {
   readonly status: Visit["status"];
   readonly answer: string | null;
   readonly isRetried?: true;
+  readonly isChosenRound?: true;
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly handlers: readonly HandlerSnapshot[];
@@ -177,6 +178,7 @@ function writeVisit(visit: Visit): VisitSnapshot {
     status: visit.status,
     answer: visit.answer,
     ...(visit.isRetried ? { isRetried: true } : {}),
+    ...(visit.isChosenRound ? { isChosenRound: true } : {}),
     firstSeq: visit.firstSeq,
     lastSeq: visit.lastSeq,
     handlers: visit.handlers.map((handler) => ({
@@ -207,6 +209,7 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
   visit.status = data.status;
   visit.answer = data.answer;
   visit.isRetried = data.isRetried === true;
+  visit.isChosenRound = data.isChosenRound === true;
   visit.lastSeq = data.lastSeq;
   visit.handlers = data.handlers.map((saved) => {
     const handlerPlan = [...phase.handlers, ...(phase.decision ? [phase.decision] : [])].find(
