@@ -33,6 +33,9 @@ import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import { TimerQueue, WAKE } from "./timers/timer-queue.ts";
 import { openAttempts, overviewOf } from "./views/overview.ts";
 
+/** The most passes of granting in one turn, so that starts that are refused again and again cannot block the node. */
+const PASSES_MAX = 10;
+
 export class EngineNode {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
@@ -173,11 +176,15 @@ export class EngineNode {
     node.now = Math.max(node.now, now);
     this.#clockDuty();
     this.#commits.flush();
-    // @plant post-operation before its commit
-    grantAll(node);
-    if (this.#cluster.permits.exchange()) grantAll(node);
-    // Careful starts and marks queued by granting are written without waiting for the next input.
-    this.#commits.flush();
+    // A refused careful start releases its permits when it is flushed, so waiters at limits may have to be called again.
+    for (let pass = 0; pass < PASSES_MAX; pass++) {
+      // @plant post-operation before its commit
+      grantAll(node);
+      if (this.#cluster.permits.exchange()) grantAll(node);
+      // Careful starts and marks queued by granting are written without waiting for the next input.
+      this.#commits.flush();
+      if (node.closing || !node.limits.isCallable) break;
+    }
     this.#cache.requestReads();
     this.#mailbox.requestScan();
     this.#cluster.ownership.release();
@@ -188,7 +195,8 @@ export class EngineNode {
 
   /** When `advance` must be called again if no input arrives; Infinity if it need not be. */
   nextWakeAt(): number {
-    const { limits, roster } = this.#node;
+    const { limits, roster, closing, now } = this.#node;
+    if (limits.isCallable && !closing) return now;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.starts.checkAt, ...parts);
   }

@@ -75,7 +75,7 @@ test("dead letters are listed, retried and dropped", async () => {
   const { cwd, rondo, rows } = world();
   for (const id of ["f", "g"])
     expect(await rondo("run", "flow.ts", "--workflow", "fails", "--id", id)).toMatchObject({ code: 1 });
-  expect((await rondo("dlq")).stdout).toMatch(/^\d+ +f +fails +p +p +1 +1 +attempts +no 1$/m);
+  expect((await rondo("dlq")).stdout).toMatch(/^\d+ +f +fails +p +p +1 +1 +attempts +Error: no 1$/m);
   const letters = await rows<{ id: number; execution: string }>("dlq");
   expect(letters).toMatchObject([
     {

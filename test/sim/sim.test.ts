@@ -83,7 +83,8 @@ describe("the simulator", () => {
     };
     expect(seeds).toBeGreaterThanOrEqual(100);
     expect([failed, code]).toEqual([0, 0]);
-    const rare = HAPPENINGS.filter((what) => (happened[what] ?? 0) < 3);
+    const inRaces: readonly Happening[] = ["signal before the end", "signal after the end"];
+    const rare = HAPPENINGS.filter((what) => !inRaces.includes(what) && (happened[what] ?? 0) < 3);
     expect(rare, JSON.stringify(happened)).toEqual([]);
     // What befalls nearly every run.
     for (const what of OFTEN) expect(happened[what], what).toBeGreaterThanOrEqual(80);

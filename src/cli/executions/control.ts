@@ -43,7 +43,7 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     if (kind === "retry" && isChosen) return retryTasks(handle, options);
-    const wasCleaning = kind === "cancel" && (await handle.describe()).status === "cleaning";
+    const wasCleaning = kind === "cancel" && (await statusOf(handle)) === "cleaning";
     await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
     const view = await handle.describe();
     printChange(view, wasCleaning ? saysOfCleanup(options) : SAYS[kind], options);
@@ -56,6 +56,16 @@ export async function control(kind: Control, id: string, options: ControlFlags):
       printLine(`  to leave out the rest of its clean-up: rondo cancel ${id} --force`);
     return EXIT.ok;
   });
+}
+
+/** The status of an execution; null if it cannot be read: the change that follows is refused with the reason. */
+async function statusOf(handle: ExecutionHandle<unknown>): Promise<string | null> {
+  try {
+    return (await handle.describe()).status;
+  } catch (thrown) {
+    if (thrown instanceof RondoError) return null;
+    throw thrown;
+  }
 }
 
 /** The change by a cancel of an execution that cleans up. */

@@ -155,7 +155,7 @@ describe("tasks", () => {
     await at.engine.settled(1);
     expect(at.engine.finished[0]).toMatchObject({
       status: "failed",
-      error: { fatal: true, message: expect.stringContaining("over HTTP") },
+      error: { fatal: true, message: expect.stringContaining("by workers without --broker") },
     });
   });
 
