@@ -206,7 +206,7 @@ const CLUSTER: readonly PlantedBug[] = [
     name: "attempt adopted after its permit was given back",
     seed: 28,
     drill: true,
-    change: "const $key = isRecorded ? queue.lostAt : queue.suspectUntil;",
+    change: "return $1;",
   },
   { name: "suspects treated as clean after a takeover", seed: 2, change: "const $key = $right;" },
   { name: "handed-over leases forgotten", seed: 20, change: "" },

@@ -313,6 +313,7 @@ export class HandlerQueue {
   adoptableUntil(start: RecordedStart, epoch: number): number {
     if (start.epoch === undefined) return this.lostAt;
     const heldIn = Math.max(start.epoch, epoch);
+    // @plant attempt adopted after its permit was given back
     return Math.min(this.lostAt, this.adoptable.find((one) => one.epoch >= heldIn)?.at ?? this.lostAt);
   }
 

@@ -392,7 +392,6 @@ function adopt(
   const { tasks } = queue.state;
   const start = tasks.startOf(at.task);
   const isRecorded = start?.attempt === at.attempt;
-  // @plant attempt adopted after its permit was given back
   const until = isRecorded ? queue.adoptableUntil(start, place.epoch) : queue.suspectUntil;
   if (until <= node.now) return false;
   const begunBy = start?.worker;
