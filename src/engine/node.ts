@@ -183,6 +183,7 @@ export class EngineNode {
       if (this.#cluster.permits.exchange()) grantAll(node);
       // Careful starts and marks queued by granting are written without waiting for the next input.
       this.#commits.flush();
+      // @plant waiters not called after a refused start
       if (node.closing || !node.limits.isCallable) break;
     }
     this.#cache.requestReads();

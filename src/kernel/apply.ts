@@ -509,11 +509,7 @@ function openChosenRound(execution: Execution, visit: Visit, round: number): voi
   execution.origin = null;
   execution.due = -1;
   execution.dueRepair = false;
-  visit.round = round;
-  visit.isChosenRound = true;
-  visit.status = "running";
-  visit.failing = null;
-  visit.stopping = null;
+  beginRound(visit, round, true);
   for (const handler of visit.handlers) {
     // @plant chosen retry runs other tasks
     handler.tasks.leaveOutOpen(handler.total);
@@ -539,14 +535,18 @@ function forgetKept(execution: Execution, visit: Visit): void {
   execution.kept = execution.kept.filter((other) => other !== kept);
 }
 
-/** Begins another round of a visit: every task that is not done is pending again. */
-function reopen(execution: Execution, visit: Visit): void {
-  forgetKept(execution, visit);
-  visit.round = execution.round;
-  visit.isChosenRound = false;
+function beginRound(visit: Visit, round: number, isChosenRound: boolean): void {
+  visit.round = round;
+  visit.isChosenRound = isChosenRound;
   visit.status = "running";
   visit.failing = null;
   visit.stopping = null;
+}
+
+/** Begins another round of a visit: every task that is not done is pending again. */
+function reopen(execution: Execution, visit: Visit): void {
+  forgetKept(execution, visit);
+  beginRound(visit, execution.round, false);
   for (const handler of visit.handlers) {
     handler.tasks.reopen(handler.total);
     handler.progress.reopen();

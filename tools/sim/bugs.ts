@@ -227,6 +227,7 @@ const CLUSTER: readonly PlantedBug[] = [
     drill: true,
     change: "return false;",
   },
+  { name: "waiters not called after a refused start", seed: 443, change: "$then" },
   { name: "home grants before all have declared", seed: 471, change: "return false;" },
   { name: "home knows of no crash before it", seed: 419, change: "false" },
   { name: "quota kept after it was given back", seed: 393, change: "" },
