@@ -112,7 +112,7 @@ class Attempt:
             self.say("receipt", status="cancelled")
         except urllib.error.HTTPError as refusal:
             print(f"{self.work['attempt']}: {refusal.read().decode()}", flush=True)
-        except Exception as error:  # whatever the handler did: the server decides about another attempt
+        except Exception as error:  # any error of the handler: the server decides about another attempt
             self.say("receipt", status="failed", error={"name": type(error).__name__, "message": str(error)})
         finally:
             with changed:

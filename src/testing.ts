@@ -146,12 +146,12 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
  *
  * Simulated: time; the process dying before and after its commits and starting again (so attempts run again, also while
  * the code of the first one still runs); commits that fail; answers that are lost; a start that is asked for twice. Every
- * other seed is a cluster of 2 to 4 nodes over one store (`nodes`: so many, always), which also stand still for longer
+ * other seed is a cluster of 2 to 4 nodes over one store (`nodes` fixes their number), which also stand still for longer
  * than their leases, leave in good order and come back.
- * Checked: it ends, and as a run without faults does, with the same output; the journal has no gaps and counts each task
- * once; and what your `check` says, instead of the same end.
- * Not simulated: workers in other processes, and whatever your handlers do outside: mock it, or hand the run a double of
- * your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
+ * Checked: the run ends with the status and output of a run without faults (or your `check` accepts its end); the journal
+ * has no gaps and counts each task once.
+ * Not simulated: workers in other processes, and calls of your handlers to other services: mock them, or give the run test
+ * doubles. Promises and `setImmediate` in handlers run as usual; real timers are not awaited.
  *
  * @throws SimulationFailed with the seed of the first run that breaks
  * @throws RondoError if an option is wrong

@@ -183,7 +183,7 @@ class Worker:
                 total += 1
             said.update(status="done", total=total)
         except UnroutableError:
-            channel.basic_ack(method.delivery_tag)  # the intake is gone: nobody wants this enumeration any more
+            channel.basic_ack(method.delivery_tag)  # the queue is gone: the enumeration is no longer needed
             return
         except Exception as error:  # pylint: disable=broad-except
             said.update(status="failed", error=error_of(error))
@@ -231,13 +231,13 @@ class Worker:
 
 
 def on_end(act):
-    """Whoever ends this process has `act` called."""
+    """Calls `act` when the process is asked to end."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: act())
 
 
 def register():
-    """Tells the server of RONDO_URL the workflow, if there is one; over a broker nobody registers."""
+    """Registers the workflow with the server of RONDO_URL, if it is set. A worker over a broker cannot register."""
     url = os.environ.get("RONDO_URL")
     if not url:
         return

@@ -207,7 +207,7 @@ export class RemoteRondo implements RemoteClient {
     return this.#commands.commands(project, options);
   }
 
-  /** The body of a start without its id. The server knows the workflow by then. */
+  /** Registers the workflow with the server, and returns the body of a start without its id. */
   async #startOf(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<object> {
     const { startAt, deadline } = unwrap(checkStart(options));
     const { project, tags } = options;

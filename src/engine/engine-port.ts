@@ -43,7 +43,7 @@ export interface EnginePort {
 
   /** Sends a message to an execution. Resolves with the answer after the commit. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
-  /** The committed state of an execution, and of an attempt; asking for an attempt counts as its heartbeat. */
+  /** Returns the committed state of an execution. With an attempt, also its state; the call then counts as its heartbeat. */
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection>;
   /** Messages that were dropped as duplicates or stale, newest last. */
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;

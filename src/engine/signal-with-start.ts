@@ -33,7 +33,7 @@ export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
   return (answer.kind === "applied" && answer.signal) || "kept";
 }
 
-/** What to do if the execution exists: it is signalled; with `new`, an execution that has ended is followed by a new one. */
+/** If the execution exists, it is signalled. With `new`, an execution that has ended is followed by a new one. */
 export type IfExists = "signal" | "new";
 
 export interface SignalWithStart extends StartOptions {

@@ -192,7 +192,7 @@ class Limits {
     this.restart();
   }
 
-  /** Called when bytes have arrived: the silence begins anew. */
+  /** Called when bytes have arrived: the silence timer starts again. */
   restart(): void {
     if (this.#silenceMs === undefined || this.#hasEnded) return;
     this.#stopSilence?.();

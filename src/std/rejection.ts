@@ -29,11 +29,11 @@ export interface Rejection {
   readonly kind: "rejection";
   /** The kind of refusal. */
   readonly code: RejectionCode;
-  /** What is wrong with the request. */
+  /** The reason for the refusal. */
   readonly message: string;
-  /** What to do about the refusal. */
+  /** The caller's next step. */
   readonly hint?: string;
-  /** Which part of the given data is meant. */
+  /** The part of the given data that is refused. */
   readonly path?: string;
 }
 
@@ -54,9 +54,9 @@ export class RondoError extends Error {
   override name = "RondoError";
   /** The kind of refusal. */
   readonly code: RejectionCode;
-  /** What to do about the refusal. */
+  /** The caller's next step. */
   readonly hint: string | undefined;
-  /** Which part of the given data is meant. */
+  /** The part of the given data that is refused. */
   readonly path: string | undefined;
   /** Made by Rondo. */
   constructor(rejection: Rejection, options?: ErrorOptions) {

@@ -74,7 +74,7 @@ export interface Head {
   readonly status: string;
   readonly phase: string | null;
   /**
-   * What the owner must do: `work` (dispatch or drain tasks), `time` (wait for timers or signals only), `nothing` (the
+   * The duty of the owner: `work` (dispatch or drain tasks), `time` (wait for timers or signals only), `nothing` (the
    * execution has ended).
    */
   readonly want: Want;

@@ -285,7 +285,7 @@ async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
     if (ended !== null && !isAskedAgain) throw error;
     await t.clock.advance(1_000);
   }
-  throw new Error("nobody answers");
+  throw new Error("no node answers");
 }
 
 /** Moves virtual time until the execution has ended. */

@@ -157,7 +157,7 @@ describe.runIf(hasBrowser)("a user", () => {
 
   test("has an execution counted anew", async () => {
     const page = await openPage(`${server.url}/executions/invoices-3?tab=messages`);
-    await page.getByRole("button", { name: "Count it anew" }).click();
+    await page.getByRole("button", { name: "Recount" }).click();
     await page.getByText("0 lost, 0 counted twice").waitFor();
   });
 

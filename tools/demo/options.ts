@@ -27,7 +27,7 @@ whole demo with -9 and start it again: it continues, and shows that no task was 
   --tasks N    how wide the fan-out is
   --exit       end when all is done; by itself it does so where there is no terminal
   --port N     where the server listens: 7777 by default, or any that is free if that is taken
-  --store URL  where its data is: file:.rondo-demo by default; remove the directory to begin anew
+  --store URL  where its data is: file:.rondo-demo by default; remove the directory to start from nothing
 `;
 
 /** Parses the arguments. Throws if one is wrong. */

@@ -35,7 +35,7 @@ export function prove(screen: Screen, evidence: Evidence): boolean {
   const lasted = showDuration((view.finishedAt ?? 0) - view.createdAt);
   screen.print("");
   screen.print(["Result", "bold"], ` ${JSON.stringify(output)}, ${lasted} after its start`);
-  screen.print(`What that proves${although(evidence.harm)}, read back from the journal, event by event:`);
+  screen.print(`Checks of the journal, event by event${although(evidence.harm)}:`);
   const checks = [
     ...countChecks(evidence),
     ...killChecks(evidence),
@@ -130,7 +130,7 @@ function auditCheck({ executions, events, lost, countedTwice, findings }: Found)
   return {
     holds: lost === 0 && countedTwice === 0 && findings.length === 0,
     text:
-      `the auditor counted ${showCount(executions)} executions anew from their ${showCount(events)} events: ` +
+      `the auditor counted ${showCount(executions)} executions again from their ${showCount(events)} events: ` +
       `${showCount(lost)} lost, ${showCount(countedTwice)} counted twice${more}`,
   };
 }

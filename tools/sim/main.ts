@@ -18,20 +18,20 @@ const SIMULATE_HINT =
 
 export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks all invariants
 
-  --seeds N          so many seeds (200), from --from N (1)
-  --seed N           one seed, with its trace (--quiet: without)
+  --seeds N          the number of seeds (default: 200), from seed --from N (default: 1)
+  --seed N           one seed, with its trace (--quiet: without the trace)
   --drill            a handler with a limit on three nodes, of which one dies every 7 s
   --races            signals with starts meet the ends of executions; every item is taken exactly once
   --endings          workflows clean up when they end; a payment service counts charges and refunds
-  --cluster          2 to 7 nodes over one database (--nodes N: so many)
-  --executions N     --without a,b      a smaller run, as a shrunk failure says
-  --twice            each seed twice, comparing the traces
-  --soak             seeds from a random one on (--from N: from there), until it is stopped
-  --threads N        so many at a time (one for each core)
-  --hashes           prints the hash of each trace
-  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --every N: each Nth)
-  --replay           from the seeds on that are known to find them, and not far
-  --json             for programs
+  --cluster          2 to 7 nodes over one database (--nodes N: exactly N)
+  --executions N     only N executions; --without a,b leaves out these faults (both as printed for a broken seed)
+  --twice            run each seed twice and compare the traces
+  --soak             run seeds from a random one on (or from --from N) until it is stopped
+  --threads N        the number of seeds that run at a time (default: one for each core)
+  --hashes           print the hash of each trace
+  --bugs             plant known bugs in copies of the code and expect each to be found (--within N seeds, --only NAME, --every N: each Nth bug)
+  --replay           with --bugs: begin at the seed that is known to find the bug
+  --json             print JSON
 
 It simulates Rondo itself; ${SIMULATE_HINT}.
 `;

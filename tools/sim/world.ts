@@ -486,7 +486,7 @@ export class World {
   }
 
   #why(id: string): string {
-    return this.#site.hosts.map((host) => host.why(id)).find((why) => why !== null) ?? "nobody knows";
+    return this.#site.hosts.map((host) => host.why(id)).find((why) => why !== null) ?? "no node knows";
   }
 
   #stuck(): string {

@@ -56,7 +56,7 @@ export class CancelAnnouncer {
 const DEPTH_MAX = 1_000;
 /** The search ends at a message that was delivered this often before. */
 const DELIVERIES_MAX = 2;
-/** A message that was delivered this often before is published anew: topics declared here allow 4 (`TOPIC_QUEUE`). */
+/** A message that was delivered this often before is published again: topics declared here allow 4 (`TOPIC_QUEUE`). */
 const DELIVERIES_NEAR_LIMIT = 3;
 
 export class TopicCleaner {

@@ -53,7 +53,7 @@ export const greetings = workflow<{ names: string[] }>({ name: "greetings" })
   .phase("greet", {
     // One task for each name. They are stored before any of them is done.
     enumerate: ({ input }) => input.names,
-    // Done at least once, counted exactly once. What fails is tried again.
+    // A task runs at least once and is counted exactly once. A failed attempt is retried.
     process: async ({ task: name, log }) => {
       log.info(\`greeting \${name}\`);
       return \`Hello, \${name}!\`;
@@ -77,7 +77,7 @@ test("everybody is greeted; time is virtual", async () => {
   assert.deepEqual(await execution.result(), { greeted: 2 });
 });
 
-test("nobody is forgotten or counted twice, whatever crashes", async () => {
+test("every guest is counted exactly once, also after crashes", async () => {
   const names = Array.from({ length: 20 }, (_, i) => \`guest \${i}\`);
   const { runs } = await simulate(greetings, { seeds: 50, input: { names } });
   assert.equal(runs, 50);

@@ -17,7 +17,7 @@ export interface Held {
 }
 
 export class PriorityHolds {
-  /** The holds by project, then by priority and wanted code. */
+  /** Executions whose commits hold back tasks of lower priority, by project, then by priority and wanted code. */
   readonly #holds = new Map<string, Map<string, Hold>>();
   /** The holds of each execution with a commit in progress. */
   readonly #byExecution = new Map<string, readonly Held[]>();

@@ -110,7 +110,7 @@ export class TaskTable {
     chunk[task % CHUNK] = seq;
   }
 
-  /** Forgets which events failed tasks. */
+  /** Forgets, for each failed task, the event in which it failed. */
   forgetFailures(): void {
     for (let c = 0; this.failed.size > 0 && c < (this.#results?.length ?? 0); c++) {
       const chunk = this.#results?.[c];

@@ -66,6 +66,6 @@ export class QueueRepair {
     });
     if (counts !== null && counts.ready + counts.consumers > 0) return;
     await session.withChannel((channel) => channel.deleteQueue(queue));
-    this.#onFault(new BrokerFault(`the queue ${queue} could not be used: it is deleted and declared anew`));
+    this.#onFault(new BrokerFault(`the queue ${queue} could not be used: it is deleted and declared again`));
   }
 }

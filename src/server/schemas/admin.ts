@@ -35,7 +35,7 @@ export const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
     .optional()
     .openapi({
       description:
-        "damaged tokens, which are not accepted. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
+        "damaged tokens, which are not accepted; only shown to callers that are bound to no project. `guards`: the project whose topics such a token still restricts, `*` for all projects",
     }),
 });
 export type TokenList = Shape<typeof tokenListSchema>;

@@ -25,7 +25,7 @@ export const SINGLE: readonly string[] = [
 const NUMBERS = ["minimum", "maximum", "multipleOf"];
 const COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 
-/** What is wrong with a schema, with its path; null if nothing is found. */
+/** The first error in a schema, with its path; null if there is none. */
 export function wrongShape(schema: Json, at: string): string | null {
   if (typeof schema === "boolean") return null;
   if (!isObject(schema)) return `${at}: a JSON Schema is an object`;

@@ -110,7 +110,7 @@ const readRoutes = [
     tag,
     summary: "Get the status of a run",
     description:
-      "While the attempt holds its lease. Afterwards none of its runs is open: the events (`kinds=task.run`) have their ends.",
+      "The status is available while the attempt holds its lease. Afterwards all its runs have ended, and the events (`kinds=task.run`) say how.",
     access: "attempt",
     params: z.object({ id, run: z.string().max(200) }),
     answers: { 200: { description: "its status", schema: runStatusSchema } },

@@ -86,7 +86,7 @@ describe("its own address", () => {
   test.each(LOOPBACK)("may not be %s for one that comes from elsewhere", (url) => {
     for (const peer of ["10.0.0.7", "fe80::1", "169.254.1.1"])
       expect(refusal({ ...FINE, url }, peer)).toContain(
-        `would be the server itself, and this request came from ${peer}`,
+        `names the server's own machine, but this request came from ${peer}`,
       );
   });
 

@@ -144,7 +144,7 @@ function checkAddress(url: unknown, peer: string | null): Rejection | null {
   const isLocal = isLoopback(host) && (from === null || isLoopback(from));
   if (isLocal || (isIP(host) !== 0 && host === from)) return null;
   const asked = isLoopback(host)
-    ? `url: ${host} would be the server itself, and this request came from ${from}`
+    ? `url: ${host} names the server's own machine, but this request came from ${from}`
     : `url: ${host} is not the address that this request came from`;
   return reject("invalid_input", asked, {
     path: "url",

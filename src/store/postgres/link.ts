@@ -322,7 +322,11 @@ function guardParser(client: pg.Client): void {
         try {
           listener(bytes);
         } catch (error) {
-          stream.destroy(new Error("Connection terminated: its bytes do not make sense", { cause: error }));
+          stream.destroy(
+            new Error("Connection terminated: the server sent bytes that are no valid message", {
+              cause: error,
+            }),
+          );
         }
       });
     }

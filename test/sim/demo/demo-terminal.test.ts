@@ -59,7 +59,7 @@ describe.runIf(process.platform === "linux" && needCommand("script", "bsdutils")
     await terminal.line(/⚡ no task runs, so another round begins$/);
     await terminal.line(/⚡ worker-\d+ \(pid \d+\) was killed with -9$/);
     await terminal.line(FOUND);
-    await terminal.line(/^What that proves, although 1 worker was killed, read back/);
+    await terminal.line(/^Checks of the journal, event by event, although 1 worker was killed:/);
     await terminal.line(/^It stays up/);
     terminal.type("q\n");
     expect(await terminal.ended).toBe(0);

@@ -129,7 +129,9 @@ test("workers killed and frozen and messages delivered twice change no count", a
 
   const { code, stdout, stderr } = await process.ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(stdout).toContain("What that proves, although 1 worker was killed and 1 was frozen,");
+  expect(stdout).toContain(
+    "Checks of the journal, event by event, although 1 worker was killed and 1 was frozen:",
+  );
   expect(stdout).toContain("✓ 20,000 tasks settled, 0 lost, 0 counted twice");
   const twice = number(stdout, /✓ ([\d,]+) receipts were delivered twice; \1 were recognised/);
   expect(twice).toBeGreaterThan(0);

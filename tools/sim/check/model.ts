@@ -392,7 +392,7 @@ export class Model {
     };
   }
 
-  /** What comes from this event on is done again, except for broadcasts. */
+  /** Forgets dead letters from this event on, because their work is done again. Failed broadcasts stay. */
   #forgetDeadLetters(from: number): void {
     this.deadLetters = this.deadLetters.filter(
       ({ seq, since, isBroadcast }) => seq < from || (since < from && isBroadcast !== true),

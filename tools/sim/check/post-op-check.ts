@@ -47,7 +47,7 @@ export class PostOpCheck {
     if (event.kind === "postop.done") {
       const { phase, visit, handler, task, op, index } = event;
       const id = `${model.id}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
-      must(this.#seen.has(id), `${id}: is done by the journal, and nobody did it`);
+      must(this.#seen.has(id), `${id}: is done by the journal, but was never performed`);
     }
     if (event.kind !== "command.receipted" || event.result === null) return;
     const { cmd_result_enrichment: added } = model.owes.written(event) as {

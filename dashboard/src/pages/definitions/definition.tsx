@@ -56,7 +56,7 @@ export function Definition({ id: name }: { readonly id: string }) {
             <Phases definition={shown.data.definition} />
           </Panel>
           <Panel
-            title={other.data === null ? "Definition" : `What differs from ${other.data.hash.slice(0, 8)}`}
+            title={other.data === null ? "Definition" : `Differences from ${other.data.hash.slice(0, 8)}`}
           >
             {other.data === null ? (
               <JsonView value={shown.data.definition} label="Definition" />
@@ -162,7 +162,7 @@ function Diff({ before, after }: { readonly before: unknown; readonly after: unk
     JSON.stringify(after, null, 2).split("\n"),
   );
   return (
-    <pre class="diff" tabIndex={0} aria-label="What differs">
+    <pre class="diff" tabIndex={0} aria-label="Differences">
       {lines.map(({ kind, text }, i) => (
         <span key={i} class={`diff-${kind}`}>
           {SIGNS[kind]} {text}

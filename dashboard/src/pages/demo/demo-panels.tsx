@@ -62,7 +62,7 @@ export function ScriptLog({ demo }: { readonly demo: DemoFacts }) {
 /** News about workers and messages. */
 export function News({ demo }: { readonly demo: DemoFacts }) {
   return (
-    <Panel title="What happened">
+    <Panel title="News">
       {demo.news.length === 0 ? (
         <Empty title="Nothing bad so far.">Kill or freeze a worker, or have messages delivered twice.</Empty>
       ) : (

@@ -172,8 +172,8 @@ function Auditor({ demo }: { readonly demo: DemoFacts }) {
       </strong>
       <span class="muted">
         {audit === null
-          ? "It counts everything anew from the journal, by rules of its own."
-          : `says the auditor, who has counted ${plural(audit.executions, "execution")} anew from ${count(audit.events)} events: ${count(audit.settled)} tasks settled so far.`}
+          ? "It recounts everything from the journal, by its own rules."
+          : `The auditor recounted ${plural(audit.executions, "execution")} from ${count(audit.events)} events: ${count(audit.settled)} tasks settled so far.`}
         {coped.length === 0 ? "" : ` It had to cope with: ${coped.join(", ")}.`}
       </span>
       {audit?.findings.map((finding) => (

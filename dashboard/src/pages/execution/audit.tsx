@@ -25,10 +25,12 @@ export function Audit({ path }: { readonly path: string }) {
       <h3>Auditor</h3>
       <div class="row" aria-live="polite">
         <Button icon="check" isBusy={isBusy} onClick={run}>
-          Count it anew
+          Recount
         </Button>
         {found === null ? (
-          <span class="muted">Derives all counts from the journal by rules of its own, and compares.</span>
+          <span class="muted">
+            Derives all counts from the journal by its own rules, and compares them with this page.
+          </span>
         ) : (
           <>
             <Badge

@@ -99,7 +99,7 @@ function Loaded(props: {
           name="tab"
           tabs={hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS}
           chosen={place.tab}
-          label="What is shown of it"
+          label="Views of the execution"
         />
         <div class="tab-body">
           <TabBody tab={place.tab} about={about} />

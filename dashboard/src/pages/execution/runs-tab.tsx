@@ -121,7 +121,7 @@ function RunRow({
             {value === undefined ? null : (
               <div>
                 <h3>{isScript ? "State" : "Result"}</h3>
-                <JsonView value={value} label={`What ${name} left`} />
+                <JsonView value={value} label={`${isScript ? "State" : "Result"} of ${name}`} />
               </div>
             )}
             {why === null ? null : (

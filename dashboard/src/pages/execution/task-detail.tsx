@@ -69,7 +69,7 @@ export function TaskDetail({
           {row.task === undefined ? null : (
             <div>
               <h3>Given</h3>
-              <JsonView value={row.task} label={`What task ${task} was given`} />
+              <JsonView value={row.task} label={`Data of task ${task}`} />
             </div>
           )}
           {row.error === undefined ? (
@@ -92,7 +92,7 @@ export function TaskDetail({
               <p class="muted">
                 Attempt {attempt}, <code>{attemptId}</code>
               </p>
-              <pre class="lines" tabIndex={0} aria-label={`What attempt ${attempt} of task ${task} logged`}>
+              <pre class="lines" tabIndex={0} aria-label={`Log of attempt ${attempt} of task ${task}`}>
                 {lines
                   .map((line) => `${clock(line.at, { withMs: true })} ${line.level.padEnd(5)} ${line.text}\n`)
                   .join("")}

@@ -82,7 +82,7 @@ function Ready({
                     {workers === null ? (
                       ""
                     ) : served(use) === 0 ? (
-                      <Badge state="failed" text="nobody" />
+                      <Badge state="failed" text="no worker" />
                     ) : (
                       `${count(served(use))} ${served(use) === 1 ? "worker" : "workers"}`
                     )}

@@ -145,9 +145,9 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>made anew</dt>
+        <dt>new tokens</dt>
         <dd>
-          {plural(ring.made, "token")} here; {count(ring.dropped)} old ones were dropped
+          {count(ring.made)} made by this node; {count(ring.dropped)} old ones were dropped
         </dd>
       </div>
       <div>
@@ -160,7 +160,7 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         <dt>watches</dt>
         <dd>
           {watch.executors.length === 0
-            ? "nobody's timers but its own"
+            ? "only its own timers"
             : `${plural(watch.timers, "timer")} of ${watch.executors.map(shortUrl).join(", ")}`}
           {watch.lateness.count === 0
             ? ""
