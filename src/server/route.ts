@@ -28,7 +28,6 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   readonly id: string;
   /** The method and the path, with parameters in braces: `GET /v1/executions/{id}`. */
   readonly request: `${Uppercase<Method>} /${string}`;
-  readonly tag: string;
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
@@ -109,6 +108,8 @@ export type Answer<T = unknown> =
 export interface Route extends Omit<RouteSpec<z.ZodType, z.ZodType, z.ZodType, Answers>, "request"> {
   readonly method: Method;
   readonly path: string;
+  /** The group of the route in the OpenAPI document. */
+  readonly tag: string;
   readonly handle: (ask: Ask) => Answer | Promise<Answer>;
 }
 
@@ -123,7 +124,7 @@ type BodyOf<A extends Answers> = {
 }[keyof A];
 
 /** Declares routes over services of one type. The types of a request and of its answers come from the schemas. */
-export function routesOver<S>() {
+export function routesOver<S>(tag: string) {
   return <
     const A extends Answers,
     P extends z.ZodType = z.ZodUndefined,
@@ -141,6 +142,7 @@ export function routesOver<S>() {
     const [method, path] = request.split(" ") as [string, string];
     return {
       ...rest,
+      tag,
       method: method.toLowerCase() as Method,
       path,
       handle: handle as RouteOver<S>["handle"],

@@ -7,13 +7,12 @@ import { DEEDS, type Stage } from "./stage.ts";
 const shownSchema = z.object({ step: z.string(), isStaying: z.boolean() }).loose().openapi("Demo");
 const toldSchema = z.object({ told: z.string() }).openapi("DemoDeed");
 
-const route = routesOver<{ readonly stage: () => Stage }>();
+const route = routesOver<{ readonly stage: () => Stage }>("demo");
 
 const ROUTES = [
   route({
     id: "getDemo",
     request: "GET /v1/demo",
-    tag: "demo",
     summary: "Get the state of the demo",
     access: "viewer",
     isGlobal: true,
@@ -23,7 +22,6 @@ const ROUTES = [
   route({
     id: "changeDemo",
     request: "POST /v1/demo",
-    tag: "demo",
     summary: "Kill or freeze a worker, have messages delivered twice, play again",
     access: "operator",
     isGlobal: true,

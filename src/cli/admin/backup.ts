@@ -1,13 +1,10 @@
 /** `rondo backup FILE`: the server copies the whole store to a file while it goes on working. */
 import { resolve } from "node:path";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
-export type BackupOptions = ServerFlags;
-
 /** Asks the server to write the copy. */
-export async function backup(file: string, options: BackupOptions): Promise<ExitCode> {
+export async function backup(file: string, options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo, name }) => {
     const answer = await rondo.requester.json<unknown>("/v1/backup", {
       method: "POST",
@@ -15,6 +12,5 @@ export async function backup(file: string, options: BackupOptions): Promise<Exit
     });
     if (options.json) printJson(answer ?? { file });
     else printLine(`${name} is copied to ${file}; \`rondo restore ${file}\` makes a store of it again`);
-    return EXIT.ok;
   });
 }

@@ -1,20 +1,19 @@
 /** `rondo completion bash|zsh|fish`: prints a completion script, made from the declared verbs and options. */
 import type { Argument, Command, Option } from "commander";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { print } from "../output/print.ts";
 
 const SHELLS: Readonly<Record<string, (verbs: readonly Verb[]) => string>> = { bash, zsh, fish };
 
 /** Prints the script for a shell. */
-export function completion(program: Command, shell: string): ExitCode {
+export function completion(program: Command, shell: string): void {
   const write = SHELLS[shell];
   if (write === undefined)
     throw new CliError(EXIT.usage, `there is no completion for "${shell}"`, [
       `supported shells are: ${Object.keys(SHELLS).join(", ")}`,
     ]);
   print(write(verbsOf(program)));
-  return EXIT.ok;
 }
 
 interface Verb {

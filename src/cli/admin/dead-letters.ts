@@ -5,31 +5,25 @@ import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError, toCliError } from "../cli-error.ts";
 import { countOf } from "../executions/ps.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
 
-export interface DeadLetterListFlags extends ServerFlags {
-  readonly execution?: string;
-  readonly workflow?: string;
-  readonly project?: string;
-  readonly limit?: string;
-}
+export type DeadLetterListFlags = ServerFlags & Flags<"execution" | "workflow" | "project" | "limit">;
 
 const PATH = "/v1/dead-letters";
 const LIMIT = 50;
 
 /** Lists dead letters, newest first. */
-export async function listDeadLetters(options: DeadLetterListFlags): Promise<ExitCode> {
+export async function listDeadLetters(options: DeadLetterListFlags): Promise<void> {
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
   const { execution, workflow, project } = options;
   return withServer(options, async ({ rondo }) => {
     const query = defined({ execution, workflow, project });
     const all = await readAll<DeadLetter>(rondo.requester, PATH, query, limit);
     printRows(all, COLUMNS, { json: options.json, none: "no dead letters" });
-    return EXIT.ok;
   });
 }
 
@@ -38,7 +32,7 @@ export async function changeDeadLetter(
   action: "retry" | "drop",
   id: string,
   options: ServerFlags,
-): Promise<ExitCode> {
+): Promise<void> {
   if (!/^\d{1,15}$/.test(id))
     throw new CliError(EXIT.notFound, `there is no dead letter ${id}: the id of one is a number`, [
       "list the dead letters: rondo dlq",
@@ -56,7 +50,6 @@ export async function changeDeadLetter(
     if (options.json) printJson(answer ?? { id });
     else if (answer === null) printLine(`dead letter ${id} is dropped; its execution stays as it is`);
     else printLine(`execution ${answer.id} runs its unfinished tasks again; its status is ${answer.status}`);
-    return EXIT.ok;
   });
 }
 

@@ -13,14 +13,10 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
 import { tableLines } from "../output/table.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
-import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
+import { directoryOf, type Flags, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
 
-export interface DoctorOptions extends ServerFlags {
-  readonly host?: string;
-  readonly port?: string;
-  readonly broker?: string;
-}
+export type DoctorOptions = ServerFlags & Flags<"host" | "port" | "broker">;
 
 interface Finding {
   readonly what: string;

@@ -5,16 +5,13 @@ import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
-import { readConfig } from "../server/find-server.ts";
+import { type Flags, readConfig } from "../server/find-server.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 
-export interface ExportOptions {
-  readonly store?: string;
-  readonly json?: boolean;
-}
+export type ExportOptions = Flags<"store", "json">;
 
 /** Exports the store of --store. */
-export async function exportToFile(file: string, options: ExportOptions): Promise<ExitCode> {
+export async function exportToFile(file: string, options: ExportOptions): Promise<void | ExitCode> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
   return untilInterrupted(async (signal) => {
@@ -22,14 +19,12 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
     if (file === "-") {
       const moved = await exportFrom({ ...from, write: writeToStdout });
       printLine(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
-      printDamage(moved);
-      return EXIT.ok;
+      return printDamage(moved);
     }
     const moved = await writeNewFile(file, (write) => exportFrom({ ...from, write }));
     if (options.json) printJson({ file, ...moved });
     else printLine(`exported ${showMoved(moved)} to ${file}`);
     printDamage(moved);
-    return EXIT.ok;
   });
 }
 

@@ -7,19 +7,14 @@ import { importInto, type Restored, restoreDamagedIn } from "../../compose/compo
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
-import { readConfig } from "../server/find-server.ts";
+import { type Flags, readConfig } from "../server/find-server.ts";
 import { showMoved } from "./export.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 
-export interface ImportOptions {
-  readonly store?: string;
-  readonly json?: boolean;
-  /** Whether to replace damaged executions of an existing store. */
-  readonly damaged?: boolean;
-}
+export type ImportOptions = Flags<"store", "json" | "damaged">;
 
 /** Imports into the store of --store. */
-export async function importFromFile(file: string, options: ImportOptions): Promise<ExitCode> {
+export async function importFromFile(file: string, options: ImportOptions): Promise<void | ExitCode> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
   if (file !== "-" && statSync(file, { throwIfNoEntry: false })?.isFile() !== true)

@@ -1,18 +1,14 @@
 /** `rondo migrate [--restored]`: migrates a database to this version, or makes a restored database usable. */
 import { isDatabase, migrateDatabase } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
-import { readConfig } from "../server/find-server.ts";
+import { type Flags, readConfig } from "../server/find-server.ts";
 
-export interface MigrateOptions {
-  readonly store?: string;
-  readonly restored?: boolean;
-  readonly json?: boolean;
-}
+export type MigrateOptions = Flags<"store", "restored" | "json">;
 
 /** Migrates the database of --store and prints the versions. */
-export async function migrate(options: MigrateOptions): Promise<ExitCode> {
+export async function migrate(options: MigrateOptions): Promise<void> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
   if (!isDatabase(store))
@@ -34,5 +30,4 @@ export async function migrate(options: MigrateOptions): Promise<ExitCode> {
         "the database is marked as restored: earlier leases and attempt tokens are void; start the nodes now",
       );
   }
-  return EXIT.ok;
 }

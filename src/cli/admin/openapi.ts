@@ -1,5 +1,4 @@
 /** `rondo openapi`: prints the OpenAPI description of the server, or of this version if no server answers. */
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { NoServer, type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 
@@ -9,11 +8,10 @@ type Document = Readonly<Record<string, unknown>>;
 const USUAL_URL = "http://127.0.0.1:7777";
 
 /** Prints the document: indented for people, on one line with --json. */
-export async function openapi(options: ServerFlags): Promise<ExitCode> {
+export async function openapi(options: ServerFlags): Promise<void> {
   const document = await documentOf(options);
   if (options.json) printJson(document);
   else print(JSON.stringify(document, null, 2));
-  return EXIT.ok;
 }
 
 async function documentOf(options: ServerFlags): Promise<Document> {

@@ -1,17 +1,14 @@
 /** `rondo restore FILE`: makes a data directory from a backup. No server may work on it. */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printLine } from "../output/print.ts";
-import { directoryOf, readConfig } from "../server/find-server.ts";
+import { EXIT } from "../exit-code.ts";
+import { printAnswer } from "../output/print.ts";
+import { directoryOf, type Flags, readConfig } from "../server/find-server.ts";
 
-export interface RestoreOptions {
-  readonly store?: string;
-  readonly json?: boolean;
-}
+export type RestoreOptions = Flags<"store", "json">;
 
 /** Restores into the directory of --store. */
-export async function restore(file: string, options: RestoreOptions): Promise<ExitCode> {
+export async function restore(file: string, options: RestoreOptions): Promise<void> {
   const { config } = await readConfig({ ...options });
   const directory = directoryOf(config.store);
   if (directory === null)
@@ -27,9 +24,12 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
     if ((thrown as Error).name !== "StoreUnreadable") throw thrown;
     throw new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
   }
-  if (options.json) printJson({ restored: file, store: config.store });
-  else printLine(`${config.store} is restored from ${file}; earlier leases are void`);
-  return EXIT.ok;
+  const { store } = config;
+  printAnswer(
+    options,
+    { restored: file, store },
+    `${store} is restored from ${file}; earlier leases are void`,
+  );
 }
 
 /** Removes the directory that a failed restore has made. */

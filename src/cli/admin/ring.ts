@@ -1,19 +1,15 @@
 /** `rondo ring`: shows the nodes of the cluster in ring order, with their state. */
 import type { Ring } from "../../server/schemas/node.ts";
 import { showDuration } from "../../std/duration.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 /** Shows the ring as one node sees it. */
-export async function showRing(options: ServerFlags): Promise<ExitCode> {
+export async function showRing(options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     const ring = await rondo.requester.json<Ring>("/v1/ring");
-    if (options.json) {
-      printJson(ring);
-      return EXIT.ok;
-    }
+    if (options.json) return printJson(ring);
     const { token, cycle, queued, watch } = ring;
     printRows(ring.nodes, columnsFor(ring), { json: false, none: "no node has joined yet" });
     printLine(`as ${ring.url} sees it${ring.hash === "" ? "" : `, by map ${ring.hash.slice(0, 8)}`}`);
@@ -21,7 +17,6 @@ export async function showRing(options: ServerFlags): Promise<ExitCode> {
     const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
     printLine(`${last}; queued: ${queued.hints} hints of mail, ${queued.timers} timers`);
     printLine(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
-    return EXIT.ok;
   });
 }
 

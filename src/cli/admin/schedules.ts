@@ -2,30 +2,24 @@
 import type { Schedule, ScheduleList } from "../../server/schemas/schedule.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, printLine, printRows } from "../output/print.ts";
+import { print, printAnswer, printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { readInput } from "../read-input.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { wholePages } from "../server/read-pages.ts";
 
-export interface SchedulePutFlags extends ServerFlags {
-  readonly workflow: string;
-  readonly cron: string;
-  /** The input of the executions: JSON, `@file`, or `-` for standard input. */
-  readonly input?: string;
-  readonly timeZone?: string;
-  readonly misfire?: string;
-  readonly overlap?: string;
-  readonly project?: string;
-}
+export type SchedulePutFlags = ServerFlags &
+  Flags<"input" | "timeZone" | "misfire" | "overlap" | "project"> & {
+    readonly workflow: string;
+    readonly cron: string;
+  };
 
 export type ScheduleAction = "pause" | "resume" | "run" | "rm";
 
 const PATH = "/v1/schedules";
 
 /** Lists the schedules. */
-export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
+export async function listSchedules(options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     const all: Schedule[] = [];
     const unreadable: NonNullable<ScheduleList["damaged"]>[number][] = [];
@@ -36,20 +30,17 @@ export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
     printRows(all, columnsAt(Date.now()), { json: options.json, none: "no schedules" });
     for (const { id, damage, hint } of unreadable)
       printLine(`schedule ${id} is damaged: ${damage} (${hint})`);
-    return EXIT.ok;
   });
 }
 
 /** Creates or changes a schedule. */
-export async function putSchedule(id: string, options: SchedulePutFlags): Promise<ExitCode> {
+export async function putSchedule(id: string, options: SchedulePutFlags): Promise<void> {
   const { workflow, cron, timeZone, misfire, overlap, project } = options;
   const input = options.input === undefined ? undefined : await readInput(options.input, printLine);
   return withServer(options, async ({ rondo }) => {
     const body = { id, workflow, cron, ...defined({ input, timeZone, misfire, overlap, project }) };
     const schedule = await rondo.requester.json<Schedule>(PATH, { method: "POST", body });
-    if (options.json) printJson(schedule);
-    else printLine(`schedule ${id} is stored; ${nextOf(schedule)}`);
-    return EXIT.ok;
+    printAnswer(options, schedule, `schedule ${id} is stored; ${nextOf(schedule)}`);
   });
 }
 
@@ -64,7 +55,7 @@ export async function changeSchedule(
   action: ScheduleAction,
   id: string,
   options: ServerFlags,
-): Promise<ExitCode> {
+): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}`;
     const answer = await (action === "rm"
@@ -75,7 +66,6 @@ export async function changeSchedule(
       print(startedBy(answer));
       printLine(`started by schedule ${id}`);
     } else printLine(`schedule ${id} ${SAYS[action]}`);
-    return EXIT.ok;
   });
 }
 

@@ -2,26 +2,18 @@
 import type { NewToken, Token, TokenList } from "../../server/schemas/admin.ts";
 import { defined } from "../../std/defined.ts";
 import { durationOf } from "../duration-flag.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, printLine, printRows } from "../output/print.ts";
+import { print, printAnswer, printJson, printLine, printRows } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import type { Column } from "../output/table.ts";
-import type { ServerFlags } from "../server/find-server.ts";
+import type { Flags, ServerFlags } from "../server/find-server.ts";
 import { withServerOrDirectory } from "../server/server-or-directory.ts";
 
-export interface TokenFlags extends Omit<ServerFlags, "token"> {
-  /** The name of the token; by default its role and the date. */
-  readonly name?: string;
-  readonly role?: string;
-  readonly project?: string;
-  /** How long the token is valid, as a duration. */
-  readonly expires?: string;
-}
+export type TokenFlags = Omit<ServerFlags, "token"> & Flags<"name" | "role" | "project" | "expires">;
 
 const PATH = "/v1/tokens";
 
 /** Makes a token. Only the token itself is printed to stdout. */
-export async function createToken(options: TokenFlags): Promise<ExitCode> {
+export async function createToken(options: TokenFlags): Promise<void> {
   const { role = "operator", project, expires } = options;
   const now = Date.now();
   const name = options.name ?? `${role} ${showTime(now).slice(0, 10)}`;
@@ -37,29 +29,25 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
       if (made.notice !== undefined)
         printLine(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
     }
-    return EXIT.ok;
   });
 }
 
 /** Lists the tokens. */
-export async function listTokens(options: ServerFlags): Promise<ExitCode> {
+export async function listTokens(options: ServerFlags): Promise<void> {
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     const { data } = await rondo.requester.json<TokenList>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
       none: "no tokens: every user of this machine may use the server",
     });
-    return EXIT.ok;
   });
 }
 
 /** Revokes a token. */
-export async function revokeToken(id: string, options: ServerFlags): Promise<ExitCode> {
+export async function revokeToken(id: string, options: ServerFlags): Promise<void> {
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     await rondo.requester.json(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
-    if (options.json) printJson({ id });
-    else printLine(`token ${id} is revoked`);
-    return EXIT.ok;
+    printAnswer(options, { id }, `token ${id} is revoked`);
   });
 }
 

@@ -3,7 +3,9 @@ import { printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
 
 /** Runs a task that is aborted in good order at the first Ctrl-C or SIGTERM. */
-export async function untilInterrupted(run: (signal: AbortSignal) => Promise<ExitCode>): Promise<ExitCode> {
+export async function untilInterrupted(
+  run: (signal: AbortSignal) => Promise<void | ExitCode>,
+): Promise<void | ExitCode> {
   const shutdown = new Shutdown();
   const stopped = new AbortController();
   void shutdown.asked.then(() => stopped.abort());

@@ -3,8 +3,8 @@ import type { Worker } from "../../server/schemas/worker.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printLine, printRows } from "../output/print.ts";
+import { EXIT } from "../exit-code.ts";
+import { printAnswer, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import type { Page } from "../server/read-pages.ts";
@@ -12,19 +12,18 @@ import type { Page } from "../server/read-pages.ts";
 const PATH = "/v1/workers";
 
 /** Lists the workers. */
-export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
+export async function listWorkers(options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     const { data } = await rondo.requester.json<Page<Worker>>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
       none: "no workers; start one: rondo worker FILES",
     });
-    return EXIT.ok;
   });
 }
 
 /** Drains a worker: it gets no further tasks. */
-export async function drainWorker(id: string, options: ServerFlags): Promise<ExitCode> {
+export async function drainWorker(id: string, options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/drain`;
     const answer = await rondo.requester.json<unknown>(path, { method: "POST" }).catch((thrown: unknown) => {
@@ -33,9 +32,7 @@ export async function drainWorker(id: string, options: ServerFlags): Promise<Exi
         cause: thrown,
       });
     });
-    if (options.json) printJson(answer ?? { id });
-    else printLine(`worker ${id} gets no further tasks; its running tasks may end`);
-    return EXIT.ok;
+    printAnswer(options, answer ?? { id }, `worker ${id} gets no further tasks; its running tasks may end`);
   });
 }
 

@@ -6,19 +6,11 @@ import { RondoError } from "../../std/rejection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { readPages } from "../server/read-pages.ts";
 import { countOf } from "./ps.ts";
 
-export interface AuditOptions extends ServerFlags {
-  readonly workflow?: string;
-  readonly project?: string;
-  readonly status?: string;
-  /** The most executions to audit, newest first. */
-  readonly limit?: string;
-  /** Whether to repair data that is derived from journals. */
-  readonly repair?: boolean;
-}
+export type AuditOptions = ServerFlags & Flags<"workflow" | "project" | "status" | "limit", "repair">;
 
 /** The sums over all audits. */
 type Sum = Record<

@@ -5,23 +5,13 @@ import type { ExecutionHandle, SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError, toCliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printLine } from "../output/print.ts";
+import { EXIT } from "../exit-code.ts";
+import { printAnswer, printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 
-export interface ControlFlags extends ServerFlags {
-  readonly reason?: string;
-  /** Whether to leave out the rest of a clean-up that is under way; for cancel only. */
-  readonly force?: boolean;
-  /** Retry only: chosen tasks. */
-  readonly phase?: string;
-  readonly visit?: string;
-  readonly handler?: string;
-  readonly tasks?: string;
-  readonly error?: string;
-  readonly dryRun?: boolean;
-}
+export type ControlFlags = ServerFlags &
+  Flags<"reason" | "phase" | "visit" | "handler" | "tasks" | "error", "force" | "dryRun">;
 
 export type Control = "pause" | "resume" | "cancel" | "retry";
 
@@ -33,7 +23,7 @@ const SAYS: Readonly<Record<Control, string>> = {
 };
 
 /** Pauses, resumes, cancels or retries an execution. */
-export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
+export async function control(kind: Control, id: string, options: ControlFlags): Promise<void> {
   const { visit, handler, tasks, dryRun } = options;
   const isChosen = options.phase !== undefined || options.error !== undefined;
   if (!isChosen && [visit, handler, dryRun].some((given) => given !== undefined))
@@ -54,7 +44,6 @@ export async function control(kind: Control, id: string, options: ControlFlags):
       !(wasCleaning && options.force === true)
     )
       printLine(`  to leave out the rest of its clean-up: rondo cancel ${id} --force`);
-    return EXIT.ok;
   });
 }
 
@@ -77,7 +66,7 @@ function saysOfCleanup({ force }: ControlFlags): string {
 async function retryTasks(
   handle: ExecutionHandle<unknown>,
   { phase, visit, handler, tasks, error, dryRun, json }: ControlFlags,
-): Promise<ExitCode> {
+): Promise<void> {
   const numbers = tasks?.split(",").map(Number);
   const number = visit === undefined ? undefined : Number(visit);
   const choice = defined({ phase, visit: number, handler, numbers, error });
@@ -92,34 +81,20 @@ async function retryTasks(
     if (retried.skipped.length > 0)
       printLine(`  these phases do not run again: ${retried.skipped.join(", ")}`);
   }
-  return EXIT.ok;
 }
 
 /** Deletes a damaged execution. */
-export async function drop(id: string, options: ServerFlags): Promise<ExitCode> {
+export async function drop(id: string, options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
-    if (options.json) printJson({ dropped: id });
-    else printLine(`${id} is deleted, with all its stored data`);
-    return EXIT.ok;
+    printAnswer(options, { dropped: id }, `${id} is deleted, with all its stored data`);
   });
 }
 
-export interface SignalFlags extends ServerFlags {
-  /** The data of the signal: JSON, `@file`, or `-` for standard input. */
-  readonly data?: string;
-  /** The id of the signal: a second signal with the same id changes nothing. */
-  readonly id?: string;
-  /** The workflow that is started with the signal, if there is no execution. */
-  readonly start?: string;
-  readonly input?: string;
-  readonly project?: string;
-  /** If the execution has ended, starts a new one. */
-  readonly new?: boolean;
-}
+export type SignalFlags = ServerFlags & Flags<"data" | "id" | "start" | "input" | "project", "new">;
 
 /** Sends a signal; with `--start`, to an execution that is started with it if there is none. */
-export async function signal(id: string, name: string, options: SignalFlags): Promise<ExitCode> {
+export async function signal(id: string, name: string, options: SignalFlags): Promise<void> {
   const data = options.data === undefined ? null : await readInput(options.data, printLine, "-d");
   const { start, input, project } = options;
   if (start === undefined && (input !== undefined || project !== undefined || options.new === true))
@@ -139,8 +114,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
           `to start another execution with the signal: rondo signal ${id} ${name} --start ${workflow} -i ... --new`,
         ]);
       });
-      printChange(await handle.describe(), signalled(name, state), options);
-      return EXIT.ok;
+      return printChange(await handle.describe(), signalled(name, state), options);
     }
     const ifExists = options.new === true ? ("new" as const) : undefined;
     const given = { id, ...defined({ project, ifExists }) };
@@ -148,7 +122,6 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
     const what = signalled(name, sent.signal);
     const view = await sent.execution.describe();
     printChange(view, sent.started ? `was started and ${what}` : what, options);
-    return EXIT.ok;
   });
 }
 
@@ -159,8 +132,7 @@ function signalled(name: string, state: SignalState): string {
 }
 
 function printChange(view: ExecutionView, what: string, options: ServerFlags): void {
-  if (options.json) printJson(view);
-  else printLine(`execution ${view.id} ${what}; it is ${view.status}`);
+  printAnswer(options, view, `execution ${view.id} ${what}; it is ${view.status}`);
 }
 
 function whoAmI(): string | undefined {

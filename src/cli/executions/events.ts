@@ -4,21 +4,14 @@ import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine, printPainted } from "../output/print.ts";
 import { showClock, showTime } from "../output/show-time.ts";
-import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter } from "../style.ts";
 import { countOf } from "./ps.ts";
 import { showReadable } from "./show-readable.ts";
 
-export interface EventsFlags extends ServerFlags {
-  /** Whether to print new events too, until the execution ends. */
-  readonly follow?: boolean;
-  /** Whether to print tasks as rows instead of counts and ranges. */
-  readonly full?: boolean;
-  /** The sequence number of the first event to print. */
-  readonly from?: string;
-}
+export type EventsFlags = ServerFlags & Flags<"from", "follow" | "full">;
 
 /** Prints the events of an execution. */
 export async function events(id: string, options: EventsFlags): Promise<ExitCode> {

@@ -1,36 +1,28 @@
 /** `rondo inspect ID`: shows the whole state of an execution, now or after a given event. */
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { showDuration } from "../../std/duration.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import { type Column, tableLines } from "../output/table.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter } from "../style.ts";
 import { countOf } from "./ps.ts";
 import { statusStyle } from "./status-style.ts";
 import { whyChain } from "./why-chain.ts";
 
-export interface InspectOptions extends ServerFlags {
-  /** A sequence number; the state after that event is shown. */
-  readonly at?: string;
-}
+export type InspectOptions = ServerFlags & Flags<"at">;
 
 /** Shows an execution. */
-export async function inspect(id: string, options: InspectOptions): Promise<ExitCode> {
+export async function inspect(id: string, options: InspectOptions): Promise<void> {
   const at = options.at === undefined ? undefined : countOf(options.at, "--at");
   return withServer(options, async ({ rondo }) => {
     const path = `/v1/executions/${encodeURIComponent(id)}`;
     const view = await rondo.requester.json<ExecutionView>(path, { query: { at } });
-    if (options.json) {
-      printJson(view);
-      return EXIT.ok;
-    }
+    if (options.json) return printJson(view);
     const isOpen = at === undefined && view.finishedAt === null;
     printFacts(view, isOpen ? await whyChain(id, (each) => rondo.execution(each).why()) : null);
     const rows = view.phases.flatMap(rowsOf);
     if (rows.length > 0) printPainted("", ...tableLines(columnsOf(rows), rows, process.stdout));
-    return EXIT.ok;
   });
 }
 

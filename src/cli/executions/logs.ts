@@ -9,19 +9,13 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine, printPainted } from "../output/print.ts";
 import { showClock } from "../output/show-time.ts";
-import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
 import { readPages } from "../server/read-pages.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
 import { refuseDamaged, showReadable } from "./show-readable.ts";
 
-export interface LogsFlags extends ServerFlags {
-  readonly follow?: boolean;
-  readonly phase?: string;
-  readonly handler?: string;
-  readonly task?: string;
-  readonly level?: string;
-}
+export type LogsFlags = ServerFlags & Flags<"phase" | "handler" | "task" | "level", "follow">;
 
 const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", debug: "dim", run: "cyan" };
 const LEVELS: readonly string[] = ["debug", "info", "warn", "error", "progress", "run"];

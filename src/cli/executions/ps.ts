@@ -4,29 +4,20 @@ import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { statusStyle } from "./status-style.ts";
 
-export interface PsOptions extends ServerFlags {
-  readonly status?: string;
-  readonly workflow?: string;
-  readonly project?: string;
-  /** The most executions to list. */
-  readonly limit?: string;
-  /** Words that an execution must contain, all of them. */
-  readonly query?: string;
-  /** Tags as `name=value`, or `name` for any value. */
-  readonly tag?: readonly string[];
-}
+export type PsOptions = ServerFlags &
+  Flags<"status" | "workflow" | "project" | "limit" | "query"> & { readonly tag?: readonly string[] };
 
 const LIMIT = 50;
 const PAGE_MAX = 100;
 
 /** Lists executions. */
-export async function ps(options: PsOptions): Promise<ExitCode> {
+export async function ps(options: PsOptions): Promise<void> {
   const limit = countOf(options.limit ?? String(LIMIT), "--limit");
   const { status, workflow, project, query: q } = options;
   const tags = options.tag === undefined ? undefined : Object.fromEntries(options.tag.map(tagOf));
@@ -45,7 +36,6 @@ export async function ps(options: PsOptions): Promise<ExitCode> {
     const now = Date.now();
     printRows(found, columnsOf(found, now), { json: options.json, none: "no executions" });
     if (cursor !== null && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
-    return EXIT.ok;
   });
 }
 

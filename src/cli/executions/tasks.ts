@@ -4,25 +4,17 @@ import { ExecutionFailed } from "../../sdk/errors.ts";
 import type { TaskRow } from "../../server/schemas/execution.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
 import { isLive } from "../style.ts";
 import { countOf } from "./ps.ts";
 import { statusStyle } from "./status-style.ts";
 
-export interface TasksFlags extends ServerFlags {
-  readonly failed?: boolean;
-  readonly status?: string;
-  readonly phase?: string;
-  readonly visit?: string;
-  readonly handler?: string;
-  /** Whether to show the data of the tasks too. */
-  readonly full?: boolean;
-  readonly limit?: string;
-}
+export type TasksFlags = ServerFlags &
+  Flags<"status" | "phase" | "visit" | "handler" | "limit", "failed" | "full">;
 
 /** A task with its phase, visit and handler. */
 type ShownTask = TaskRow & { readonly phase: string; readonly visit: number; readonly handler: string };
@@ -30,7 +22,7 @@ type ShownTask = TaskRow & { readonly phase: string; readonly visit: number; rea
 const LIMIT = 100;
 
 /** Lists the tasks of an execution. */
-export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> {
+export async function tasks(id: string, options: TasksFlags): Promise<void> {
   if (options.failed && options.status !== undefined && options.status !== "failed")
     throw new CliError(EXIT.usage, "--failed and --status exclude each other: give one of them");
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
@@ -58,7 +50,6 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
       printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
     if (isDamaged) throw new ExecutionFailed(view);
     if (found.length > limit && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
-    return EXIT.ok;
   });
 }
 

@@ -7,11 +7,9 @@ import { Detach } from "../run/detach.ts";
 import { checkTimeout, followToEnd } from "../run/follow-to-end.ts";
 import { printStart } from "../run/print-outcome.ts";
 import { serverCommand } from "../run/run-options.ts";
-import { type ServerFlags, withServer } from "../server/find-server.ts";
+import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
 
-export interface WaitOptions extends ServerFlags {
-  readonly timeout?: string;
-}
+export type WaitOptions = ServerFlags & Flags<"timeout">;
 
 /** Waits for an execution at a server. */
 export async function wait(id: string, options: WaitOptions): Promise<ExitCode> {

@@ -4,17 +4,16 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { packageRoot, readManifest } from "../../package-root.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { commandLine } from "../run/run-options.ts";
+import type { Flags } from "../server/find-server.ts";
 import { projectFiles } from "./project-files.ts";
 
-export interface InitOptions {
-  readonly json?: boolean;
-}
+export type InitOptions = Flags<never, "json">;
 
 /** Writes the files and prints the next steps. */
-export function init(directory: string | undefined, options: InitOptions): ExitCode {
+export function init(directory: string | undefined, options: InitOptions): void {
   const at = resolve(directory ?? ".");
   refuseUsed(at);
   const files = projectFiles(
@@ -40,7 +39,6 @@ export function init(directory: string | undefined, options: InitOptions): ExitC
     ];
     print(`\nnext: ${steps.join(" && ")}`);
   }
-  return EXIT.ok;
 }
 
 /** Refuses a directory that is not empty, which is probably a mistake. */

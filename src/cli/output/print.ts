@@ -17,6 +17,16 @@ export function printJson(value: unknown): void {
   printPainted(jsonText(value));
 }
 
+/** Prints the answer of a server: as JSON if --json asks for it, else as a sentence. */
+export function printAnswer(
+  flags: { readonly json?: boolean | undefined },
+  answer: unknown,
+  sentence: string,
+): void {
+  if (flags.json) printJson(answer);
+  else printLine(sentence);
+}
+
 /** Prints rows as a table, or each as a line of JSON. */
 export function printRows<Row>(
   rows: readonly Row[],

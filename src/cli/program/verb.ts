@@ -1,5 +1,6 @@
 /** The shape of a verb of the CLI, and how it is declared to commander. */
 import type { Command } from "commander";
+import { EXIT, type ExitCode } from "../exit-code.ts";
 
 /** Called with the exit code of the verb that ran. */
 export type End = (exit: number) => void;
@@ -23,8 +24,8 @@ export interface Verb {
   /** The flags that the verb requires. */
   readonly needed?: readonly Flag[];
   readonly flags?: readonly Flag[];
-  /** Loads the verb's code: a function of the arguments and the flags that returns the exit code. */
-  readonly load: () => Promise<(...given: never[]) => number | Promise<number>>;
+  /** Loads the verb's code: a function of the arguments and the flags. It returns the exit code, or nothing for 0. */
+  readonly load: () => Promise<(...given: never[]) => void | ExitCode | Promise<void | ExitCode>>;
 }
 
 export interface VerbGroup {
@@ -59,6 +60,6 @@ export function declare(program: Command, verb: Verb | VerbGroup, end: End): voi
   command.action(async (...given: unknown[]) => {
     const action = await verb.load();
     // Commander passes the command itself as the last argument.
-    end(await action(...(given.slice(0, -1) as never[])));
+    end((await action(...(given.slice(0, -1) as never[]))) ?? EXIT.ok);
   });
 }

@@ -1,23 +1,10 @@
 /** The options of `rondo run`, and commands that continue an execution with the same options. */
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
-import type { ServerFlags } from "../server/find-server.ts";
+import type { Flags, ServerFlags } from "../server/find-server.ts";
 
-export interface RunOptions extends ServerFlags {
-  /** The input: JSON, `@file`, or `-` for standard input. */
-  readonly input?: string;
-  readonly id?: string;
-  readonly workflow?: string;
-  readonly project?: string;
-  /** Whether to run scripts even if the outer layer of the sandbox is not available. */
-  readonly unsafeNoJail?: boolean;
-  /** Whether to wait until the execution of a named workflow ends. The execution of a file is always waited for. */
-  readonly wait?: boolean;
-  /** How long to wait. The execution stays open after that. */
-  readonly timeout?: string;
-  /** Whether to retry the execution of `id` if it has failed or was cancelled. */
-  readonly retry?: boolean;
-}
+export type RunOptions = ServerFlags &
+  Flags<"input" | "id" | "workflow" | "project" | "timeout", "unsafeNoJail" | "wait" | "retry">;
 
 /** The command that continues an execution. */
 export function goOnCommand(

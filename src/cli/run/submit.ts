@@ -14,7 +14,7 @@ import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { readJson } from "../read-json.ts";
-import { type Server, withServer } from "../server/find-server.ts";
+import { type Flags, type Server, withServer } from "../server/find-server.ts";
 import { checkTimeout } from "./follow-to-end.ts";
 import {
   printPostOpFailures,
@@ -24,11 +24,7 @@ import {
 } from "./post-op-failures.ts";
 import { serverCommand } from "./run-options.ts";
 
-export interface SubmitFlags extends WaitOptions {
-  readonly project?: string;
-  readonly id?: string;
-  readonly wait?: boolean;
-}
+export type SubmitFlags = WaitOptions & Flags<"project" | "id", "wait">;
 
 const LABEL_CHARS = 30;
 const YAML = [".yaml", ".yml"];

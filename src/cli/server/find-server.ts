@@ -16,14 +16,13 @@ import { EXIT } from "../exit-code.ts";
 import { fetchOver } from "./fetch-over-http.ts";
 import { outlastAbsence } from "./outlast-absence.ts";
 
+/** The given flags of a verb: texts, and switches. The table in verbs.ts explains each flag. */
+export type Flags<Text extends string, Switch extends string = never> = {
+  readonly [name in Text]?: string;
+} & { readonly [name in Switch]?: boolean };
+
 /** Flags of every command that talks to a server. */
-export interface ServerFlags {
-  readonly url?: string;
-  readonly token?: string;
-  readonly store?: string;
-  /** Whether to print the results as JSON. */
-  readonly json?: boolean;
-}
+export type ServerFlags = Flags<"url" | "token" | "store", "json">;
 
 export interface Server {
   /** The server's name in messages. */

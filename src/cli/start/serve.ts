@@ -11,16 +11,9 @@ import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { print, printJson, printLine } from "../output/print.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
+import type { Flags } from "../server/find-server.ts";
 
-/** Flags of `start` and `dev`. */
-export interface StartFlags {
-  readonly store?: string;
-  readonly host?: string;
-  readonly port?: string;
-  readonly broker?: string;
-  /** Whether to print the addresses as JSON. */
-  readonly json?: boolean;
-}
+export type StartFlags = Flags<"store" | "host" | "port" | "broker", "json">;
 
 export interface RunningServer {
   readonly url: string;

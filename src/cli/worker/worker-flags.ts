@@ -3,26 +3,23 @@ import { hostname } from "node:os";
 import { CliError } from "../cli-error.ts";
 import { durationOf } from "../duration-flag.ts";
 import { EXIT } from "../exit-code.ts";
-import type { ServerFlags } from "../server/find-server.ts";
+import type { Flags, ServerFlags } from "../server/find-server.ts";
 
-export interface WorkerFlags extends ServerFlags {
-  /** The path of the server's unix socket. */
-  readonly socket?: string;
-  /** The URL of a broker; the worker consumes tasks from its queues. */
-  readonly broker?: string;
-  /** The prefix of names of queues and exchanges at the broker. */
-  readonly prefix?: string;
-  readonly capacity?: string;
-  readonly name?: string;
-  readonly spool?: string;
-  readonly statusPort?: string;
-  readonly grace?: string;
-  readonly min?: string;
-  readonly max?: string;
-  /** How often the load of the worker processes is measured. */
-  readonly sample?: string;
-  readonly unsafeNoJail?: boolean;
-}
+export type WorkerFlags = ServerFlags &
+  Flags<
+    | "socket"
+    | "broker"
+    | "prefix"
+    | "capacity"
+    | "name"
+    | "spool"
+    | "statusPort"
+    | "grace"
+    | "min"
+    | "max"
+    | "sample",
+    "unsafeNoJail"
+  >;
 
 export interface WorkerSettings {
   readonly capacity: number;

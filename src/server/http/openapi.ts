@@ -128,7 +128,7 @@ function headerParameters({ headers }: Route): z.ZodObject | null {
   if (headers === undefined) return null;
   const shape = Object.entries(headers).map(([name, description]) => [
     name,
-    z.string().optional().openapi({ description }),
+    z.string().optional().describe(description),
   ]);
   return z.object(Object.fromEntries(shape) as Record<string, z.ZodOptional<z.ZodString>>);
 }

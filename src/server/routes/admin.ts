@@ -19,9 +19,9 @@ import {
 } from "../schemas/admin.ts";
 import { cursor, limit, pageOf } from "../schemas/paging.ts";
 import { timeOf } from "../services/start-executions.ts";
-import { route, type Services } from "./services.ts";
+import { routesOf, type Services } from "./services.ts";
 
-const TAG = "admin";
+const route = routesOf("admin");
 
 const FIRST_TOKEN =
   "this is the first token: every request over TCP needs a token from now on (Authorization: Bearer <token>)";
@@ -30,7 +30,6 @@ const tokenRoutes = [
   route({
     id: "createToken",
     request: "POST /v1/tokens",
-    tag: TAG,
     summary: "Create a token",
     description:
       "The answer has the token's text, which is not shown again: only its hash is stored. Once there is a token, every request over TCP needs one. So the first token of a server without a data directory must have the role admin.",
@@ -58,7 +57,6 @@ const tokenRoutes = [
   route({
     id: "listTokens",
     request: "GET /v1/tokens",
-    tag: TAG,
     summary: "List tokens, without their secrets",
     access: "admin",
     answers: { 200: { description: "the oldest first", schema: tokenListSchema } },
@@ -73,7 +71,6 @@ const tokenRoutes = [
   route({
     id: "deleteToken",
     request: "DELETE /v1/tokens/{id}",
-    tag: TAG,
     summary: "Revoke a token, its sessions and its open streams",
     access: "admin",
     params: z.strictObject({ id: z.string().max(60) }),
@@ -143,7 +140,6 @@ const sessionRoutes = [
   route({
     id: "createSession",
     request: "POST /v1/session",
-    tag: TAG,
     summary: "Create a session: the answer sets a cookie for the token",
     description: "The cookie is HttpOnly and SameSite=Strict. Where no token is needed, there is no cookie.",
     access: "known",
@@ -160,7 +156,6 @@ const sessionRoutes = [
   route({
     id: "getSession",
     request: "GET /v1/session",
-    tag: TAG,
     summary: "Get the name, role and project of the caller",
     access: "known",
     answers: { 200: { description: "name, role and project", schema: callerSchema } },
@@ -169,7 +164,6 @@ const sessionRoutes = [
   route({
     id: "deleteSession",
     request: "DELETE /v1/session",
-    tag: TAG,
     summary: "End the session",
     access: "everyone",
     answers: { 204: { description: "the session is ended, and the cookie deleted" } },
@@ -186,7 +180,6 @@ const sessionRoutes = [
 const configRoute = route({
   id: "getConfig",
   request: "GET /v1/config",
-  tag: TAG,
   summary: "Get the effective configuration, with the origin of each value",
   access: "admin",
   isGlobal: true,
@@ -209,7 +202,6 @@ export function mask({
 const auditRoute = route({
   id: "readAuditLog",
   request: "GET /v1/audit-log",
-  tag: TAG,
   summary: "Read the audit log, the newest entries first",
   access: "admin",
   query: z.strictObject({ limit: limit(100), cursor }),

@@ -6,13 +6,12 @@ import { json } from "../route.ts";
 import { auditSchema, tableSchema } from "../schemas/execution.ts";
 import { executionParams } from "../schemas/paging.ts";
 import { auditDocuments } from "../services/document-audit.ts";
-import { inspectFor, route } from "./services.ts";
+import { inspectFor, routesOf } from "./services.ts";
 
 function executionRoute(repair: boolean) {
-  return route({
+  return routesOf("executions")({
     id: repair ? "repairExecution" : "auditExecution",
     request: repair ? "POST /v1/executions/{id}/audit" : "GET /v1/executions/{id}/audit",
-    tag: "executions",
     summary: repair
       ? "Check an execution against its journal, and repair what is derived from it"
       : "Check an execution against its journal",
@@ -38,10 +37,9 @@ function executionRoute(repair: boolean) {
 }
 
 function tablesRoute(repair: boolean) {
-  return route({
+  return routesOf("admin")({
     id: repair ? "repairTables" : "auditTables",
     request: repair ? "POST /v1/audit/tables" : "GET /v1/audit/tables",
-    tag: "admin",
     summary: repair
       ? "Check counts and indexes of the store, and repair them"
       : "Check counts and indexes of the store",

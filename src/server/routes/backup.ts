@@ -3,12 +3,11 @@ import { isAbsolute } from "node:path";
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { json } from "../route.ts";
-import { route } from "./services.ts";
+import { routesOf } from "./services.ts";
 
-export const backupRoute = route({
+export const backupRoute = routesOf("admin")({
   id: "makeBackup",
   request: "POST /v1/backup",
-  tag: "admin",
   summary: "Write a copy of the whole store to a file of the server's machine",
   description:
     "Consistent, and durable when answered; nothing is overwritten. Only through the socket in the data directory, whose users have access to the store's files anyway.",

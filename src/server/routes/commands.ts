@@ -14,14 +14,14 @@ import { hash } from "../schemas/workflow.ts";
 import { readCommands } from "../services/command-reader.ts";
 import { filterOf, type Hashes, hasHashes } from "../services/find-by-hash.ts";
 import { submitAll } from "../services/submit-commands.ts";
-import { inspectFor, route, type Services } from "./services.ts";
+import { inspectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "commands";
+const route = routesOf("commands");
 const PATH = "/v1/projects/{project}/workflows";
 const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
 const pageQuery = z.strictObject({
-  workflow_hash: hash.optional().openapi({ description: "only workflows whose commands have this hash" }),
-  cmd_hash: hash.optional().openapi({ description: "only workflows that have a command with this hash" }),
+  workflow_hash: hash.optional().describe("only workflows whose commands have this hash"),
+  cmd_hash: hash.optional().describe("only workflows that have a command with this hash"),
   limit: limit(),
   cursor,
 });
@@ -35,7 +35,6 @@ const READ_TOGETHER = 4;
 const submitRoute = route({
   id: "submitCommands",
   request: `POST ${PATH}`,
-  tag: TAG,
   summary: "Submit command workflows",
   description:
     "Durable when answered. Commands are sent one after another, each when the one before is complete. A submission `{ steps }` is answered with one workflow, a project document with a project document. Submitting the same workflow under the same `workflow_id` again returns it; another workflow under that id is a conflict. Without an id, it is derived from the Idempotency-Key. A document is checked as a whole before any workflow of it is started.",
@@ -96,7 +95,6 @@ const submitRoute = route({
 const listRoute = route({
   id: "listCommands",
   request: `GET ${PATH}`,
-  tag: TAG,
   summary: "List the command workflows of a project, the newest first",
   description:
     "Only workflows that were submitted as documents. A page can be short or empty and not be the last; only the last page has no `next`.",
@@ -111,7 +109,6 @@ const listRoute = route({
 const getRoute = route({
   id: "getCommands",
   request: `GET ${PATH}/{id}`,
-  tag: TAG,
   summary: "Get the commands of a workflow, with their results",
   description: "Any execution of the project that has commands, however it was started.",
   access: "viewer",

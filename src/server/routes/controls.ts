@@ -29,9 +29,9 @@ import {
 import { executionParams } from "../schemas/paging.ts";
 import { refusedSignal } from "../services/start-executions.ts";
 import { startOptionsFor } from "./executions.ts";
-import { idTaken, inspectFor, projectFor, route, type Services } from "./services.ts";
+import { idTaken, inspectFor, projectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "executions";
+const route = routesOf("executions");
 /** The most executions that one bulk request changes at the same time. */
 const BULK_TOGETHER = 50;
 
@@ -45,7 +45,6 @@ const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
 const dropRoute = route({
   id: "dropExecution",
   request: "POST /v1/executions/{id}/drop",
-  tag: TAG,
   summary: "Delete a damaged execution",
   description:
     "Only a damaged execution can be dropped. A parent that waits for it is told that it has failed.",
@@ -68,7 +67,6 @@ function controlRoute(action: ControlMessage["kind"]) {
   return route({
     id: `${action}Execution`,
     request: `POST /v1/executions/{id}/${action}`,
-    tag: TAG,
     summary: SUMMARIES[action],
     access: "operator",
     params: executionParams,
@@ -93,7 +91,6 @@ function controlRoute(action: ControlMessage["kind"]) {
 const retryTasksRoute = route({
   id: "retryTasks",
   request: "POST /v1/executions/{id}/tasks/retry",
-  tag: TAG,
   summary: "Retry chosen tasks that are not done",
   description:
     "In the phase that runs, failed ones. In an execution that has ended without a clean-up, only they run, and phases after theirs do not run again. If it was done, `returns` runs again, and its output replaces the old one. If it failed or was cancelled in their phase, it goes on once that phase is done.",
@@ -122,7 +119,6 @@ const retryTasksRoute = route({
 const signalRoute = route({
   id: "signalExecution",
   request: "POST /v1/executions/{id}/signals",
-  tag: TAG,
   summary: "Send a signal",
   description:
     "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait. With `start`, an execution that does not exist is started with the signal, in one commit. After the end of the execution it is refused as `gone`.",
@@ -245,7 +241,6 @@ async function findFor(
 const bulkRoute = route({
   id: "changeExecutions",
   request: "POST /v1/executions/bulk",
-  tag: TAG,
   summary: "Cancel, pause, resume or retry all executions that match a filter",
   description:
     "At most 1,000 a call, the newest first; `next` goes on. Executions whose status does not allow the change are listed as refused.",

@@ -6,9 +6,9 @@ import { json } from "../route.ts";
 import { doneSchema, groupSchema } from "../schemas/dead-letter.ts";
 import { name, pageOf } from "../schemas/paging.ts";
 import type { FoundGroup } from "../services/dead-letter-groups.ts";
-import { projectFor, route, type Services } from "./services.ts";
+import { projectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "dead letters";
+const route = routesOf("dead letters");
 const params = z.strictObject({ id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group") });
 /** The most executions that one request retries. */
 const RETRIED_MAX = 1_000;
@@ -17,7 +17,6 @@ const TOGETHER = 50;
 const listRoute = route({
   id: "listDeadLetterGroups",
   request: "GET /v1/dead-letter-groups",
-  tag: TAG,
   summary: "List groups of dead letters with the same error, the largest first",
   description: "The groups are of the newest 500 dead letters; `isAll` says whether there are older ones.",
   access: "viewer",
@@ -42,7 +41,6 @@ const listRoute = route({
 const retryRoute = route({
   id: "retryDeadLetterGroup",
   request: "POST /v1/dead-letter-groups/{id}/retry",
-  tag: TAG,
   summary: "Retry the executions of a group of dead letters",
   description:
     "At most 1,000 at once. Of an execution that failed or was cancelled all unfinished tasks run again, of one that runs or is done only those of the group. Executions that cannot be retried yet are listed as refused.",
@@ -70,7 +68,6 @@ const retryRoute = route({
 const dropRoute = route({
   id: "dropDeadLetterGroup",
   request: "POST /v1/dead-letter-groups/{id}/drop",
-  tag: TAG,
   summary: "Drop a group of dead letters from the list",
   description: "The executions and their journals stay as they are.",
   access: "operator",

@@ -13,9 +13,9 @@ import { json, NO_CONTENT } from "../route.ts";
 import { type DeadLetter, deadLetterSchema, TASKS_SHOWN, undeliveredSchema } from "../schemas/dead-letter.ts";
 import { executionSchema } from "../schemas/execution.ts";
 import { cursor, executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
-import { projectFor, route, type Services } from "./services.ts";
+import { projectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "dead letters";
+const route = routesOf("dead letters");
 const params = z.strictObject({
   id: z
     .string()
@@ -27,7 +27,6 @@ const params = z.strictObject({
 const listRoute = route({
   id: "listDeadLetters",
   request: "GET /v1/dead-letters",
-  tag: TAG,
   summary: "List dead letters, the newest first",
   description:
     "One dead letter has the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
@@ -69,7 +68,6 @@ const listRoute = route({
 const retryRoute = route({
   id: "retryDeadLetter",
   request: "POST /v1/dead-letters/{id}/retry",
-  tag: TAG,
   summary: "Retry the tasks or the broadcast of a dead letter",
   description:
     "For tasks of an execution that failed or was cancelled: begins its next round, in which all unfinished tasks run again, and removes its dead letters. For tasks of one that runs or is done: only they run again. For a broadcast: only the broadcast is sent again.",
@@ -113,7 +111,6 @@ const retryRoute = route({
 const dropRoute = route({
   id: "dropDeadLetter",
   request: "POST /v1/dead-letters/{id}/drop",
-  tag: TAG,
   summary: "Drop a dead letter, or some of its tasks, from the list",
   description: "The execution and its journal stay as they are.",
   access: "operator",
@@ -193,7 +190,6 @@ function taskOf({ task: n, attempt, op, error }: PostOpEvent): DeadLetter["tasks
 const messagesRoute = route({
   id: "listUndelivered",
   request: "GET /v1/dead-letters/messages",
-  tag: TAG,
   summary: "List messages between executions whose receiver does not exist, the newest first",
   description: "They are kept as long as ended executions.",
   access: "viewer",

@@ -20,7 +20,9 @@ import {
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
 import { seqSince } from "../views/seq-since.ts";
-import { inspectFor, route, type Services } from "./services.ts";
+import { inspectFor, routesOf, type Services } from "./services.ts";
+
+const route = routesOf("executions");
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
@@ -41,15 +43,14 @@ const eventsQuery = z.strictObject({
   detail: z
     .enum(["summary", "full"])
     .default("summary")
-    .openapi({ description: "`summary`: lists of tasks as counts and ranges" }),
+    .describe("`summary`: lists of tasks as counts and ranges"),
   kinds: z
     .string()
     .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of kinds, with commas between")
     .optional()
-    .openapi({
-      description:
-        "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; pages only",
-    }),
+    .describe(
+      "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; pages only",
+    ),
   follow,
 });
 
@@ -60,7 +61,7 @@ const logsQuery = z.strictObject({
   task: integer(0, 10_000_000, "the task's number").optional(),
   attempt: integer(1, 65_535, "the attempt's number").optional(),
   level: z.string().max(20).optional(),
-  run: z.string().max(100).optional().openapi({ description: "the run of a script" }),
+  run: z.string().max(100).optional().describe("the run of a script"),
   cursor,
   limit: limit(200),
   follow,
@@ -69,7 +70,6 @@ const logsQuery = z.strictObject({
 const eventsRoute = route({
   id: "readEvents",
   request: "GET /v1/executions/{id}/events",
-  tag: "executions",
   summary: "Read the events of an execution, as a page or as a stream",
   description:
     "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
@@ -115,7 +115,6 @@ const eventsRoute = route({
 const logsRoute = route({
   id: "readLogs",
   request: "GET /v1/executions/{id}/logs",
-  tag: "executions",
   summary: "Read the log lines of an execution, as a page or as a stream",
   description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
   access: "viewer",

@@ -26,18 +26,21 @@ import {
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { EndWatch } from "../services/end-watch.ts";
 import { type Started, type StartRequest, timeOf } from "../services/start-executions.ts";
-import { idTaken, inspectFor, keyedId, projectFor, route, type Services } from "./services.ts";
+import { idTaken, inspectFor, keyedId, projectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "executions";
+const route = routesOf("executions");
 
 const listQuery = z.strictObject({
   project: name.optional(),
   workflow: name.optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
-  q: z.string().max(Q_CHARS_MAX).optional().openapi({
-    description:
+  q: z
+    .string()
+    .max(Q_CHARS_MAX)
+    .optional()
+    .describe(
       "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. Executions that changed within the last 2 s may be missing. A page can have fewer items than its limit and still have a `next`",
-  }),
+    ),
   tags: z
     .string()
     .max(4_096)
@@ -54,10 +57,12 @@ const listQuery = z.strictObject({
         'tags that it must have, as JSON: `{"team":"ops"}`; null stands for any value. Indexed as `q` is',
       example: '{"team":"ops"}',
     }),
-  detail: z.enum(["summary", "full"]).default("summary").openapi({
-    description:
+  detail: z
+    .enum(["summary", "full"])
+    .default("summary")
+    .describe(
       "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
-  }),
+    ),
   limit: limit(),
   cursor,
 });
@@ -69,7 +74,6 @@ const VIEWED_TOGETHER = 4;
 const startRoute = route({
   id: "startExecution",
   request: "POST /v1/executions",
-  tag: TAG,
   summary: "Start an execution",
   description:
     "Durable when answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once. With `wait` the answer comes when the execution has ended, with its `output` or `error`; a caller who leaves before changes nothing.",
@@ -129,7 +133,6 @@ function startedAnswer({ id, existed, view }: Started, headers: Readonly<Record<
 const startManyRoute = route({
   id: "startExecutions",
   request: "POST /v1/executions/batch",
-  tag: TAG,
   summary: "Start many executions of one workflow",
   description: `At most ${STARTS_MAX} starts, in few commits. All are durable when answered. Each start has its own answer, in the order of the starts: a refused start does not prevent the others. Repeating a start with the same \`id\` and input returns the same execution. A start without an \`id\` gets one from the Idempotency-Key and its place in the list.`,
   access: "operator",
@@ -170,7 +173,6 @@ function shownError(caller: Caller, refused: Rejection): Omit<Rejection, "kind">
 const listRoute = route({
   id: "listExecutions",
   request: "GET /v1/executions",
-  tag: TAG,
   summary: "List executions, the newest first",
   access: "viewer",
   query: listQuery,
@@ -186,7 +188,6 @@ const listRoute = route({
 const getRoute = route({
   id: "getExecution",
   request: "GET /v1/executions/{id}",
-  tag: TAG,
   summary: "Get an execution, as it is now or as it was after an event",
   description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
   access: "viewer",
@@ -217,7 +218,6 @@ const getRoute = route({
 const resultRoute = route({
   id: "getResult",
   request: "GET /v1/executions/{id}/result",
-  tag: TAG,
   summary: "Get the result of an execution, perhaps after its end",
   description:
     "Answers when the execution has ended: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution goes on.",
@@ -264,7 +264,6 @@ function resultOf({ status, output, error }: ExecutionView): Answer<Result> {
 const whyRoute = route({
   id: "whyExecution",
   request: "GET /v1/executions/{id}/why",
-  tag: TAG,
   summary: "Explain in one sentence what an execution waits for",
   access: "viewer",
   params: executionParams,
@@ -289,7 +288,6 @@ const whyRoute = route({
 const droppedRoute = route({
   id: "listDropped",
   request: "GET /v1/executions/{id}/dropped",
-  tag: TAG,
   summary: "List duplicate and stale messages of an execution",
   description:
     "Duplicates and stale messages: a bounded list in the memory of the node that owns the execution; it is not stored.",

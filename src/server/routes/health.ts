@@ -4,16 +4,15 @@ import { reject } from "../../std/rejection.ts";
 import { remoteEpoch } from "../../store/remote-epoch.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import { json } from "../route.ts";
-import { route } from "./services.ts";
+import { routesOf } from "./services.ts";
 
-const TAG = "health";
+const route = routesOf("health");
 /** How long the store may take to answer a readiness check. */
 const READY_MS = 2_000;
 
 const healthRoute = route({
   id: "health",
   request: "GET /healthz",
-  tag: TAG,
   summary: "Check that the process is alive",
   access: "everyone",
   answers: { 200: { description: "it does", schema: z.object({ status: z.literal("ok") }) } },
@@ -41,7 +40,6 @@ const FAULT_CHARS = 500;
 const readyRoute = route({
   id: "ready",
   request: "GET /readyz",
-  tag: TAG,
   summary: "Check that the server is ready: its store answers and takes writes, and it is not closing",
   access: "everyone",
   timeMs: READY_MS,
@@ -84,7 +82,6 @@ async function storeFault(store: Pick<Store, "getDocument">): Promise<StoreFault
 const metricsRoute = route({
   id: "metrics",
   request: "GET /metrics",
-  tag: TAG,
   summary: "Get metrics for Prometheus",
   access: "viewer",
   isGlobal: true,
@@ -98,7 +95,6 @@ const metricsRoute = route({
 const versionRoute = route({
   id: "version",
   request: "GET /version",
-  tag: TAG,
   summary: "Get the versions of Rondo and Node.js",
   access: "known",
   answers: {
@@ -110,7 +106,6 @@ const versionRoute = route({
 const openapiRoute = route({
   id: "openapi",
   request: "GET /openapi.json",
-  tag: TAG,
   summary: "Get this OpenAPI document",
   access: "known",
   answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },

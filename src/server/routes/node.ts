@@ -9,7 +9,9 @@ import { mergeOverviews } from "../other-nodes.ts";
 import { json } from "../route.ts";
 import { attemptSchema, limitSchema, timerSchema } from "../schemas/node.ts";
 import { cursor, integer, limit, pageOf } from "../schemas/paging.ts";
-import { route, type Services } from "./services.ts";
+import { routesOf, type Services } from "./services.ts";
+
+const route = routesOf("node");
 
 /** How far into the future timers are listed by default: a year. */
 const HORIZON_MS = 366 * 86_400_000;
@@ -19,7 +21,6 @@ const LOOKED_MAX = 500;
 const attemptsRoute = route({
   id: "listAttempts",
   request: "GET /v1/attempts",
-  tag: "node",
   summary: "List open attempts, with the workers that have them",
   access: "viewer",
   query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
@@ -36,7 +37,6 @@ const attemptsRoute = route({
 const limitsRoute = route({
   id: "listLimits",
   request: "GET /v1/limits",
-  tag: "node",
   summary: "List the limits in use, and how many executions wait for them",
   access: "viewer",
   answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
@@ -60,7 +60,6 @@ const limitsRoute = route({
 const timersRoute = route({
   id: "listTimers",
   request: "GET /v1/timers",
-  tag: "node",
   summary: "List timers, the soonest first",
   access: "viewer",
   query: z.strictObject({

@@ -11,16 +11,15 @@ import { counts, type Light, overviewSchema } from "../schemas/node.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
 import { mergePulses } from "../views/pulse.ts";
 import { countWorkers } from "../worker-protocol/worker-views.ts";
-import { inspectFor, projectFor, route, type Services } from "./services.ts";
+import { inspectFor, projectFor, routesOf, type Services } from "./services.ts";
 
-const TAG = "node";
+const route = routesOf("node");
 const PROGRESS_MAX = 100;
 const TOGETHER = 8;
 
 const overviewRoute = route({
   id: "getOverview",
   request: "GET /v1/overview",
-  tag: TAG,
   summary: "Get an overview of all nodes: counts, rates, waiting work, status lights",
   access: "viewer",
   query: z.strictObject({
@@ -57,7 +56,6 @@ const overviewRoute = route({
 const countsRoute = route({
   id: "countExecutions",
   request: "GET /v1/counts",
-  tag: TAG,
   summary: "Count executions by status",
   access: "viewer",
   query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
@@ -73,14 +71,13 @@ const countsRoute = route({
 const progressRoute = route({
   id: "getProgress",
   request: "GET /v1/progress",
-  tag: TAG,
   summary: "Get the progress of some executions: their phases, without inputs and outputs",
   access: "viewer",
   query: z.strictObject({
     ids: z
       .string()
       .max(PROGRESS_MAX * 601)
-      .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
+      .describe(`at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between`),
   }),
   answers: {
     200: { description: "the progress of the executions that exist", schema: pageOf(progressSchema, "them") },

@@ -1,7 +1,7 @@
 /** The ring: the nodes of the cluster as this one sees them. A single server is a ring of one. */
 import { json } from "../route.ts";
 import { ringSchema } from "../schemas/node.ts";
-import { route, type Services } from "./services.ts";
+import { routesOf, type Services } from "./services.ts";
 
 /** The ring of a single server: its only node owns all partitions, and no token circulates. */
 function ringOfOne({ engine, url: own, config }: Services): ReturnType<NonNullable<Services["ring"]>> {
@@ -50,10 +50,9 @@ function ringOfOne({ engine, url: own, config }: Services): ReturnType<NonNullab
   };
 }
 
-export const ringRoute = route({
+export const ringRoute = routesOf("node")({
   id: "getRing",
   request: "GET /v1/ring",
-  tag: "node",
   summary: "Get the ring: the nodes of the cluster, their partitions and who watches their timers",
   access: "viewer",
   isGlobal: true,

@@ -7,9 +7,9 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { type Answer, type Ask, json, NO_CONTENT } from "../route.ts";
 import { cursor, limit, name } from "../schemas/paging.ts";
 import { scheduleListSchema, scheduleSchema, specSchema } from "../schemas/schedule.ts";
-import { projectFor, route } from "./services.ts";
+import { projectFor, routesOf } from "./services.ts";
 
-const TAG = "schedules";
+const route = routesOf("schedules");
 const params = z.strictObject({ id: z.string().min(1).max(100) });
 
 const runSchema = z.object({ execution: z.string() });
@@ -18,7 +18,6 @@ function changeRoute(action: "pause" | "resume", summary: string) {
   return route({
     id: `${action}Schedule`,
     request: `POST /v1/schedules/{id}/${action}`,
-    tag: TAG,
     summary,
     access: "operator",
     params,
@@ -89,7 +88,6 @@ export const scheduleRoutes = [
   route({
     id: "putSchedule",
     request: "POST /v1/schedules",
-    tag: TAG,
     summary: "Create a schedule, or change the one with its id",
     access: "operator",
     body: specSchema,
@@ -111,7 +109,6 @@ export const scheduleRoutes = [
   route({
     id: "listSchedules",
     request: "GET /v1/schedules",
-    tag: TAG,
     summary: "List schedules, in the order of their ids",
     access: "viewer",
     query: z.strictObject({
@@ -136,7 +133,6 @@ export const scheduleRoutes = [
   route({
     id: "getSchedule",
     request: "GET /v1/schedules/{id}",
-    tag: TAG,
     summary: "Get a schedule, with its next due times",
     access: "viewer",
     params,
@@ -146,7 +142,6 @@ export const scheduleRoutes = [
   route({
     id: "deleteSchedule",
     request: "DELETE /v1/schedules/{id}",
-    tag: TAG,
     summary: "Delete a schedule; executions that it started continue",
     access: "operator",
     params,
@@ -159,7 +154,6 @@ export const scheduleRoutes = [
   route({
     id: "runSchedule",
     request: "POST /v1/schedules/{id}/run",
-    tag: TAG,
     summary: "Start an execution of a schedule now",
     access: "operator",
     params,

@@ -36,8 +36,8 @@ export interface Services extends ApiParts {
   readonly document: () => { readonly openapi: string };
 }
 
-/** Declares a route whose handler uses the services. */
-export const route = routesOver<Services>();
+/** Declares routes with this tag, whose handlers use the services. */
+export const routesOf = (tag: string) => routesOver<Services>(tag);
 
 /** The view of an execution that the caller may see; for other callers the execution does not exist. */
 export async function inspectFor(

@@ -4,7 +4,7 @@ import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { anyJson, time } from "../schemas/paging.ts";
-import { route } from "./services.ts";
+import { routesOf } from "./services.ts";
 
 const KEY_CHARS_MAX = 500;
 
@@ -13,13 +13,14 @@ const stateSchema = z
     store: z.string(),
     key: z.string(),
     partition: z.string().nullable(),
-    value: anyJson.openapi({ description: "the result, enriched" }),
-    project: z.string().nullable().openapi({
-      description: "the project that the value belongs to; null if Rondo did not write the value",
-    }),
-    execution: z.string().nullable().openapi({ description: "the execution that wrote the value" }),
-    seq: z.number().int().nullable().openapi({ description: "the sequence number of the receipt's event" }),
-    at: time.nullable().openapi({ description: "when the receipt came" }),
+    value: anyJson.describe("the result, enriched"),
+    project: z
+      .string()
+      .nullable()
+      .describe("the project that the value belongs to; null if Rondo did not write the value"),
+    execution: z.string().nullable().describe("the execution that wrote the value"),
+    seq: z.number().int().nullable().describe("the sequence number of the receipt's event"),
+    at: time.nullable().describe("when the receipt came"),
   })
   .openapi("State", {
     example: {
@@ -34,10 +35,9 @@ const stateSchema = z
     },
   });
 
-export const stateRoute = route({
+export const stateRoute = routesOf("state")({
   id: "getState",
   request: "GET /v1/state/{store}/{key}",
-  tag: "state",
   summary: "Get a value that a command saved in a state store",
   description:
     "The newest value under the key. A caller that is bound to a project sees only values of its project.",
@@ -47,7 +47,7 @@ export const stateRoute = route({
     key: z.string().min(1).max(KEY_CHARS_MAX),
   }),
   query: z.strictObject({
-    partition: z.string().max(KEY_CHARS_MAX).optional().openapi({ description: "none by default" }),
+    partition: z.string().max(KEY_CHARS_MAX).optional().describe("none by default"),
   }),
   answers: { 200: { description: "the value", schema: stateSchema } },
   refusals: ["not_found", "store_unavailable"],

@@ -10,12 +10,14 @@ import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
 import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
-import { inspectFor, route, type Services } from "./services.ts";
+import { inspectFor, routesOf, type Services } from "./services.ts";
+
+const route = routesOf("executions");
 
 const place = {
-  phase: phaseName.optional().openapi({ description: "the phase; by default the current or last one" }),
+  phase: phaseName.optional().describe("the phase; by default the current or last one"),
   visit: integer(1, 1_000_000, "the visit; by default the newest").optional(),
-  handler: name.optional().openapi({ description: "the handler; by default the first" }),
+  handler: name.optional().describe("the handler; by default the first"),
   at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
 };
 
@@ -23,10 +25,7 @@ const rowsQuery = z.strictObject({
   ...place,
   status: z.enum(TASK_STATES).optional(),
   from: integer(0, 10_000_000, "the first task's number").optional(),
-  detail: z
-    .enum(["summary", "full"])
-    .default("summary")
-    .openapi({ description: "`full`: with the tasks themselves" }),
+  detail: z.enum(["summary", "full"]).default("summary").describe("`full`: with the tasks themselves"),
   cursor,
   limit: limit(100),
 });
@@ -43,7 +42,6 @@ type PlaceQuery = Pick<z.output<typeof rowsQuery>, keyof typeof place>;
 const lanesRoute = route({
   id: "listLanes",
   request: "GET /v1/executions/{id}/lanes",
-  tag: "executions",
   summary: "Get an execution over time: one lane for each handler of a visit",
   access: "viewer",
   params: executionParams,
@@ -86,7 +84,6 @@ const lanesRoute = route({
 const rowsRoute = route({
   id: "listTasks",
   request: "GET /v1/executions/{id}/tasks",
-  tag: "executions",
   summary: "List the tasks of a handler, in the order of their numbers",
   access: "viewer",
   params: executionParams,
@@ -142,7 +139,6 @@ const rowsRoute = route({
 const statesRoute = route({
   id: "mapTasks",
   request: "GET /v1/executions/{id}/tasks/states",
-  tag: "executions",
   summary: "Get a map of the tasks of a handler, one byte per task",
   description:
     "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if the task ran between `from` and `to`. The header Rondo-Legend explains the bytes, as JSON.",

@@ -6,9 +6,9 @@ import { json } from "../route.ts";
 import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
 import { definitionSchema, hash, namedSchema, versionSchema, workflowSchema } from "../schemas/workflow.ts";
 import { listVersions } from "../services/version-log.ts";
-import { route, type Services } from "./services.ts";
+import { routesOf, type Services } from "./services.ts";
 
-const TAG = "workflows";
+const route = routesOf("workflows");
 const PAST_PAGE = 200;
 const PAST_PAGES = 25;
 const params = z.strictObject({ name });
@@ -16,7 +16,6 @@ const params = z.strictObject({ name });
 const putRoute = route({
   id: "putWorkflow",
   request: "POST /v1/workflows",
-  tag: TAG,
   summary: "Store a definition",
   description:
     "Storing the same definition again changes nothing. Starts use the newest definition of a name; executions keep the definition that they were started with.",
@@ -45,7 +44,6 @@ const putRoute = route({
 const listRoute = route({
   id: "listWorkflows",
   request: "GET /v1/workflows",
-  tag: TAG,
   summary: "List workflows: the name and the hash of the newest definition of each",
   access: ["viewer", "worker"],
   description:
@@ -83,7 +81,6 @@ async function listNames(
 const getRoute = route({
   id: "getWorkflow",
   request: "GET /v1/workflows/{name}",
-  tag: TAG,
   summary: "Get a definition: the newest one, or the one with a hash",
   description: "Its ETag is its hash.",
   access: ["viewer", "worker"],
@@ -112,7 +109,6 @@ const getRoute = route({
 const versionsRoute = route({
   id: "listWorkflowVersions",
   request: "GET /v1/workflows/{name}/versions",
-  tag: TAG,
   summary: "List the versions of a workflow, the newest first",
   description:
     "Each is at `/v1/workflows/{name}?hash=`. A version that became the newest again is listed again.",

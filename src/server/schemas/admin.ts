@@ -23,9 +23,10 @@ export type Token = Shape<typeof tokenSchema>;
 /** The answer to the request that makes a token. */
 export const createdTokenSchema = tokenSchema.extend({
   token: z.string().openapi({ example: "rondo_01jc..._..." }),
-  notice: z.string().optional().openapi({
-    description: "with the first token: every request over TCP needs a token from now on",
-  }),
+  notice: z
+    .string()
+    .optional()
+    .describe("with the first token: every request over TCP needs a token from now on"),
 });
 export type NewToken = Shape<typeof createdTokenSchema>;
 
@@ -33,22 +34,17 @@ export const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
   damaged: z
     .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
     .optional()
-    .openapi({
-      description:
-        "damaged tokens, which are not accepted; only shown to callers that are bound to no project. `guards`: the project whose topics such a token still restricts, `*` for all projects",
-    }),
+    .describe(
+      "damaged tokens, which are not accepted; only shown to callers that are bound to no project. `guards`: the project whose topics such a token still restricts, `*` for all projects",
+    ),
 });
 export type TokenList = Shape<typeof tokenListSchema>;
 
 export const newTokenSchema = z
   .strictObject({
-    name: z
-      .string()
-      .min(1)
-      .max(100)
-      .openapi({ description: "the name of the token's user, which the audit log shows" }),
+    name: z.string().min(1).max(100).describe("the name of the token's user, which the audit log shows"),
     role,
-    project: name.optional().openapi({ description: "the only project that the token may see and change" }),
+    project: name.optional().describe("the only project that the token may see and change"),
     expiresAt: z
       .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
       .optional(),
@@ -63,7 +59,7 @@ export type Session = Shape<typeof callerSchema>;
 export const settingSchema = z
   .object({
     name: z.string(),
-    value: z.unknown().openapi({ description: "secrets are shown as (secret)" }),
+    value: z.unknown().describe("secrets are shown as (secret)"),
     origin: z.string().openapi({ example: "environment RONDO_PORT" }),
   })
   .openapi("Setting");

@@ -14,10 +14,8 @@ const commandSchema = z
     cmd_data: anyJson,
     cmd_metadata: z
       .looseObject({ cmd_hash: z.string(), workflow_hash: z.string() })
-      .openapi({ description: "as submitted, with both hashes" }),
-    cmd_result: anyJson.openapi({
-      description: "the result of the receipt, enriched; {} before there is one",
-    }),
+      .describe("as submitted, with both hashes"),
+    cmd_result: anyJson.describe("the result of the receipt, enriched; {} before there is one"),
   })
   .openapi("Command");
 
@@ -25,14 +23,10 @@ const procSchema = z
   .object({
     target_topic_name: z.string(),
     receipt_topic_name: z.string(),
-    retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was submitted" }),
-    timeout: z
-      .number()
-      .int()
-      .optional()
-      .openapi({ description: "the time limit as it was submitted, in milliseconds" }),
+    retry: z.record(z.string(), z.unknown()).optional().describe("as it was submitted"),
+    timeout: z.number().int().optional().describe("the time limit as it was submitted, in milliseconds"),
     proc_status: z.enum(["PENDING", "RUNNING", "COMPLETE", "ERROR", "CANCELLED"]),
-    proc_err: anyJson.openapi({ description: "the error if the status is ERROR; otherwise null" }),
+    proc_err: anyJson.describe("the error if the status is ERROR; otherwise null"),
     utc_created_timestamp: utc,
     utc_started_timestamp: utc.nullable(),
     utc_receipted_timestamp: utc.nullable(),
@@ -48,10 +42,11 @@ const procSchema = z
         }),
       )
       .optional()
-      .openapi({ description: "post-operations that are not done yet" }),
-    tasks: z.record(z.string(), z.number().int()).optional().openapi({
-      description: "the number of tasks by status, if the command is sent for each of several tasks",
-    }),
+      .describe("post-operations that are not done yet"),
+    tasks: z
+      .record(z.string(), z.number().int())
+      .optional()
+      .describe("the number of tasks by status, if the command is sent for each of several tasks"),
   })
   .openapi("Proc");
 
@@ -71,7 +66,7 @@ export const projectDocumentSchema = z
       .string()
       .nullable()
       .optional()
-      .openapi({ description: "on a page: the cursor of the next one; null: this is the last" }),
+      .describe("on a page: the cursor of the next one; null: this is the last"),
   })
   .openapi("CommandProject", {
     description:

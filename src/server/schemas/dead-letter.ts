@@ -20,17 +20,17 @@ export const deadLetterSchema = z
     execution: z.string(),
     workflow: z.string(),
     project: z.string(),
-    seq: z.number().int().openapi({ description: "the sequence number of the event that settled the tasks" }),
+    seq: z.number().int().describe("the sequence number of the event that settled the tasks"),
     at: z.number().int().nullable(),
     phase: z.string().nullable(),
     visit: z.number().int(),
     handler: z.string().nullable(),
     count: z.number().int(),
-    tasks: z.array(taskSchema).openapi({ description: `at most ${TASKS_SHOWN} of them` }),
+    tasks: z.array(taskSchema).describe(`at most ${TASKS_SHOWN} of them`),
     postOp: z
       .object({ step: z.number().int(), op: z.string(), target: z.string() })
       .nullable()
-      .openapi({ description: "the broadcast that was given up; null: tasks failed" }),
+      .describe("the broadcast that was given up; null: tasks failed"),
   })
   .openapi("DeadLetter");
 export type DeadLetter = Shape<typeof deadLetterSchema>;
@@ -38,8 +38,8 @@ export type DeadLetter = Shape<typeof deadLetterSchema>;
 /** A message between executions without a receiver. */
 export const undeliveredSchema = z
   .object({
-    id: z.string().openapi({ description: "the id of the message, which begins with its sender's id" }),
-    to: z.string().openapi({ description: "the id of the execution that does not exist" }),
+    id: z.string().describe("the id of the message, which begins with its sender's id"),
+    to: z.string().describe("the id of the execution that does not exist"),
     at: time,
     message: anyJson,
   })

@@ -47,7 +47,7 @@ const handlerSchema = z
   .object({
     name: z.string(),
     total: count,
-    sealed: z.boolean().openapi({ description: "whether the enumeration is complete" }),
+    sealed: z.boolean().describe("whether the enumeration is complete"),
     pending: count,
     running: count,
     retrying: count,
@@ -61,7 +61,7 @@ const handlerSchema = z
 const phaseSchema = z
   .object({
     name: z.string(),
-    visit: count.openapi({ description: "the number of the visit; 0: not visited yet" }),
+    visit: count.describe("the number of the visit; 0: not visited yet"),
     status: z.enum(["pending", "running", "done", "failed", "cancelled", "skipped"]),
     handlers: z.array(handlerSchema),
   })
@@ -89,10 +89,9 @@ export const executionSchema = z
     damage: z
       .object({ table: z.string(), row: z.union([z.number().int(), z.string()]), why: z.string() })
       .optional()
-      .openapi({
-        description:
-          "for a damaged execution: the stored row that cannot be read; all other fields show the state before it",
-      }),
+      .describe(
+        "for a damaged execution: the stored row that cannot be read; all other fields show the state before it",
+      ),
     phase: z.string().nullable(),
     input: anyJson,
     output: anyJson,
@@ -100,25 +99,25 @@ export const executionSchema = z
     ending: z
       .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
       .optional()
-      .openapi({
-        description: "how the execution ends after its clean-up; only present during the clean-up",
-      }),
-    cleanedUp: z.literal(true).optional().openapi({
-      description:
+      .describe("how the execution ends after its clean-up; only present during the clean-up"),
+    cleanedUp: z
+      .literal(true)
+      .optional()
+      .describe(
         "the execution failed or was cancelled, and has cleaned up after itself: it cannot be retried",
-    }),
+      ),
     unread: z
       .array(z.object({ signal: z.string(), count }))
       .optional()
-      .openapi({ description: "signals that the execution keeps and no wait has taken, at most 100 names" }),
+      .describe("signals that the execution keeps and no wait has taken, at most 100 names"),
     phases: z.array(phaseSchema),
     tags,
     parent: parentSchema
       .nullable()
-      .openapi({ description: "the execution, phase and task that started it, if it is a child" }),
+      .describe("the execution, phase and task that started it, if it is a child"),
     createdAt: time,
     finishedAt: time.nullable(),
-    revision: count.openapi({ description: "the sequence number of the execution's last event" }),
+    revision: count.describe("the sequence number of the execution's last event"),
   })
   .openapi("Execution", {
     example: {
@@ -176,16 +175,16 @@ export const startSchema = z
       .string()
       .optional()
       .openapi({ description: "generated if left out", example: "nightly-2026-11-15" }),
-    project: z.string().optional().openapi({ description: "`default` if left out" }),
+    project: z.string().optional().describe("`default` if left out"),
     // The engine checks tags. A record schema here would drop names such as `__proto__` silently.
     tags: z
       .unknown()
       .optional()
       .openapi({ type: "object", additionalProperties: { type: "string" }, example: { team: "ops" } }),
-    startAt: moment.optional().openapi({ description: "the earliest time of the first task" }),
+    startAt: moment.optional().describe("the earliest time of the first task"),
     deadline: moment
       .optional()
-      .openapi({ description: "at this time the execution is cancelled, with the reason `deadline`" }),
+      .describe("at this time the execution is cancelled, with the reason `deadline`"),
   })
   .openapi("Start", {
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
@@ -225,7 +224,7 @@ export const STARTS_MAX = 1_000;
 export const startManySchema = z
   .strictObject({
     workflow: name,
-    project: z.string().optional().openapi({ description: "`default` if left out" }),
+    project: z.string().optional().describe("`default` if left out"),
     starts: z
       .array(startSchema.omit({ workflow: true, project: true }).openapi("StartItem"))
       .min(1)
@@ -246,7 +245,7 @@ export const startManyAnswer = z
         .union([
           z.object({
             id: executionId,
-            existed: z.boolean().openapi({ description: "whether an equal start with this id came before" }),
+            existed: z.boolean().describe("whether an equal start with this id came before"),
           }),
           z.object({
             error: z.object({
@@ -274,23 +273,18 @@ export type StartManyAnswer = Shape<typeof startManyAnswer>;
 export const controlSchema = z
   .strictObject({
     reason: z.string().optional().openapi({ example: "maintenance" }),
-    by: z
+    by: z.string().optional().describe("who asks for the change; by default the name of the token"),
+    id: z
       .string()
       .optional()
-      .openapi({ description: "who asks for the change; by default the name of the token" }),
-    id: z.string().optional().openapi({
-      description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
-    }),
+      .describe("names the request, like an Idempotency-Key: repeating the request changes nothing"),
   })
   .openapi("Control");
 
 /** The body of cancel. */
 export const cancelSchema = controlSchema
   .extend({
-    force: z
-      .boolean()
-      .optional()
-      .openapi({ description: "leave out the rest of a clean-up that is under way" }),
+    force: z.boolean().optional().describe("leave out the rest of a clean-up that is under way"),
   })
   .openapi("Cancel");
 
@@ -302,15 +296,8 @@ export const retryTasksSchema = controlSchema
       .string()
       .optional()
       .openapi({ description: "can be left out if `error` is given", example: "charge" }),
-    visit: z
-      .number()
-      .int()
-      .optional()
-      .openapi({ description: "the visit of the phase; by default the last one" }),
-    handler: z
-      .string()
-      .optional()
-      .openapi({ description: "the handler; by default the one with the name of the phase" }),
+    visit: z.number().int().optional().describe("the visit of the phase; by default the last one"),
+    handler: z.string().optional().describe("the handler; by default the one with the name of the phase"),
     numbers: z
       .array(z.number().int())
       .max(100_000)
@@ -319,20 +306,21 @@ export const retryTasksSchema = controlSchema
         description: "numbers of tasks; by default all failed tasks of the handler",
         example: [3, 17],
       }),
-    error: z.string().optional().openapi({
-      description: "instead of `numbers`: the name of the error, or the id of a group of dead letters",
-    }),
-    dryRun: z.boolean().optional().openapi({ description: "only count the tasks" }),
+    error: z
+      .string()
+      .optional()
+      .describe("instead of `numbers`: the name of the error, or the id of a group of dead letters"),
+    dryRun: z.boolean().optional().describe("only count the tasks"),
   })
   .openapi("RetryTasks", { example: { phase: "charge", numbers: [3, 17] } });
 
 /** The answer to a retry of chosen tasks. */
 export const retriedTasksSchema = z
   .object({
-    tasks: count.openapi({ description: "how many tasks run again" }),
+    tasks: count.describe("how many tasks run again"),
     skipped: z
       .array(z.string())
-      .openapi({ description: "phases after that of the tasks, which do not run again; `returns` does" }),
+      .describe("phases after that of the tasks, which do not run again; `returns` does"),
   })
   .openapi("RetriedTasks");
 
@@ -341,21 +329,22 @@ export const signalSchema = z
   .strictObject({
     name: z.string().openapi({ example: "approved" }),
     data: anyJson.optional(),
-    id: z.string().optional().openapi({
-      description: "names the request, like an Idempotency-Key: repeating the request changes nothing",
-    }),
+    id: z
+      .string()
+      .optional()
+      .describe("names the request, like an Idempotency-Key: repeating the request changes nothing"),
     start: startSchema
       .omit({ id: true })
       .extend({
-        ifExists: z.enum(["signal", "new"]).optional().openapi({
-          description:
+        ifExists: z
+          .enum(["signal", "new"])
+          .optional()
+          .describe(
             "if the execution has ended: `signal` refuses the signal as `gone`, `new` starts a new execution, with the id `ID:2`, `ID:3`, ...",
-        }),
+          ),
       })
       .optional()
-      .openapi({
-        description: "if there is no execution of this id, start it with the signal, in one commit",
-      }),
+      .describe("if there is no execution of this id, start it with the signal, in one commit"),
   })
   .openapi("Signal", { example: { name: "approved", data: { by: "jo" } } });
 
@@ -366,7 +355,7 @@ export const signalledSchema = z
     signal: z.string(),
     state: z
       .enum(["delivered", "kept"])
-      .openapi({ description: "`delivered`: a wait has taken it; `kept`: it is kept for a later wait" }),
+      .describe("`delivered`: a wait has taken it; `kept`: it is kept for a later wait"),
   })
   .openapi("Signalled");
 export type Signalled = Shape<typeof signalledSchema>;
@@ -374,7 +363,7 @@ export type Signalled = Shape<typeof signalledSchema>;
 /** The answer to a signal with `start`. */
 export const signalledStartSchema = signalledSchema
   .extend({
-    started: z.boolean().openapi({ description: "whether the execution was started with the signal" }),
+    started: z.boolean().describe("whether the execution was started with the signal"),
   })
   .openapi("SignalledStart");
 export type SignalledStart = Shape<typeof signalledStartSchema>;
@@ -420,19 +409,17 @@ export const lineSchema = z
   .object({
     id: z.string(),
     at: z.number().int(),
-    level: z.string().openapi({
-      description: "debug, info, warn, error, progress; `run`: the start and end of a script's runs",
-    }),
+    level: z
+      .string()
+      .describe("debug, info, warn, error, progress; `run`: the start and end of a script's runs"),
     text: z.string(),
     run: z.string().optional(),
     phase: z.string(),
     visit: z.number().int(),
     handler: z.string(),
-    task: z.number().int().openapi({ description: "-1: the enumeration" }),
+    task: z.number().int().describe("-1: the enumeration"),
     attempt: z.number().int(),
-    attemptId: z
-      .string()
-      .openapi({ description: "the attempt's id, which no other attempt of the store has" }),
+    attemptId: z.string().describe("the attempt's id, which no other attempt of the store has"),
     worker: z.string(),
   })
   .openapi("LogLine");
@@ -473,7 +460,7 @@ export const laneSchema = z
     startedAt: time,
     endedAt: time.nullable(),
     total: z.number().int(),
-    ran: z.array(z.number()).openapi({ description: "the average number of running tasks in each interval" }),
+    ran: z.array(z.number()).describe("the average number of running tasks in each interval"),
     done: z.array(z.number().int()),
     failed: z.array(z.number().int()),
     bars: z
@@ -486,7 +473,7 @@ export const laneSchema = z
         }),
       )
       .nullable()
-      .openapi({ description: "the single tasks of the window, if they are few" }),
+      .describe("the single tasks of the window, if they are few"),
   })
   .openapi("Lane");
 export type Lane = Shape<typeof laneSchema>;
@@ -539,12 +526,12 @@ export const bulkSchema = z
       project: name.optional(),
       workflow: name.optional(),
       status: z.enum(EXECUTION_STATUSES).optional(),
-      q: z.string().max(200).optional().openapi({ description: "words that must match, as in the list" }),
+      q: z.string().max(200).optional().describe("words that must match, as in the list"),
     }),
-    dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
+    dryRun: z.boolean().default(false).describe("only say which"),
     reason: z.string().optional(),
     limit: z.number().int().min(1).max(BULK_MAX).default(BULK_MAX),
-    cursor: z.string().optional().openapi({ description: "the `next` of the call before" }),
+    cursor: z.string().optional().describe("the `next` of the call before"),
   })
   .openapi("Bulk", {
     example: { action: "cancel", filter: { workflow: "thumbnails", status: "running" }, dryRun: true },
@@ -556,10 +543,7 @@ export const bulkAnswer = z
     changed: z.number().int(),
     ids: z.array(z.string()),
     refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
-    next: z
-      .string()
-      .nullable()
-      .openapi({ description: "the cursor for the next call; null: there are no more executions" }),
+    next: z.string().nullable().describe("the cursor for the next call; null: there are no more executions"),
   })
   .openapi("BulkAnswer");
 export type BulkAnswer = Shape<typeof bulkAnswer>;

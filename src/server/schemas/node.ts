@@ -5,11 +5,11 @@ import type { Shape } from "./shape.ts";
 
 export const limitSchema = z
   .object({
-    name: z.string().openapi({ description: "the project and handler, or the key that the limit is for" }),
+    name: z.string().describe("the project and handler, or the key that the limit is for"),
     max: z.number(),
-    held: z.number().int().openapi({ description: "running attempts; for a rate: starts that count now" }),
-    waiting: z.number().int().openapi({ description: "executions with tasks that wait for this limit" }),
-    perMs: z.number().int().optional().openapi({ description: "for a rate: how long a start counts" }),
+    held: z.number().int().describe("running attempts; for a rate: starts that count now"),
+    waiting: z.number().int().describe("executions with tasks that wait for this limit"),
+    perMs: z.number().int().optional().describe("for a rate: how long a start counts"),
   })
   .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
 export type Limit = Shape<typeof limitSchema>;
@@ -29,9 +29,9 @@ export const attemptSchema = z
     phase: z.string(),
     visit: z.number().int(),
     handler: z.string(),
-    task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
-    topic: z.string().optional().openapi({ description: "of a command" }),
-    receiptTopic: z.string().optional().openapi({ description: "for a command: the topic of its receipt" }),
+    task: z.number().int().describe("the task's number; -1: the enumeration"),
+    topic: z.string().optional().describe("of a command"),
+    receiptTopic: z.string().optional().describe("for a command: the topic of its receipt"),
     n: z.number().int(),
     worker: z.string(),
     status: z.enum(["claimed", "running"]),
@@ -45,7 +45,7 @@ export const count = z.number().int().nonnegative();
 
 export const counts = z
   .record(z.string(), count)
-  .openapi({ description: "executions by status; counted by every write, not for this request" });
+  .describe("executions by status; counted by every write, not for this request");
 export type StatusCounts = Shape<typeof counts>;
 
 export const lightSchema = z
@@ -69,7 +69,7 @@ export const PULSE_FIELDS = [
 
 const pulseSchema = z
   .object({
-    until: count.openapi({ description: "the end of the last second, in seconds since 1970" }),
+    until: count.describe("the end of the last second, in seconds since 1970"),
     ...fieldsOf(PULSE_FIELDS, z.array(z.number())),
   })
   .openapi("Pulse", { description: "figures of the last seconds, one item per second, the oldest first" });
@@ -85,8 +85,8 @@ export const overviewSchema = z
     at: count,
     version: z.string(),
     counts,
-    pulse: pulseSchema.nullable().openapi({ description: "null for a caller that is bound to a project" }),
-    held: count.openapi({ description: "attempts that workers hold" }),
+    pulse: pulseSchema.nullable().describe("null for a caller that is bound to a project"),
+    held: count.describe("attempts that workers hold"),
     capacity: count,
     workers: count,
     ready: z.array(z.object({ use: z.string(), tasks: count })),
@@ -99,7 +99,7 @@ export const overviewSchema = z
         why: z.string(),
       })
       .nullable()
-      .openapi({ description: "the oldest execution that has work" }),
+      .describe("the oldest execution that has work"),
     lights: z.object({ store: lightSchema, broker: lightSchema, ring: lightSchema }),
   })
   .openapi("Overview");
@@ -109,59 +109,53 @@ export const ms = z.number().nullable();
 
 export const nodeSchema = z.looseObject({
   url: z.string(),
-  incarnation: z.string().openapi({ description: "the id of this membership of the node" }),
-  partitions: count.openapi({ description: "the number of partitions that the node owns" }),
-  hash: z.string().nullable().openapi({ description: "the last known hash of the node's view of the ring" }),
-  agrees: z
-    .boolean()
-    .openapi({ description: "whether the node's view of the ring is the same as this node's" }),
-  suspect: z.boolean().openapi({ description: "whether the node does not answer" }),
-  leaseUntil: time
-    .nullable()
-    .openapi({ description: "when the node's membership ends unless it is renewed" }),
-  clockworkers: z.array(z.string()).openapi({ description: "the nodes that watch the node's timers" }),
+  incarnation: z.string().describe("the id of this membership of the node"),
+  partitions: count.describe("the number of partitions that the node owns"),
+  hash: z.string().nullable().describe("the last known hash of the node's view of the ring"),
+  agrees: z.boolean().describe("whether the node's view of the ring is the same as this node's"),
+  suspect: z.boolean().describe("whether the node does not answer"),
+  leaseUntil: time.nullable().describe("when the node's membership ends unless it is renewed"),
+  clockworkers: z.array(z.string()).describe("the nodes that watch the node's timers"),
 });
 
 export const ownershipSchema = z.looseObject({
   status: z.enum(["joining", "member", "leaving", "left"]),
   incarnation: z.string().nullable(),
-  owned: z
-    .array(z.object({ partition: count, epoch: count }))
-    .openapi({ description: "the partitions of this node" }),
-  yielding: z.array(count).openapi({ description: "partitions of this node that are being handed over" }),
-  places: z.array(z.string()).openapi({ description: "the node that each partition belongs to" }),
-  owners: z.array(z.string().nullable()).openapi({ description: "the node that owns each partition" }),
+  owned: z.array(z.object({ partition: count, epoch: count })).describe("the partitions of this node"),
+  yielding: z.array(count).describe("partitions of this node that are being handed over"),
+  places: z.array(z.string()).describe("the node that each partition belongs to"),
+  owners: z.array(z.string().nullable()).describe("the node that owns each partition"),
 });
 
 export const ringSchema = z
   .looseObject({
-    url: z.string().openapi({ description: "this node" }),
-    hash: z.string().openapi({ description: "the hash of the view of the ring on this node" }),
-    nodes: z.array(nodeSchema).openapi({ description: "the nodes in the order of the ring" }),
+    url: z.string().describe("this node"),
+    hash: z.string().describe("the hash of the view of the ring on this node"),
+    nodes: z.array(nodeSchema).describe("the nodes in the order of the ring"),
     token: z
       .looseObject({
         epoch: count,
         number: count,
         maker: z.string(),
         members: z.array(z.string()),
-        at: z.string().openapi({ description: "the node that has the token, as far as any node knows" }),
+        at: z.string().describe("the node that has the token, as far as any node knows"),
         seenAt: time,
       })
       .nullable(),
     cycle: z.looseObject({ count, lastMs: ms, averageMs: ms }),
-    made: count.openapi({ description: "tokens that this node has made again after a loss" }),
-    dropped: count.openapi({ description: "outdated tokens that were dropped" }),
+    made: count.describe("tokens that this node has made again after a loss"),
+    dropped: count.describe("outdated tokens that were dropped"),
     queued: z.looseObject({ hints: count, timers: count }),
     carried: z.looseObject({ hints: count, timers: count }),
     watch: z.looseObject({
-      executors: z.array(z.string()).openapi({ description: "the nodes whose timers are watched here" }),
+      executors: z.array(z.string()).describe("the nodes whose timers are watched here"),
       partitions: count,
       timers: count,
       lateness: z.looseObject({ count, lastMs: z.number(), maxMs: z.number() }),
     }),
     deaths: z
       .array(z.looseObject({ url: z.string().nullable(), at: time }))
-      .openapi({ description: "nodes that did not answer" }),
+      .describe("nodes that did not answer"),
     ownership: ownershipSchema,
   })
   .openapi("Ring");

@@ -23,12 +23,7 @@ export function limit(fallback = 50) {
 }
 
 /** The cursor at which a page begins. */
-export const cursor = z
-  .string()
-  .min(1)
-  .max(200)
-  .optional()
-  .openapi({ description: "the `next` of the page before" });
+export const cursor = z.string().min(1).max(200).optional().describe("the `next` of the page before");
 
 /** A boolean in a query. */
 export function flag(description: string) {
@@ -68,15 +63,12 @@ export const executionParams = z.strictObject({ id: executionId });
 export function pageOf<T extends z.ZodType>(item: T, what: string) {
   return z.object({
     data: z.array(item),
-    next: z
-      .string()
-      .nullable()
-      .openapi({ description: `the cursor of the next page of ${what}; null: this is the last` }),
+    next: z.string().nullable().describe(`the cursor of the next page of ${what}; null: this is the last`),
   });
 }
 
 /** Any JSON value. */
-export const anyJson = z.unknown().openapi({ description: "any JSON value" });
+export const anyJson = z.unknown().describe("any JSON value");
 
 /** Milliseconds since 1970. */
 export const time = z

@@ -3,15 +3,15 @@ import { z } from "@hono/zod-openapi";
 /** An RFC 9457 problem. */
 export const problemSchema = z
   .object({
-    type: z.string().openapi({ description: "`urn:rondo:problem:` and the code" }),
+    type: z.string().describe("`urn:rondo:problem:` and the code"),
     title: z.string(),
     status: z.number().int(),
-    detail: z.string().openapi({ description: "what is wrong with this request" }),
+    detail: z.string().describe("what is wrong with this request"),
     code: z
       .string()
       .openapi({ description: "the stable code of the problem, for programs", example: "not_found" }),
-    hint: z.string().openapi({ description: "the next step to take" }),
-    path: z.string().optional().openapi({ description: "the part of the request that is wrong" }),
+    hint: z.string().describe("the next step to take"),
+    path: z.string().optional().describe("the part of the request that is wrong"),
   })
   .openapi("Problem", {
     example: {

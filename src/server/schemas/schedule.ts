@@ -57,27 +57,29 @@ export const scheduleSchema = z
     misfire: z.string(),
     overlap: z.string(),
     project: z.string(),
-    next: z.array(z.number()).openapi({ description: "the next due times" }),
-    problem: refusalSchema.nullish().openapi({
-      description:
+    next: z.array(z.number()).describe("the next due times"),
+    problem: refusalSchema
+      .nullish()
+      .describe(
         "why a start would be refused now, such as an input that does not match its workflow any more; null: it would not be refused. Only in answers that read schedules",
-    }),
+      ),
     state: z.looseObject({
       paused: z.boolean(),
-      lastDue: time.nullable().openapi({ description: "the last due time that started an execution" }),
+      lastDue: time.nullable().describe("the last due time that started an execution"),
       lastExecution: z.string().nullable(),
-      queued: time
+      queued: time.nullable().describe("the due time that waits for the last execution to end"),
+      skipped: count.describe("due times that passed while the last execution was open"),
+      dropped: count.describe("missed due times that the misfire policy dropped"),
+      misfires: z
+        .looseObject({ last: time, missed: count })
         .nullable()
-        .openapi({ description: "the due time that waits for the last execution to end" }),
-      skipped: count.openapi({ description: "due times that passed while the last execution was open" }),
-      dropped: count.openapi({ description: "missed due times that the misfire policy dropped" }),
-      misfires: z.looseObject({ last: time, missed: count }).nullable().openapi({
-        description: "the last time that due times were missed: the newest of them, and how many",
-      }),
-      lastError: refusalSchema.extend({ due: z.number(), at: z.number() }).nullable().openapi({
-        description:
+        .describe("the last time that due times were missed: the newest of them, and how many"),
+      lastError: refusalSchema
+        .extend({ due: z.number(), at: z.number() })
+        .nullable()
+        .describe(
           "why the last due time started no execution; null: it did. The schedule continues with its next due time",
-      }),
+        ),
     }),
   })
   .openapi("Schedule");
@@ -87,9 +89,8 @@ export const scheduleListSchema = pageOf(scheduleSchema, "schedules").extend({
   damaged: z
     .array(z.object({ id: z.string(), damage: z.string(), hint: z.string() }))
     .optional()
-    .openapi({
-      description:
-        "schedules of this page that cannot be read and do not fire: put them again or delete them. Left out if there are none, and if the list is filtered by project or workflow, which are not known for damaged schedules",
-    }),
+    .describe(
+      "schedules of this page that cannot be read and do not fire: put them again or delete them. Left out if there are none, and if the list is filtered by project or workflow, which are not known for damaged schedules",
+    ),
 });
 export type ScheduleList = Shape<typeof scheduleListSchema>;

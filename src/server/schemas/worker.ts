@@ -7,15 +7,13 @@ import { CAPACITY_MAX } from "../worker-protocol/registration.ts";
 import type { Shape } from "./shape.ts";
 
 const count = z.number().int().nonnegative();
-const json = z.unknown().openapi({ description: "any JSON value" });
-const tokens = z
-  .record(z.string(), z.string())
-  .openapi({ description: "the token of each attempt, by its id" });
+const json = z.unknown().describe("any JSON value");
+const tokens = z.record(z.string(), z.string()).describe("the token of each attempt, by its id");
 const verdict = z.enum(["accepted", "duplicate", "stale", "late", "gone", "not_owner", "gap"]);
 const nodes = z
   .array(z.string())
   .optional()
-  .openapi({ description: "the URLs of the cluster's nodes; a worker registers at each, under the same id" });
+  .describe("the URLs of the cluster's nodes; a worker registers at each, under the same id");
 
 /** Describes a value by a schema for the OpenAPI document. Hand-written code checks the value itself. */
 function described(schema: z.ZodType, name: string): z.ZodType {
@@ -79,10 +77,10 @@ const workItem = z
     handler: z.string(),
     use: z.string(),
     version: z.string().nullable(),
-    number: z.number().int().openapi({ description: "the number of the task; -1: the enumeration" }),
+    number: z.number().int().describe("the number of the task; -1: the enumeration"),
     task: json,
     idempotencyKey: z.string(),
-    n: count.openapi({ description: "the number of the attempt, from 1" }),
+    n: count.describe("the number of the attempt, from 1"),
     timeoutMs: count.nullable(),
     heartbeatMs: count,
     batch: count,
@@ -92,32 +90,26 @@ const workItem = z
     finished: count.optional(),
     state: json.optional(),
     phases: z.array(phaseCounts).optional(),
-    outcome: z.enum(["done", "unknown"]).optional().openapi({
-      description:
-        "only in a compensation: how the task that is compensated ended; unknown: it may have begun",
-    }),
-    result: json
+    outcome: z
+      .enum(["done", "unknown"])
       .optional()
-      .openapi({ description: "only in a compensation: the result of the task, if it is done" }),
+      .describe("only in a compensation: how the task that is compensated ended; unknown: it may have begun"),
+    result: json.optional().describe("only in a compensation: the result of the task, if it is done"),
   })
   .openapi("WorkItem");
 
 export const claimedSchema = z
   .object({
     work: z.array(workItem),
-    inputs: z.record(z.string(), json).openapi({ description: "by execution" }),
-    phases: z.record(z.string(), z.array(phaseCounts)).openapi({
-      description:
+    inputs: z.record(z.string(), json).describe("by execution"),
+    phases: z
+      .record(z.string(), z.array(phaseCounts))
+      .describe(
         "the counts of the phases so far, by execution: first an entry with visit 0 and zero totals for each phase, then the visits in order",
-    }),
-    cancel: z
-      .array(z.string())
-      .openapi({ description: "attempts to stop; each still ends with its receipt" }),
-    lost: z.array(z.string()).openapi({ description: "attempts that have lost their lease" }),
-    drain: z
-      .boolean()
-      .optional()
-      .openapi({ description: "true if the worker must claim no more work, and deregister" }),
+      ),
+    cancel: z.array(z.string()).describe("attempts to stop; each still ends with its receipt"),
+    lost: z.array(z.string()).describe("attempts that have lost their lease"),
+    drain: z.boolean().optional().describe("true if the worker must claim no more work, and deregister"),
     nodes,
   })
   .openapi("ClaimedWork");
@@ -203,13 +195,14 @@ export const eventsSchema = described(
 
 export const eventsAnswerSchema = z
   .object({
-    stored: z.record(z.string(), count).openapi({
-      description: "the number of the last handled event of each attempt; send later events again",
-    }),
-    verdicts: z.record(z.string(), verdict).openapi({
-      description:
+    stored: z
+      .record(z.string(), count)
+      .describe("the number of the last handled event of each attempt; send later events again"),
+    verdicts: z
+      .record(z.string(), verdict)
+      .describe(
         "a verdict on each attempt. stale and gone: the attempt is not wanted any more (stale beside an entry in `refused`: the attempt keeps its lease). late: recorded, but did not count. gap: an earlier event is missing, nothing was stored, and the attempt is still wanted. not_owner: another node owns the execution",
-    }),
+      ),
     refused: z
       .record(
         z.string(),
@@ -222,10 +215,9 @@ export const eventsAnswerSchema = z
         }),
       )
       .optional()
-      .openapi({
-        description:
-          "the last refused event of each attempt: it is not journaled, and the attempt keeps its lease",
-      }),
+      .describe(
+        "the last refused event of each attempt: it is not journaled, and the attempt keeps its lease",
+      ),
   })
   .openapi("WorkerEventsAnswer");
 
@@ -242,10 +234,7 @@ const workerSchema = z.object({
   id: z.string(),
   name: z.string(),
   kind: z.enum(["local", "remote"]),
-  project: z
-    .string()
-    .nullable()
-    .openapi({ description: "the only project whose tasks the worker gets; null for all" }),
+  project: z.string().nullable().describe("the only project whose tasks the worker gets; null for all"),
   capacity: count,
   held: count,
   handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
@@ -253,10 +242,7 @@ const workerSchema = z.object({
   version: z.string().nullable(),
   url: z.string().nullable(),
   lastSeenAt: z.number().nullable(),
-  memoryBytes: z
-    .number()
-    .nullable()
-    .openapi({ description: "the memory of the worker's process, as it reported it" }),
+  memoryBytes: z.number().nullable().describe("the memory of the worker's process, as it reported it"),
   draining: z.boolean(),
 });
 export type Worker = Shape<typeof workerSchema>;
@@ -267,17 +253,13 @@ export const workersSchema = z
 
 export const scalingSchema = z
   .object({
-    tasks: count.openapi({
-      description: "ready and held tasks together: the metric that KEDA divides by its target",
-    }),
+    tasks: count.describe("ready and held tasks together: the metric that KEDA divides by its target"),
     ready: count,
     held: count,
     workers: count,
     capacity: count,
     utilisation: z.number(),
-    desired: count.openapi({
-      description: "the number of workers that could run all tasks at the same time",
-    }),
+    desired: count.describe("the number of workers that could run all tasks at the same time"),
   })
   .openapi("Scaling");
 export type Scaling = Shape<typeof scalingSchema>;
@@ -302,12 +284,9 @@ export const runSchema = z.object({ state: json, expression: z.string() }).opena
 export const scriptSchema = z
   .object({
     project: z.string(),
-    finished: z
-      .number()
-      .int()
-      .openapi({ description: "the number of finished runs; the next one comes after them" }),
+    finished: z.number().int().describe("the number of finished runs; the next one comes after them"),
     runs: z.array(z.object({ name: z.string(), expression: z.string(), timeoutMs: z.number().nullable() })),
-    state: json.openapi({ description: "the state before the next run" }),
+    state: json.describe("the state before the next run"),
   })
   .openapi("AttemptRuns");
 
@@ -316,7 +295,7 @@ export const runStatusSchema = z
     attempt: z.string(),
     worker: z.string(),
     run: z.string(),
-    index: z.number().int().openapi({ description: "the place of the run in the script, from 0" }),
+    index: z.number().int().describe("the place of the run in the script, from 0"),
     status: z.enum(["pending", "running", "finished", "crashed"]),
   })
   .openapi("RunStatus");
@@ -340,10 +319,7 @@ export const logsSchema = z
 export const statusSchema = z
   .strictObject({
     status: z.enum(["accepted", "started", "running", "done", "crashed"]),
-    run: z
-      .string()
-      .optional()
-      .openapi({ description: "the name of a run, if the status is of a run of a script" }),
+    run: z.string().optional().describe("the name of a run, if the status is of a run of a script"),
     result: json.optional(),
     state: json.optional(),
     total: count.optional(),
@@ -360,8 +336,9 @@ export const statusAnswerSchema = z
   .object({
     attempt: z.string(),
     verdict: verdict.optional(),
-    word: z.enum(["continue", "cancel", "lost", "not_owner"]).optional().openapi({
-      description: "the answer to the status `running`, as to a heartbeat; there is no verdict then",
-    }),
+    word: z
+      .enum(["continue", "cancel", "lost", "not_owner"])
+      .optional()
+      .describe("the answer to the status `running`, as to a heartbeat; there is no verdict then"),
   })
   .openapi("AttemptStatusAnswer");

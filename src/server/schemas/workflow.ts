@@ -6,7 +6,7 @@ import type { Shape } from "./shape.ts";
 export const hash = z
   .string()
   .regex(/^[\da-f]{64}$/, "is not a hash")
-  .openapi({ description: "the SHA-256 of the definition's canonical form" });
+  .describe("the SHA-256 of the definition's canonical form");
 
 export const definitionSchema = z
   .looseObject({
@@ -45,10 +45,11 @@ export type Workflow = Shape<typeof workflowSchema>;
 export const versionSchema = z
   .object({
     hash,
-    at: time.nullable().openapi({
-      description:
+    at: time
+      .nullable()
+      .describe(
         "since when the definition is the newest; null if it has been so since before the version log",
-    }),
+      ),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;

@@ -25,21 +25,19 @@ import { readResults } from "./attempt-results.ts";
 import { readState } from "./item-history.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 
-const tag = "attempts";
 const id = z
   .string()
   .max(ATTEMPT_ID_CHARS_MAX)
-  .openapi({ description: "the attempt's id as it was given; percent-encoded in a URL, as it may hold a %" });
+  .describe("the attempt's id as it was given; percent-encoded in a URL, as it may hold a %");
 const name = z.string().regex(NAME_PATTERN);
 const phase = z.string().regex(PHASE_PATTERN);
 
-const route = routesOver<WorkerSessions>();
+const route = routesOver<WorkerSessions>("attempts");
 
 const readRoutes = [
   route({
     id: "getAttemptResults",
     request: "GET /v1/attempts/{id}/results/{phase}/{handler}",
-    tag,
     summary: "Read the results of earlier phases",
     access: "attempt",
     params: z.object({ id, phase, handler: name }),
@@ -50,7 +48,7 @@ const readRoutes = [
         .string()
         .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
         .optional()
-        .openapi({ description: "numbers of tasks: gives these as they were enumerated, as `data`" }),
+        .describe("numbers of tasks: gives these as they were enumerated, as `data`"),
     }),
     answers: {
       200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
@@ -71,7 +69,6 @@ const readRoutes = [
   route({
     id: "getRunArtifacts",
     request: "GET /v1/attempts/{id}/runs/{run}",
-    tag,
     summary: "Get a run's state and expression",
     access: "attempt",
     params: z.object({ id, run: z.string().max(200) }),
@@ -87,7 +84,6 @@ const readRoutes = [
   route({
     id: "getAttemptRuns",
     request: "GET /v1/attempts/{id}/runs",
-    tag,
     summary: "Get the runs of a script's attempt, and the state before the next one",
     access: "attempt",
     params: z.object({ id }),
@@ -107,7 +103,6 @@ const readRoutes = [
   route({
     id: "getRunStatus",
     request: "GET /v1/attempts/{id}/runs/{run}/status",
-    tag,
     summary: "Get the status of a run",
     description:
       "The status is available while the attempt holds its lease. Afterwards all its runs have ended, and the events (`kinds=task.run`) say how.",
@@ -135,7 +130,6 @@ const sayRoutes = [
   route({
     id: "addAttemptLogs",
     request: "POST /v1/attempts/{id}/logs",
-    tag,
     summary: "Add log lines to an attempt",
     access: "attempt",
     params: z.object({ id }),
@@ -152,7 +146,6 @@ const sayRoutes = [
   route({
     id: "setAttemptStatus",
     request: "POST /v1/attempts/{id}/status",
-    tag,
     summary: "Report the status of an attempt, or of a run of its script",
     access: "attempt",
     params: z.object({ id }),

@@ -27,20 +27,18 @@ import { WORKER_PATTERN } from "./registration.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 import { scalingOf } from "./worker-views.ts";
 
-const tag = "workers";
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });
 /** The most keys in a body with events or heartbeats, which have many fields. */
 const KEYS_MAX = 1_000_000;
 /** The largest body with events: the state of a script may be large, and is sent in one event. */
 const BYTES_MAX = 4 * EVENTS_BYTES_MAX;
 
-const route = routesOver<WorkerSessions>();
+const route = routesOver<WorkerSessions>("workers");
 
 const sessionRoutes = [
   route({
     id: "registerWorker",
     request: "POST /v1/workers",
-    tag,
     summary: "Register a worker, or register it again",
     access: "worker",
     body: registrationSchema,
@@ -53,7 +51,6 @@ const sessionRoutes = [
   route({
     id: "claimWork",
     request: "POST /v1/workers/{id}/claim",
-    tag,
     summary: "Claim work (long poll)",
     description: `Answers as soon as there is work, something to cancel, or after \`waitMs\` (at most ${WAIT_MS_MAX}).`,
     access: "worker",
@@ -71,7 +68,6 @@ const sessionRoutes = [
   route({
     id: "sendWorkerEvents",
     request: "POST /v1/workers/{id}/events",
-    tag,
     summary: "Send events of attempts",
     description:
       "Events are numbered per attempt from 1. The answer comes after all new events are committed.",
@@ -95,7 +91,6 @@ const sessionRoutes = [
   route({
     id: "heartbeat",
     request: "POST /v1/workers/{id}/heartbeat",
-    tag,
     summary: "Keep attempts alive",
     access: "worker",
     params,
@@ -140,7 +135,6 @@ const viewRoutes = [
   route({
     id: "listWorkers",
     request: "GET /v1/workers",
-    tag,
     summary: "List workers",
     access: "viewer",
     isGlobal: true,
@@ -150,7 +144,6 @@ const viewRoutes = [
   route({
     id: "drainWorker",
     request: "POST /v1/workers/{id}/drain",
-    tag,
     summary: "Drain a worker",
     description:
       "The worker is told at its next claim. It finishes its tasks, claims no more, and deregisters.",
@@ -165,7 +158,6 @@ const viewRoutes = [
   route({
     id: "removeWorker",
     request: "DELETE /v1/workers/{id}",
-    tag,
     summary: "Unregister a worker",
     description: "The worker gets no more tasks; its open attempts end by their own rules.",
     access: "worker",
@@ -177,7 +169,6 @@ const viewRoutes = [
   route({
     id: "getScaling",
     request: "GET /v1/scaling",
-    tag,
     summary: "Get figures for scaling workers",
     description: "Made for KEDA's metrics-api scaler; `?use=` looks at one handler only.",
     access: ["viewer", "worker"],
