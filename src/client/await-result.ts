@@ -60,10 +60,12 @@ async function patiently<T>(
   let failingSince: number | null = null;
   for (;;) {
     signal.throwIfAborted();
-    const late = new AbortController();
-    const cancel = clock.after(WAIT_MS + ANSWER_MS, () => late.abort(new Error("the server is silent")));
+    const attempt = new AbortController();
+    const abort = (): void => attempt.abort(signal.reason);
+    const cancel = clock.after(WAIT_MS + ANSWER_MS, () => attempt.abort(new Error("the server is silent")));
+    signal.addEventListener("abort", abort);
     try {
-      return await requester.json<T>(path, { ...request, signal: AbortSignal.any([signal, late.signal]) });
+      return await requester.json<T>(path, { ...request, signal: attempt.signal });
     } catch (thrown) {
       signal.throwIfAborted();
       const code = codeOf(thrown);
@@ -75,6 +77,7 @@ async function patiently<T>(
       requester.passOver();
     } finally {
       cancel();
+      signal.removeEventListener("abort", abort);
     }
     await sleep(clock, backOffMs(failures++, { ...RETRY, random }), signal);
   }

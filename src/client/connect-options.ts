@@ -30,7 +30,7 @@ export interface ConnectOptions {
   /**
    * Sends the requests.
    *
-   * @default the global `fetch`
+   * @default Node's HTTP module; elsewhere the global `fetch`
    */
   readonly fetch?: Fetch;
   /**

@@ -39,6 +39,8 @@ import {
   type SubmitOptions,
 } from "./command-client.ts";
 import { addressesOf, type ConnectOptions } from "./connect-options.ts";
+import { defaultFetch } from "./node-fetch.ts";
+import { OpenCalls } from "./open-calls.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester, type RequestOptions } from "./requester.ts";
 import { sendStarts, startText } from "./start-many.ts";
@@ -65,7 +67,7 @@ export class RemoteRondo implements RemoteClient {
   readonly requester: Requester;
   readonly #parts: RemoteParts;
   readonly #commands: CommandClient;
-  readonly #closed = new AbortController();
+  readonly #calls = new OpenCalls();
   /** Workflows whose definition was sent to the server. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
@@ -73,14 +75,14 @@ export class RemoteRondo implements RemoteClient {
     this.requester = new Requester({
       urls: addressesOf(options),
       token: options.token ?? null,
-      fetch: options.fetch ?? ((url, request) => globalThis.fetch(url, request)),
+      fetch: options.fetch ?? defaultFetch(),
     });
     this.#parts = {
       requester: this.requester,
       clock: systemClock({ hold: true }),
       random: systemRandom,
       reconnectMs: options.reconnectMs ?? RECONNECT_MS,
-      closed: this.#closed.signal,
+      calls: this.#calls,
     };
     this.#commands = commandClient(this.#parts);
   }
@@ -186,7 +188,7 @@ export class RemoteRondo implements RemoteClient {
   }
 
   async close(): Promise<void> {
-    this.#closed.abort(closedEarly("the client"));
+    this.#calls.abort(closedEarly("the client"));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

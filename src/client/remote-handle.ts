@@ -26,6 +26,7 @@ import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts"
 import { awaitResult, startAndAwait } from "./await-result.ts";
 import type { ServerEvent } from "./event-stream.ts";
 import { followStream } from "./follow-stream.ts";
+import { OpenCalls } from "./open-calls.ts";
 import type { Requester, RequestOptions } from "./requester.ts";
 
 /** The parts of the client that handles use. */
@@ -35,8 +36,8 @@ export interface RemoteParts {
   readonly random: Random;
   /** How long `result()`, `events()` and `logs()` retry without a connection. */
   readonly reconnectMs: number;
-  /** Aborted when the client is closed. */
-  readonly closed: AbortSignal;
+  /** The calls that end when the client is closed. */
+  readonly calls: OpenCalls;
 }
 
 const FINISHED = "workflow.finished";
@@ -51,14 +52,12 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   readonly #parts: RemoteParts;
   readonly #path: string;
-  readonly #disposed = new AbortController();
-  /** Aborted when the handle is disposed or its client is closed. */
-  readonly #detached: AbortSignal;
+  /** The calls that end when the handle is disposed. */
+  readonly #calls = new OpenCalls();
 
   constructor(id: string, parts: RemoteParts) {
     this.id = id;
     this.#parts = parts;
-    this.#detached = AbortSignal.any([this.#disposed.signal, parts.closed]);
     this.#path = `/v1/executions/${encodeURIComponent(id)}`;
   }
 
@@ -106,13 +105,23 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
-    yield* this.#events(options, this.#detached);
+    const { signal, stop } = this.#giveUp();
+    try {
+      yield* this.#events(options, signal);
+    } finally {
+      stop();
+    }
   }
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
     const { after, follow = false } = options;
     const cursor = after === undefined ? undefined : `${after + 1}.0`;
-    yield* follow ? this.#followLogs(cursor) : this.#readLogs(cursor);
+    const { signal, stop } = this.#giveUp();
+    try {
+      yield* follow ? this.#followLogs(cursor, signal) : this.#readLogs(cursor, signal);
+    } finally {
+      stop();
+    }
   }
 
   async status(): Promise<ShownStatus> {
@@ -154,7 +163,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposed.abort(closedEarly("the handle"));
+    this.#calls.abort(closedEarly("the handle"));
   }
 
   async #control(kind: string, { id, ...body }: CancelOptions = {}): Promise<void> {
@@ -212,20 +221,19 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return new RondoError(reject(code, message, defined({ hint })));
   }
 
-  async *#readLogs(from: string | undefined): AsyncGenerator<LogEntry> {
+  async *#readLogs(from: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     let cursor: string | null | undefined = from;
     while (cursor !== null) {
       const page: { data: readonly ShownLine[]; next: string | null } = await this.#parts.requester.json(
         `${this.#path}/logs`,
-        { query: { cursor, limit: LOG_PAGE }, signal: this.#detached },
+        { query: { cursor, limit: LOG_PAGE }, signal },
       );
       yield* page.data.map(entryOf);
       cursor = page.next;
     }
   }
 
-  async *#followLogs(cursor: string | undefined): AsyncGenerator<LogEntry> {
-    const signal = this.#detached;
+  async *#followLogs(cursor: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     const stream = followStream({ ...this.#parts, path: `${this.#path}/logs`, query: { cursor }, signal });
     for await (const item of stream) {
       if (item !== "ended") {
@@ -235,14 +243,24 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** A signal that is aborted by the caller's signal, by its timeout, or when the handle is closed. */
-  #giveUp({ signal, timeout }: ResultOptions): { signal: AbortSignal; stop: () => void } {
-    const late = new AbortController();
+  /** A signal that is aborted by the caller's signal, by its timeout, or when the handle or its client is closed. */
+  #giveUp({ signal, timeout }: ResultOptions = {}): { signal: AbortSignal; stop: () => void } {
+    const { calls, clock } = this.#parts;
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
-    const stop =
-      ms === null ? () => {} : this.#parts.clock.after(ms, () => late.abort(notEndedWithin(this.id, ms)));
-    const all = [late.signal, this.#detached, ...(signal === undefined ? [] : [signal])];
-    return { signal: AbortSignal.any(all), stop };
+    const call = new AbortController();
+    const abort = (): void => call.abort(signal?.reason);
+    const cancel = ms === null ? () => {} : clock.after(ms, () => call.abort(notEndedWithin(this.id, ms)));
+    calls.add(call);
+    this.#calls.add(call);
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted === true) abort();
+    const stop = (): void => {
+      cancel();
+      calls.delete(call);
+      this.#calls.delete(call);
+      signal?.removeEventListener("abort", abort);
+    };
+    return { signal: call.signal, stop };
   }
 }
 

@@ -1,4 +1,4 @@
-// `rondo/client` against a real server, over TCP and the global fetch.
+// `rondo/client` against a real server, over TCP.
 import { workflow } from "rondo";
 import { connect } from "rondo/client";
 import { describe, expect, onTestFinished, test } from "vitest";

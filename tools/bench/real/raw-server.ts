@@ -6,6 +6,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { defaultFetch } from "../../../src/client/node-fetch.ts";
 import { inParallel } from "../in-parallel.ts";
 import { taskOf } from "./workflows.ts";
 
@@ -14,6 +15,8 @@ const ANSWER = JSON.stringify({ answer: "x".repeat(600) });
 export class RawServer {
   readonly #child: ChildProcess;
   readonly #url: string;
+  /** The client of Rondo sends its requests by the same function. */
+  readonly #fetch = defaultFetch();
 
   private constructor(child: ChildProcess, url: string) {
     this.#child = child;
@@ -47,7 +50,7 @@ export class RawServer {
   async #request(n: number): Promise<void> {
     const body = JSON.stringify({ workflow: "raw", input: taskOf(n) });
     const headers = { "content-type": "application/json" };
-    await (await fetch(this.#url, { method: "POST", headers, body })).json();
+    JSON.parse(await (await this.#fetch(this.#url, { method: "POST", headers, body })).text());
   }
 }
 
