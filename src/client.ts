@@ -8,7 +8,7 @@ export type {
 } from "./client/command-client.ts";
 export { connect, type RemoteClient } from "./client/connect.ts";
 export type { ConnectOptions } from "./client/connect-options.ts";
-export type { Fetch, HttpRequest, HttpResponse } from "./client/transport.ts";
+export type * from "./client/transport.ts";
 export type { ProcStatus } from "./kernel/command/command-view.ts";
 export type { RetryDefinition } from "./kernel/definition/definition.ts";
 export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
@@ -17,41 +17,9 @@ export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
-export type {
-  CommandDocument,
-  OwedDocument,
-  ProcDocument,
-  ProjectDocument,
-  ProjectSubmission,
-  StepDocument,
-  StepSubmission,
-  WorkflowDocument,
-  WorkflowSubmission,
-} from "./protocol/command-document.ts";
+export type * from "./protocol/command-document.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
-export type {
-  CancelOptions,
-  CloseOptions,
-  ControlOptions,
-  EventsOptions,
-  ExecutionHandle,
-  ExecutionPage,
-  ListOptions,
-  LogEntry,
-  LogsOptions,
-  ResultOptions,
-  RetryTasksOptions,
-  RondoClient,
-  SignalledExecution,
-  SignalOptions,
-  SignalState,
-  SignalWithStartOptions,
-  StartItem,
-  StartOptions,
-  StartOutcome,
-  StartSignal,
-  TaskChoice,
-} from "./sdk/handle.ts";
+export type * from "./sdk/handle.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";

@@ -19,38 +19,10 @@ export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { LogLine, Rondo } from "./rondo/rondo.ts";
-export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
-export type {
-  BatchContext,
-  CompensateContext,
-  Context,
-  EnumerateContext,
-  TaskContext,
-} from "./sdk/context.ts";
+export type * from "./sdk/command.ts";
+export type * from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
-export type {
-  CancelOptions,
-  CloseOptions,
-  ControlOptions,
-  EventsOptions,
-  ExecutionHandle,
-  ExecutionPage,
-  ListOptions,
-  LogEntry,
-  LogsOptions,
-  ResultOptions,
-  RetryTasksOptions,
-  RondoClient,
-  SignalledExecution,
-  SignalOptions,
-  SignalState,
-  SignalWithStartOptions,
-  StartItem,
-  StartOptions,
-  StartOutcome,
-  StartSignal,
-  TaskChoice,
-} from "./sdk/handle.ts";
+export type * from "./sdk/handle.ts";
 export {
   type AnswerOptions,
   type Compensation,
@@ -65,7 +37,7 @@ export {
   type TaskOf,
 } from "./sdk/handler.ts";
 export type { Decision, PhaseOptions } from "./sdk/phase.ts";
-export type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./sdk/reader.ts";
+export type * from "./sdk/reader.ts";
 export type { SchemaInput, SchemaOutput, SchemaResult, StandardSchema } from "./sdk/standard-schema.ts";
 export type { Stored } from "./sdk/stored.ts";
 export { type CommandContext, topic } from "./sdk/topic.ts";

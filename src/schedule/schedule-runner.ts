@@ -14,18 +14,12 @@ import { isRejection, type Rejection, type RejectionCode, RondoError } from "../
 import { Alarms } from "./alarms.ts";
 import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
-import type { Schedule, ScheduleState } from "./schedule.ts";
+import type { Schedule, ScheduleSpec, ScheduleState } from "./schedule.ts";
 import { damagedFault, damagedSchedule, type ScheduleStore, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
 /** The execution that a firing starts. */
-export interface ScheduledStart {
-  readonly id: string;
-  readonly workflow: string;
-  readonly input: Json;
-  readonly project: string;
-  readonly tags: Readonly<Record<string, string>>;
-}
+export type ScheduledStart = Pick<ScheduleSpec, "id" | "workflow" | "input" | "project" | "tags">;
 
 /** The methods of the engine that the runner uses. */
 export interface ScheduleEngine {

@@ -1,4 +1,7 @@
-/** The interfaces that a program uses: Rondo, and an execution. The engine in this process and the HTTP client implement them. */
+/**
+ * The interfaces that a program uses: Rondo, and an execution. The engine in this process and the HTTP client implement them.
+ * All exports are public: `rondo` and `rondo/client` export this file as a whole.
+ */
 import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";

@@ -38,6 +38,7 @@ export function buildProgram(end: End): Command {
     name: "completion <shell>",
     summary: "print completion for a shell: bash, zsh or fish",
     description: 'Prints completion for a shell. For bash: eval "$(rondo completion bash)"',
+    isLocal: true,
     load: async () => {
       const { completion: print } = await import("../admin/completion.ts");
       return (shell: string) => print(program, shell);

@@ -17,8 +17,8 @@ export interface Verb {
   readonly name: string;
   readonly summary: string;
   readonly description?: string;
-  /** Whether the verb talks to a server. Such a verb has the flags --url, --token, --store and --json. */
-  readonly isRemote?: boolean;
+  /** Whether the verb works without a server. All others also have the flags --url, --token, --store and --json. */
+  readonly isLocal?: boolean;
   /** Whether this verb runs if only its group is named. */
   readonly isDefault?: boolean;
   /** The flags that the verb requires. */
@@ -52,7 +52,7 @@ export function declare(program: Command, verb: Verb | VerbGroup, end: End): voi
   const { name, summary, description = summary, needed = [], flags = [] } = verb;
   const command = program.command(name, { isDefault: verb.isDefault === true });
   command.summary(summary).description(description);
-  for (const [flag, help] of verb.isRemote === true ? SERVER_FLAGS : []) command.option(flag, help);
+  for (const [flag, help] of verb.isLocal === true ? [] : SERVER_FLAGS) command.option(flag, help);
   for (const [flag, help] of needed) command.requiredOption(flag, help);
   for (const [flag, help, collect] of flags)
     if (collect === undefined) command.option(flag, help);

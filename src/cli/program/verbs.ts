@@ -42,6 +42,7 @@ const run: Verb = {
     ["--token <token>", "the token (default: $RONDO_TOKEN)"],
     ["--json", "print the execution on one line, instead of its output"],
   ],
+  isLocal: true,
   load: async () => (await import("../run/run.ts")).run,
 };
 
@@ -51,7 +52,6 @@ const submit: Verb = {
   description:
     "Submits the command workflows of a file (.json, .yaml or .yml; - is JSON on stdin) to a server: { steps }, or a " +
     "whole project document. Prints their ids. With --wait it waits until they end, and prints them with their results.",
-  isRemote: true,
   flags: [
     ["--project <name>", "the project (default: the project that the document names, else default)"],
     ["--id <id>", "the id of the workflow; a second submission under the same id finds the first"],
@@ -69,7 +69,6 @@ const worker: Verb = {
     "Without files it runs scripts only. " +
     "With --broker it takes tasks and commands from the queues of a RabbitMQ instead (docs/protocol.md). " +
     "SIGTERM ends it gracefully: it claims nothing new, running tasks may end, and the exit code is 0.",
-  isRemote: true,
   flags: [
     ["--socket <path>", "the unix socket of the server, instead of --url"],
     ["--broker <url>", "take work from the queues of this broker: amqp://... or amqps://..."],
@@ -97,12 +96,14 @@ const SERVING_VERBS: readonly Verb[] = [
       "Makes a small project in the directory (default: the current one): a workflow, its test under the simulator, and " +
       "scripts. Existing files are not overwritten.",
     flags: [["--json", "print the names of the files as JSON"]],
+    isLocal: true,
     load: async () => (await import("../init/init.ts")).init,
   },
   {
     name: "start",
     summary: "start a server: an engine node and its API",
     flags: SERVING,
+    isLocal: true,
     load: async () => (await import("../start/start.ts")).start,
   },
   {
@@ -112,6 +113,7 @@ const SERVING_VERBS: readonly Verb[] = [
       "Starts a server and, in a process of its own, a worker for the files. When a file or one of its imports changes, " +
       "a new worker takes over and the old one ends after its running tasks. Running executions keep their definition.",
     flags: SERVING,
+    isLocal: true,
     load: async () => (await import("../dev/dev.ts")).dev,
   },
   worker,
@@ -121,7 +123,6 @@ const READING_VERBS: readonly Verb[] = [
   {
     name: "ps",
     summary: "list executions, newest first",
-    isRemote: true,
     flags: [
       ["--status <status>", "running, paused, cancelling, cleaning, done, failed, cancelled or damaged"],
       OF_WORKFLOW,
@@ -142,14 +143,12 @@ const READING_VERBS: readonly Verb[] = [
   {
     name: "inspect <id>",
     summary: "show an execution in full",
-    isRemote: true,
     flags: [["--at <seq>", "as it was after the event with this sequence number"]],
     load: async () => (await import("../executions/inspect.ts")).inspect,
   },
   {
     name: "events <id>",
     summary: "show the journal of an execution",
-    isRemote: true,
     flags: [
       ["-f, --follow", "show new events too, until the execution ends"],
       ["--full", "show tasks as rows, not as counts and ranges"],
@@ -160,7 +159,6 @@ const READING_VERBS: readonly Verb[] = [
   {
     name: "tasks <id>",
     summary: "list tasks of an execution",
-    isRemote: true,
     flags: [
       ["--failed", "failed tasks only"],
       ["--status <status>", "pending, running, retrying, waiting, done, failed or cancelled"],
@@ -175,7 +173,6 @@ const READING_VERBS: readonly Verb[] = [
   {
     name: "logs <id>",
     summary: "show the log lines of an execution's tasks",
-    isRemote: true,
     flags: [
       ["-f, --follow", "show new lines too, until the execution ends"],
       ["--phase <name>", "of this phase only"],
@@ -188,7 +185,6 @@ const READING_VERBS: readonly Verb[] = [
   {
     name: "why <id>",
     summary: "explain what an execution waits for",
-    isRemote: true,
     load: async () => (await import("../executions/why.ts")).why,
   },
   {
@@ -198,7 +194,6 @@ const READING_VERBS: readonly Verb[] = [
       "Reads the journals of these executions (default: all) from the first event on, derives phases, tasks and counts " +
       "by its own rules, and compares them with what the server shows. It changes nothing without --repair. The exit code is 1 " +
       "if a difference was found and not repaired.",
-    isRemote: true,
     flags: [
       ["--status <status>", "with this status only"],
       OF_WORKFLOW,
@@ -214,7 +209,6 @@ const READING_VERBS: readonly Verb[] = [
     description:
       "Waits until an execution ends. Prints its output as JSON on stdout; the exit code tells how it ended. " +
       "Ctrl-C ends the waiting, not the execution.",
-    isRemote: true,
     flags: [WAIT_TIMEOUT],
     load: async () => (await import("../executions/wait.ts")).wait,
   },
@@ -233,7 +227,6 @@ const CONTROLS: readonly Verb[] = (
 ).map(([kind, summary]) => ({
   name: `${kind} <id>`,
   summary,
-  isRemote: true,
   flags: [
     ["--reason <text>", "the reason, which the journal shows"] as const,
     ...(kind === "cancel"
@@ -269,13 +262,11 @@ const CHANGING_VERBS: readonly Verb[] = [
   {
     name: "drop <id>",
     summary: "delete a damaged execution",
-    isRemote: true,
     load: async () => (await import("../executions/control.ts")).drop,
   },
   {
     name: "signal <id> <name>",
     summary: "send a signal to an execution",
-    isRemote: true,
     flags: [
       ["-d, --data <json>", "the data of the signal: JSON, @file, or - for stdin"],
       ["--id <id>", "the id of the signal; a second signal with the same id changes nothing"],
@@ -295,14 +286,12 @@ const schedules: VerbGroup = {
     {
       name: "list",
       summary: "list schedules",
-      isRemote: true,
       isDefault: true,
       load: async () => (await import("../admin/schedules.ts")).listSchedules,
     },
     {
       name: "put <id>",
       summary: "make or change a schedule",
-      isRemote: true,
       needed: [
         ["--workflow <name>", "the workflow to start"],
         [
@@ -333,7 +322,6 @@ const schedules: VerbGroup = {
       ([action, summary]): Verb => ({
         name: `${action} <id>`,
         summary,
-        isRemote: true,
         load: async () => {
           const { changeSchedule } = await import("../admin/schedules.ts");
           return (id: string, options: never) => changeSchedule(action, id, options);
@@ -351,7 +339,6 @@ const deadLetters: VerbGroup = {
       name: "list",
       summary:
         "list tasks that failed for good: COUNT is their number, FIRST the first of them, REASON why no attempt follows (attempts, crashes, fatal)",
-      isRemote: true,
       isDefault: true,
       flags: [
         ["--execution <id>", "of this execution only"],
@@ -370,7 +357,6 @@ const deadLetters: VerbGroup = {
       ([action, summary]): Verb => ({
         name: `${action} <id>`,
         summary,
-        isRemote: true,
         load: async () => {
           const { changeDeadLetter } = await import("../admin/dead-letters.ts");
           return (id: string, options: never) => changeDeadLetter(action, id, options);
@@ -387,14 +373,12 @@ const workers: VerbGroup = {
     {
       name: "list",
       summary: "list connected workers",
-      isRemote: true,
       isDefault: true,
       load: async () => (await import("../admin/workers.ts")).listWorkers,
     },
     {
       name: "drain <id>",
       summary: "give a worker no further tasks",
-      isRemote: true,
       load: async () => (await import("../admin/workers.ts")).drainWorker,
     },
   ],
@@ -410,7 +394,6 @@ const tokens: VerbGroup = {
       description:
         "Makes a token and prints it on stdout, once. As soon as there is a token, every request over TCP needs one; the " +
         "socket of the data directory never does. If no server has the data directory open, the next one there knows the token.",
-      isRemote: true,
       flags: [
         [
           "--name <name>",
@@ -425,14 +408,12 @@ const tokens: VerbGroup = {
     {
       name: "list",
       summary: "list tokens, without their secrets",
-      isRemote: true,
       isDefault: true,
       load: async () => (await import("../admin/tokens.ts")).listTokens,
     },
     {
       name: "revoke <id>",
       summary: "revoke a token",
-      isRemote: true,
       load: async () => (await import("../admin/tokens.ts")).revokeToken,
     },
   ],
@@ -444,7 +425,6 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
   {
     name: "ring",
     summary: "show the nodes of the cluster",
-    isRemote: true,
     load: async () => (await import("../admin/ring.ts")).showRing,
   },
   workers,
@@ -452,7 +432,6 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
   {
     name: "backup <file>",
     summary: "write a copy of the whole store to a file, while it is in use",
-    isRemote: true,
     load: async () => (await import("../admin/backup.ts")).backup,
   },
   {
@@ -462,6 +441,7 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
       [STORE, "file:<directory>, which must have no store (default: $RONDO_STORE, else file:.rondo)"],
       ["--json", "print JSON"],
     ],
+    isLocal: true,
     load: async () => (await import("../admin/restore.ts")).restore,
   },
   {
@@ -474,6 +454,7 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
       [STORE, KEPT_STORE],
       ["--json", "print the counts as JSON"],
     ],
+    isLocal: true,
     load: async () => (await import("../admin/export.ts")).exportToFile,
   },
   {
@@ -488,6 +469,7 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
       ["--damaged", "replace damaged executions of an existing store; no server may use the store"],
       ["--json", "print the counts as JSON"],
     ],
+    isLocal: true,
     load: async () => (await import("../admin/import.ts")).importFromFile,
   },
   {
@@ -501,18 +483,17 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
       ["--restored", "the database was restored from a backup; start the nodes after this"],
       ["--json", "print JSON"],
     ],
+    isLocal: true,
     load: async () => (await import("../admin/migrate.ts")).migrate,
   },
   {
     name: "openapi",
     summary: "print the OpenAPI description of the API, also without a server",
-    isRemote: true,
     load: async () => (await import("../admin/openapi.ts")).openapi,
   },
   {
     name: "doctor",
     summary: "show the settings with their origins, and check that Rondo works here",
-    isRemote: true,
     flags: [
       ["--host <address>", "as for start"],
       ["--port <n>", "as for start"],

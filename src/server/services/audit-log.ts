@@ -35,33 +35,31 @@ const BATCH_MAX = 500;
 const WAITING_MAX = 10_000;
 const RETRY_MS = 1_000;
 
+interface AuditLogParts {
+  readonly store: DocumentStore;
+  readonly clock: Clock;
+  readonly random?: Random;
+  readonly onFault: (fault: Error) => void;
+}
+
 export class AuditLog {
-  readonly #store: DocumentStore;
-  readonly #clock: Clock;
-  readonly #onFault: (fault: Error) => void;
+  readonly #parts: AuditLogParts;
   #waiting: AuditEntry[] = [];
   #writing: Promise<void> | null = null;
   readonly #writer: string;
   #counter = 0;
   #cancelRetry: (() => void) | null = null;
 
-  constructor(parts: {
-    store: DocumentStore;
-    clock: Clock;
-    random?: Random;
-    onFault: (fault: Error) => void;
-  }) {
+  constructor(parts: AuditLogParts) {
+    this.#parts = parts;
     this.#writer = (parts.random ?? systemRandom).u32().toString(16).padStart(8, "0");
-    this.#store = parts.store;
-    this.#clock = parts.clock;
-    this.#onFault = parts.onFault;
   }
 
   /**
    * Adds an entry to the audit log. Resolves when the entry is stored, or when the first write has failed and will be repeated.
    */
   note(entry: Omit<AuditEntry, "at">): Promise<void> {
-    this.#waiting.push({ at: this.#clock.now(), ...entry });
+    this.#waiting.push({ at: this.#parts.clock.now(), ...entry });
     if (this.#waiting.length > WAITING_MAX) this.#waiting.shift();
     this.#writing ??= this.#write();
     return this.#writing;
@@ -71,7 +69,7 @@ export class AuditLog {
     const data: AuditEntry[] = [];
     let [before, skip] = readCursor(options.cursor);
     for (;;) {
-      const page = await listDocuments(this.#store, AUDIT_FORM, {
+      const page = await listDocuments(this.#parts.store, AUDIT_FORM, {
         descending: true,
         max: 100,
         ...(before === null ? {} : { before }),
@@ -101,16 +99,16 @@ export class AuditLog {
 
   async #write(): Promise<void> {
     // Entries of one turn of the event loop are stored together.
-    await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    await new Promise<void>((resolve) => this.#parts.clock.soon(resolve));
     try {
       while (this.#waiting.length > 0) {
         const batch = this.#waiting.slice(0, BATCH_MAX);
-        await this.#store.putDocument(KIND, this.#newId(batch[0]?.at ?? 0), JSON.stringify(batch));
+        await this.#parts.store.putDocument(KIND, this.#newId(batch[0]?.at ?? 0), JSON.stringify(batch));
         this.#waiting = this.#waiting.slice(batch.length);
       }
     } catch (thrown) {
-      this.#onFault(new Error("the audit log could not be written", { cause: thrown }));
-      this.#cancelRetry = this.#clock.after(RETRY_MS, () => {
+      this.#parts.onFault(new Error("the audit log could not be written", { cause: thrown }));
+      this.#cancelRetry = this.#parts.clock.after(RETRY_MS, () => {
         this.#writing ??= this.#write();
       });
     } finally {

@@ -36,21 +36,15 @@ export interface DefinitionParts {
 const KEPT_MAX = 200;
 
 export class Definitions {
-  readonly #store: DocumentStore;
-  readonly #schemas: SchemaChecker;
-  readonly #postOps: PostOpPort;
-  readonly #topics: Pick<TopicGuard, "check">;
+  readonly #parts: DefinitionParts;
   readonly #kept = new Map<string, KnownDefinition>();
 
   constructor(parts: DefinitionParts) {
-    this.#store = parts.store;
-    this.#schemas = parts.schemas;
-    this.#postOps = parts.postOps;
-    this.#topics = parts.topics;
+    this.#parts = parts;
   }
 
   async newest(name: string): Promise<KnownDefinition | Rejection> {
-    const found = await this.#store.getDefinition({ newestOf: name });
+    const found = await this.#parts.store.getDefinition({ newestOf: name });
     if (found === null)
       return reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
         path: "workflow",
@@ -62,7 +56,7 @@ export class Definitions {
   async byHash(hash: string): Promise<KnownDefinition | Rejection> {
     const kept = this.#kept.get(hash);
     if (kept !== undefined) return kept;
-    const found = await this.#store.getDefinition({ hash });
+    const found = await this.#parts.store.getDefinition({ hash });
     return found === null
       ? reject("not_found", `there is no definition with the hash ${hash.slice(0, 80)}`)
       : this.#read(found);
@@ -74,15 +68,16 @@ export class Definitions {
     if (isRejection(known)) return known;
     const { definition, hash } = known;
     const wrong =
-      (await this.#wrongPlace(known.plan)) ?? inDefinition(await this.#topics.check(known.plan.commands));
+      (await this.#wrongPlace(known.plan)) ??
+      inDefinition(await this.#parts.topics.check(known.plan.commands));
     if (wrong !== null) return wrong;
-    const before = await this.#store.getDefinition({ newestOf: definition.name });
+    const before = await this.#parts.store.getDefinition({ newestOf: definition.name });
     // A damaged definition is stored again, which repairs it.
     if (before?.hash === hash && !isRejection(usableDefinition(before))) return { known, isNew: false };
     // Definitions of submissions, which are named by their content, are deleted with their last execution.
     if (before !== null && isSubmissionName(definition.name))
-      await noteReplaced(this.#store, { name: definition.name, hash: before.hash });
-    await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
+      await noteReplaced(this.#parts.store, { name: definition.name, hash: before.hash });
+    await this.#parts.store.putDefinition(definition.name, hash, JSON.stringify(definition));
     return { known, isNew: true };
   }
 
@@ -90,7 +85,7 @@ export class Definitions {
   async #wrongPlace(plan: Plan): Promise<Rejection | null> {
     for (const { phase, handler, command } of plan.commands) {
       if (command.persistence === null) continue;
-      const refusal = await this.#postOps.refusalOf(command.persistence);
+      const refusal = await this.#parts.postOps.refusalOf(command.persistence);
       if (refusal !== null)
         return reject("invalid_definition", `${phase.name}.${handler.name}: ${refusal.message}`, {
           path: `cmd_metadata.cmd_post_op.cmd_result_persistence.target_statestore_${refusal.path === "key" ? "key" : "name"}`,
@@ -108,9 +103,10 @@ export class Definitions {
   async #know(data: unknown, parse = parseDefinition): Promise<KnownDefinition | Rejection> {
     const definition = parse(data);
     if (isRejection(definition)) return definition;
-    const input = definition.input === undefined ? null : await this.#schemas.of(definition.input, "input");
+    const input =
+      definition.input === undefined ? null : await this.#parts.schemas.of(definition.input, "input");
     if (isRejection(input)) return input;
-    const signals = await signalChecks(definition, this.#schemas);
+    const signals = await signalChecks(definition, this.#parts.schemas);
     if (isRejection(signals)) return signals;
     const plan = compilePlan(definition);
     const known: KnownDefinition = { hash: plan.hash, definition, plan, input, signals };

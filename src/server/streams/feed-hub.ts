@@ -28,11 +28,17 @@ const SHARE = 4;
 /** How long clients may take to read the rest of their streams when the server closes. */
 const CLOSE_MS = 1_000;
 
+interface FeedHubParts {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly limits: ApiLimits;
+  readonly onFault: (fault: Error) => void;
+  /** Tells whether the token with this id is still valid. */
+  readonly isKnown: (token: string) => boolean;
+}
+
 export class FeedHub {
-  readonly #clock: Clock;
-  readonly #metrics: Metrics;
-  readonly #limits: ApiLimits;
-  readonly #onFault: (fault: Error) => void;
+  readonly #parts: FeedHubParts;
   readonly #feeds = new Map<string, Feed>();
   readonly #clients = new Map<StreamClient, Promise<void>>();
   /** Streams by the rate-limit key of their callers. */
@@ -40,51 +46,39 @@ export class FeedHub {
     string,
     { readonly token: string | null; readonly clients: Set<StreamClient> }
   >();
-  readonly #isKnown: (token: string) => boolean;
   #cancelTick: (() => void) | null = null;
   #isClosed = false;
 
-  constructor(parts: {
-    clock: Clock;
-    metrics: Metrics;
-    limits: ApiLimits;
-    onFault: (fault: Error) => void;
-    /** Tells whether the token with this id is still valid. */
-    isKnown: (token: string) => boolean;
-  }) {
-    this.#isKnown = parts.isKnown;
-    this.#clock = parts.clock;
-    this.#metrics = parts.metrics;
-    this.#limits = parts.limits;
-    this.#onFault = parts.onFault;
+  constructor(parts: FeedHubParts) {
+    this.#parts = parts;
   }
 
   /** Begins a stream, or returns why the client gets none. The stream continues after this call returns null. */
   open(options: FollowOptions): Rejection | null {
     if (this.#isClosed) return reject("not_ready", "the server is closing");
-    if (this.#clients.size >= this.#limits.streams)
+    if (this.#clients.size >= this.#parts.limits.streams)
       return reject("rate_limited", `there are ${this.#clients.size} streams open, which is the limit`, {
         hint: "close some streams, or read pages without Accept: text/event-stream",
       });
     const { countedBy, token } = options.caller;
     const own = this.#byCaller.get(countedBy ?? "")?.clients.size ?? 0;
-    if (countedBy !== null && own >= Math.ceil(this.#limits.streams / SHARE))
+    if (countedBy !== null && own >= Math.ceil(this.#parts.limits.streams / SHARE))
       return reject("rate_limited", `${options.caller.name} has ${own} streams open, which is its limit`, {
         hint: "close some streams, or read pages without Accept: text/event-stream",
       });
-    const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
-    const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });
-    this.#metrics.streamOpened();
+    const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#parts.limits;
+    const client = new StreamClient(options.outgoing, { clock: this.#parts.clock, sliceBytes, stallMs });
+    this.#parts.metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
         // The client will reconnect and continue at its own position.
-        this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
         options.outgoing.destroy();
       })
       .finally(() => {
         this.#clients.delete(client);
         this.#forget(client, countedBy);
-        this.#metrics.streamEnded(client.isCutOff);
+        this.#parts.metrics.streamEnded(client.isCutOff);
       });
     this.#clients.set(client, lead);
     if (countedBy !== null) {
@@ -110,7 +104,7 @@ export class FeedHub {
     this.#isClosed = true;
     this.#cancelTick?.();
     for (const feed of this.#feeds.values()) feed.stop();
-    const cancel = this.#clock.after(CLOSE_MS, () => {
+    const cancel = this.#parts.clock.after(CLOSE_MS, () => {
       for (const client of this.#clients.keys()) client.cutOff();
     });
     await Promise.all(this.#clients.values());
@@ -124,7 +118,7 @@ export class FeedHub {
   }
 
   async #lead(client: StreamClient, { key, source, from, follow }: FollowOptions): Promise<void> {
-    const feed = this.#feeds.get(key) ?? new Feed(source(), this.#clock);
+    const feed = this.#feeds.get(key) ?? new Feed(source(), this.#parts.clock);
     this.#feeds.set(key, feed);
     feed.followers++;
     try {
@@ -169,10 +163,10 @@ export class FeedHub {
   }
 
   #tick(): void {
-    this.#cancelTick ??= this.#clock.after(KEEP_ALIVE_MS, () => {
+    this.#cancelTick ??= this.#parts.clock.after(KEEP_ALIVE_MS, () => {
       this.#cancelTick = null;
       for (const { token } of this.#byCaller.values())
-        if (token !== null && !this.#isKnown(token)) this.cut(token);
+        if (token !== null && !this.#parts.isKnown(token)) this.cut(token);
       for (const client of this.#clients.keys()) client.keepAlive();
       if (this.#clients.size > 0 && !this.#isClosed) this.#tick();
     });

@@ -10,17 +10,9 @@ export interface RowHead extends Omit<Head, "id" | "tags"> {
   readonly tags: string;
 }
 
-export interface RowWrite {
-  readonly execution: string;
-  readonly create: boolean;
-  readonly after: number;
-  readonly entries: readonly Entry[];
-  readonly chain: string;
+export interface RowWrite extends Omit<ExecutionWrite, "head" | "opened" | keyof RowRecords> {
   readonly head: RowHead | null;
-  readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
-  readonly timersCleared: readonly string[];
   readonly opened: readonly { readonly mark: string; readonly tasks: number }[];
-  readonly snapshot: Snapshot | null;
   readonly records: RowRecords | null;
 }
 
