@@ -113,6 +113,32 @@ const HEADER_FROM_LINES = 60;
 /** Files that are better long, each with the reason. */
 const LONG_FILES: Readonly<Record<string, string>> = {};
 
+/** The most lines of each room of src/, without tests. A room grows on purpose: raise its number in the same commit (decision 120). */
+const ROOM_LINES: Readonly<Record<string, number>> = {
+  audit: 1_000,
+  broker: 5_000,
+  cli: 7_800,
+  client: 1_600,
+  cluster: 4_800,
+  commands: 2_000,
+  compose: 1_250,
+  config: 600,
+  engine: 12_700,
+  kernel: 9_300,
+  net: 2_050,
+  protocol: 1_750,
+  retention: 300,
+  rondo: 1_050,
+  schedule: 1_800,
+  sdk: 2_600,
+  server: 14_900,
+  std: 1_650,
+  store: 12_800,
+  testing: 1_600,
+  transfer: 1_200,
+  worker: 10_300,
+};
+
 const CLOCK = "take `now` as an argument, or a clock from std/";
 const RANDOM = "draw from a seeded source from std/";
 const TIMER = "emit a timer as an effect, or use a clock from std/";
@@ -211,6 +237,17 @@ const fileSize: Rule = (files) =>
     const lines = lineCount(text);
     if (lines <= LINES_MAX || path in LONG_FILES) return [];
     return [`${path}: ${lines} lines, over ${LINES_MAX}; split it by reason to change`];
+  });
+
+const roomSize: Rule = (files) =>
+  Object.entries(ROOM_LINES).flatMap(([room, max]) => {
+    const own = sources(files).filter(({ path }) => path.startsWith(`src/${room}/`));
+    const lines = own.reduce((sum, { text }) => sum + lineCount(text), 0);
+    if (lines <= max) return [];
+    const longest = own.reduce((a, b) => (lineCount(b.text) > lineCount(a.text) ? b : a));
+    return [
+      `src/${room}: ${lines} lines, over ${max} (its longest file is ${longest.path}); simplify, or raise ROOM_LINES`,
+    ];
   });
 
 const bannedGlobals: Rule = (files) =>
@@ -422,6 +459,7 @@ const ALL_RULES = {
   layers,
   browserSafe,
   fileSize,
+  roomSize,
   bannedGlobals,
   fileNames,
   testFolders,
@@ -470,6 +508,7 @@ describe("a planted file is caught by", () => {
     ["layers", "src/novel/a.ts", ""],
     ["browserSafe", "src/client.ts", 'import fs from "node:fs";'],
     ["fileSize", "src/kernel/a.ts", long(701)],
+    ["roomSize", "src/retention/a.ts", long(301)],
     ["bannedGlobals", "src/kernel/a.ts", "const now = Date.now();"],
     ["bannedGlobals", "src/kernel/a.ts", "const now = new Date();"],
     ["bannedGlobals", "src/engine/a.ts", "setTimeout(f, 1);"],
