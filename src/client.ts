@@ -11,7 +11,7 @@ export type { ConnectOptions } from "./client/connect-options.ts";
 export type * from "./client/transport.ts";
 export type { ProcStatus } from "./kernel/command/command-view.ts";
 export type { RetryDefinition } from "./kernel/definition/definition.ts";
-export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
+export type { ErrorCause, ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";

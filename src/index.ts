@@ -11,7 +11,7 @@ export type {
   StateStoreSettings,
 } from "./commands/state/state-settings.ts";
 export { type OpenOptions, openRondo, type ProjectLimits } from "./compose/compose.ts";
-export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
+export type { ErrorCause, ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";
@@ -43,6 +43,7 @@ export type { Stored } from "./sdk/stored.ts";
 export { type CommandContext, topic } from "./sdk/topic.ts";
 export {
   type AnyWorkflow,
+  type OutputGiven,
   type ScriptSpec,
   type TypedWorkflow,
   type WaitSpec,

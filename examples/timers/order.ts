@@ -8,8 +8,4 @@ export const order = workflow<{ item: string }>({ name: "order" })
   .phase("send", {
     process: ({ phases, input }) =>
       phases.paid.value === null ? `dropped ${input.item}` : `sent ${input.item}`,
-  })
-  .returns(async ({ phases }) => {
-    for await (const what of phases.send.results()) return what;
-    return null;
   });

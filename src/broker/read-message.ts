@@ -7,6 +7,7 @@ import { refuseName } from "../kernel/definition/names.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
 import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import { storedCause } from "../protocol/error-cause.ts";
 import { bool, count, invalid, isCount, list, queueName, string } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { decode, type Fields, object } from "../std/decode.ts";
@@ -123,7 +124,7 @@ export function readError(
   status: string,
 ): Pick<Outcome, "payload" | "fatal" | "retryAfterMs"> {
   const given = typeof error === "object" && error !== null ? (error as Fields) : { message: error };
-  const { name, message, code, stack, fatal, retryAfterMs } = given;
+  const { name, message, code, stack, cause, fatal, retryAfterMs } = given;
   const payload = JSON.stringify({
     name: cut(name, 100) ?? "Error",
     message:
@@ -131,6 +132,7 @@ export function readError(
       (error === undefined ? status : JSON.stringify(error).slice(0, 1_000)),
     code: cut(code, 100),
     stack: cut(stack, LIMITS.errorChars),
+    cause: storedCause(cause),
   });
   return {
     payload,

@@ -235,8 +235,10 @@ function finishPhase(step: Step, visit: Visit): void {
       phase: plan.name,
     };
     endWork(step, { status: "failed", error });
-  } else
-    endWork(step, { status: "done", output: plan.index === execution.plan.returns ? visit.answer : null });
+  } else {
+    const { returns, returnsLast } = execution.plan;
+    endWork(step, { status: "done", output: returnsLast || plan.index === returns ? visit.answer : null });
+  }
 }
 
 function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {

@@ -270,6 +270,7 @@ function enumerationEnded(
     handler: event.handler,
     attempt: event.attempt,
     ...(event.fatal === true ? { fatal: true } : {}),
+    ...(error.cause === undefined ? {} : { cause: error.cause }),
   };
 }
 
@@ -352,7 +353,8 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
-    if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
+    if (handler.plan.work !== "process" || (handler.plan.isOutput && status === "done"))
+      execution.currentVisit().answer = event.payloads[i] as string;
     if (event.reasons[i] === "signalled") consumeSignal(execution, handler.plan.definition.waitFor as string);
     if (status === "failed")
       judge(execution, handler, {
@@ -386,6 +388,7 @@ function judge(
     ...(cause.task === null ? {} : { task: cause.task }),
     ...(cause.attempt === null ? {} : { attempt: cause.attempt }),
     ...(cause.fatal ? { fatal: true } : {}),
+    ...(error.cause === undefined ? {} : { cause: error.cause }),
   };
   // Every chosen task runs; the end of the round decides.
   if (!execution.isChosenRound) visit.failing = failing;
@@ -497,8 +500,11 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
 /** Begins a round of a visit of an execution that has ended, in which no task is pending yet. */
 function openChosenRound(execution: Execution, visit: Visit, round: number): void {
   forgetKept(execution, visit);
-  if (execution.status === "done") visit.isRetried = true;
-  else execution.formerEnd = formerEnd(execution, visit);
+  if (execution.status === "done") {
+    visit.isRetried = true;
+    // The output stays that of the last phase, which does not run again.
+    if (execution.plan.returnsLast && !visit.isOutput) visit.answer = execution.output;
+  } else execution.formerEnd = formerEnd(execution, visit);
   execution.round = round;
   execution.status = "running";
   execution.output = null;

@@ -4,7 +4,7 @@
  */
 import type { UnreadSignals } from "./unread.ts";
 
-export const EVENT_VERSION = 5;
+export const EVENT_VERSION = 6;
 
 /**
  * Kinds of events that version 2 added. A row contains the highest version of its events, and older versions of Rondo skip such
@@ -76,6 +76,22 @@ export interface ExecutionError {
   readonly attempt?: number;
   /** Set if a retry would fail the same way, so that a parent need not retry the child. */
   readonly fatal?: true;
+  /** The error of the task or enumeration because of which the execution failed, with its stack and its causes. */
+  readonly cause?: ErrorCause;
+}
+
+/** An error of user code as it is stored. */
+export interface ErrorCause {
+  /** The name of the error's class. */
+  readonly name: string;
+  /** The message of the error. */
+  readonly message: string;
+  /** The `code` of the error, or a code of Rondo. */
+  readonly code?: string;
+  /** The stack of the error. */
+  readonly stack?: string;
+  /** The cause of this error. */
+  readonly cause?: ErrorCause;
 }
 
 /** The task of a parent execution that started a child. */

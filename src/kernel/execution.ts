@@ -202,7 +202,7 @@ export class Visit {
   failing: ExecutionError | null = null;
   status: "running" | FinalStatus = "running";
   handlers: HandlerState[] = [];
-  /** The answer of the decision or of `returns` in this visit, as JSON text. */
+  /** The answer of the decision or of `returns` in this visit, or the result that is the output; as JSON text. */
   answer: string | null = null;
   /** Whether chosen tasks of the visit were retried after the end of the execution. If so, later phases do not run again. */
   isRetried = false;
@@ -224,6 +224,11 @@ export class Visit {
     this.round = options.round;
     this.repair = options.repair;
     this.firstSeq = options.firstSeq;
+  }
+
+  /** Whether the result of this visit is the output of the execution. */
+  get isOutput(): boolean {
+    return this.plan.handlers.some((handler) => handler.isOutput);
   }
 
   get openChildren(): number {

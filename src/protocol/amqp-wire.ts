@@ -2,6 +2,7 @@
  * The protocol between engine nodes and workers over an AMQP broker: names, arguments of shared queues and exchanges (which
  * both sides declare), and the JSON bodies of messages. docs/protocol.md describes it.
  */
+import type { ErrorCause } from "../kernel/event.ts";
 import { sha256 } from "../std/hash.ts";
 import type { PhaseCounts } from "./work.ts";
 
@@ -191,6 +192,7 @@ export interface WireError {
   readonly message: string;
   readonly code?: string;
   readonly stack?: string;
+  readonly cause?: ErrorCause;
   /** Whether the failure is final, so that the task is not retried. */
   readonly fatal?: boolean;
   readonly retryAfterMs?: number;

@@ -2,6 +2,7 @@
  * The worker protocol over HTTP, as JSON: requests of a worker and their answers. Attempts are named by their ids
  * (attempt-id.ts), and each request about an attempt has its token. Events are numbered per attempt from 1.
  */
+import type { ErrorCause } from "../kernel/event.ts";
 import type { Verdict } from "../kernel/message.ts";
 import type { PhaseCounts } from "./work.ts";
 
@@ -206,6 +207,7 @@ export interface WireError {
   readonly message: string;
   readonly code?: string;
   readonly stack?: string;
+  readonly cause?: ErrorCause;
   readonly hint?: string;
   readonly path?: string;
   /** For a script: the failed run, and the line in it. */

@@ -2,7 +2,7 @@
  * The chain behind `workflow()`: each call returns a new workflow with one more part. It has no user-visible types (workflow.ts
  * has them). It checks its arguments, collects the definition as data, and keeps the code by wire name.
  */
-import { CLEANUPS, type Definition } from "../kernel/definition/definition.ts";
+import { CLEANUPS, type Definition, LAST } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
 import type { Duration } from "../std/duration.ts";
 import type { BaseContext, HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
@@ -23,6 +23,7 @@ import {
   type CompiledHandler,
   compileBuiltIn,
   compileHandler,
+  type HandlerData,
   handlerData,
   type Surroundings,
   withDefaults,
@@ -37,7 +38,7 @@ import type { WorkflowOptions } from "./workflow.ts";
 /** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
 export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout" | "returns"> {
   readonly phases: readonly PhaseData[];
-  readonly returns?: { readonly use: string } & AnswerOptions;
+  readonly returns?: ({ readonly use: string } & AnswerOptions) | typeof LAST;
   readonly cleanupTimeout?: Duration;
 }
 
@@ -62,7 +63,9 @@ interface Parts {
 export class WorkflowBuilder implements HostedWorkflow {
   readonly name: string;
   readonly inputSchema: StandardSchema | undefined;
+  /** The definition. If no code computes the output and the last phase has one task, its result is the output. */
   readonly definition: WorkflowData;
+  readonly #data: WorkflowData;
   readonly handlers: readonly HandlerCode[];
   readonly children: readonly HostedWorkflow[];
   readonly #hosted: readonly Hosted[];
@@ -70,14 +73,15 @@ export class WorkflowBuilder implements HostedWorkflow {
   readonly #parseInput: HandlerCode["parseInput"];
 
   constructor(
-    definition: WorkflowData,
+    data: WorkflowData,
     inputSchema: StandardSchema | undefined,
     { hosted, children, defaults }: Parts,
   ) {
-    this.name = definition.name;
+    this.name = data.name;
     this.children = children;
     this.inputSchema = inputSchema;
-    this.definition = definition;
+    this.#data = data;
+    this.definition = withOutput(data);
     this.handlers = hosted.map(({ code }) => code);
     this.#hosted = hosted;
     this.#defaults = defaults;
@@ -177,17 +181,17 @@ export class WorkflowBuilder implements HostedWorkflow {
       children: [...this.children, workflow],
       defaults: this.#defaults,
     };
-    return new WorkflowBuilder(added.definition, this.inputSchema, parts);
+    return new WorkflowBuilder(added.#data, this.inputSchema, parts);
   }
 
   returns(answer: Answer, options: AnswerOptions = {}): WorkflowBuilder {
-    if (this.definition.returns !== undefined) throw invalid("returns", "is given twice", "keep one of them");
+    if (this.#data.returns !== undefined) throw invalid("returns", "is given twice", "keep one of them");
     const use = `${this.name}.returns`;
     const code = this.#answering(use, answer, "returns");
     checkFields(options, "returns", ANSWER_OPTIONS);
     const returns = { use, ...withDefaults(options, this.#defaults) };
     checkAnswer(returns, "returns");
-    return this.#with({ ...this.definition, returns }, [code]);
+    return this.#with({ ...this.#data, returns }, [code]);
   }
 
   /** Adds a phase with one handler of the same name. */
@@ -209,7 +213,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     const use = `${this.name}.${name}.next`;
     const handlers = Object.fromEntries(compiled.map(([key, { data }]) => [key, data]));
     const phases = [
-      ...this.definition.phases,
+      ...this.#data.phases,
       { ...readPhase(name, options, { use, defaults: this.#defaults }), handlers },
     ];
     checkUnique(phases);
@@ -219,12 +223,12 @@ export class WorkflowBuilder implements HostedWorkflow {
     const decide = decideOf(options);
     if (decide !== undefined && typeof decide !== "string")
       codes.push(this.#answering(use, decide as Answer, `phase "${name}".next`));
-    return this.#with({ ...this.definition, phases }, codes);
+    return this.#with({ ...this.#data, phases }, codes);
   }
 
-  #with(definition: WorkflowData, codes: readonly Hosted[]): WorkflowBuilder {
+  #with(data: WorkflowData, codes: readonly Hosted[]): WorkflowBuilder {
     const parts = { hosted: this.#withCode(codes), children: this.children, defaults: this.#defaults };
-    return new WorkflowBuilder(definition, this.inputSchema, parts);
+    return new WorkflowBuilder(data, this.inputSchema, parts);
   }
 
   #around(phase: string, handler: string, use: string): Surroundings {
@@ -248,6 +252,24 @@ export class WorkflowBuilder implements HostedWorkflow {
     }
     return all;
   }
+}
+
+/** Adds `returns: "last"` if no code computes the output and a phase in which the execution may be done has one task. */
+function withOutput(data: WorkflowData): WorkflowData {
+  const cleanups = CLEANUPS.map((field) => data[field]);
+  const inOrder = data.phases.filter(({ name }) => !cleanups.includes(name));
+  const mayEnd = (phase: PhaseData): boolean =>
+    phase.final === true ||
+    (phase === inOrder.at(-1) && phase.final === undefined && phase.next === undefined);
+  const hasOutput = inOrder.some((phase) => mayEnd(phase) && hasResult(Object.values(phase.handlers)));
+  return data.returns === undefined && hasOutput ? { ...data, returns: LAST } : data;
+}
+
+/** Whether a phase has one handler with one task, which has a result. */
+function hasResult([handler, ...others]: readonly HandlerData[]): boolean {
+  if (handler === undefined || others.length > 0) return false;
+  const { tasks, enumerate, sleep } = handler;
+  return tasks === undefined && enumerate === undefined && sleep === undefined;
 }
 
 /** Whether a child is given with its code. Other workers serve a child that is only named. */

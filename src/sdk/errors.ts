@@ -1,4 +1,6 @@
 /** Errors that user code throws or catches. */
+
+import type { ErrorCause } from "../kernel/event.ts";
 import { type DamagedData, damageRemedy } from "../kernel/journal/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
@@ -36,7 +38,7 @@ export class RetryAfter extends Error {
 
 /**
  * Thrown by `result()`: the execution failed, or its stored data is damaged. `events()` and `logs()` of a damaged
- * execution throw it after the part that can be read.
+ * execution throw it after the part that can be read. `cause` is the error that user code threw, with its stack and causes.
  */
 export class ExecutionFailed extends Error {
   override name = "ExecutionFailed";
@@ -53,10 +55,23 @@ export class ExecutionFailed extends Error {
       isDamaged
         ? `execution ${id} is damaged: ${why} (${damagedHint(execution)})`
         : `execution ${id} failed: ${why}`,
+      error?.cause === undefined ? undefined : { cause: toError(error.cause) },
     );
     this.code = execution.error?.code ?? "failed";
     this.execution = execution;
   }
+}
+
+/** Makes an error of a stored one: its name, message, code and stack are those of the error that user code threw. */
+function toError({ name, message, code, stack, cause }: ErrorCause): Error {
+  const error = new Error(message, cause === undefined ? undefined : { cause: toError(cause) });
+  Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
+  Object.defineProperty(error, "stack", {
+    value: stack ?? `${name}: ${message}`,
+    configurable: true,
+    writable: true,
+  });
+  return code === undefined ? error : Object.assign(error, { code });
 }
 
 /** Thrown by `result()`: the execution ended as cancelled. */

@@ -192,10 +192,14 @@ export type AnySpec = HandlerSpec<unknown, unknown, unknown, unknown>;
 const SPEC: unique symbol = Symbol.for("rondo.handler") as never;
 
 /** A handler for a map of handlers, or for use in several workflows. */
-export interface Handler<Input, Phases, Result> {
+export interface Handler<Input, Phases, Result, IsSingle extends boolean = boolean> {
   /** The code and options of the handler. */
   readonly [SPEC]: unknown;
-  readonly "~types"?: { readonly given: (input: Input, phases: Phases) => void; readonly result: Result };
+  readonly "~types"?: {
+    readonly given: (input: Input, phases: Phases) => void;
+    readonly result: Result;
+    readonly isSingle: IsSingle;
+  };
 }
 
 /**
@@ -208,7 +212,7 @@ export interface Handler<Input, Phases, Result> {
  */
 export function handler<Input, Phases, Item = NoItems, Result = null>(
   spec: HandlerSpec<Input, Phases, Item, Result>,
-): Handler<Input, Phases, Result> {
+): Handler<Input, Phases, Result, [Item] extends [NoItems] ? true : false> {
   if (typeof spec !== "object" || spec === null)
     throw invalid("handler", "must be an object", "give { process: ... }");
   return Object.freeze({ [SPEC]: spec });

@@ -16,7 +16,7 @@ export interface Decision<Input, Phases> extends AnswerOptions {
 }
 
 /** Options of a phase: where it leads. Targets may be declared later. */
-export interface PhaseOptions<Input, Phases> {
+export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = boolean | "failed"> {
   /**
    * The phase after this one, or code that gives one of `among`; with options of that code: `{ decide, among, retry }`.
    *
@@ -40,7 +40,7 @@ export interface PhaseOptions<Input, Phases> {
    *
    * @default false
    */
-  readonly final?: boolean | "failed";
+  readonly final?: Final;
   /**
    * How often an execution may visit this phase.
    *

@@ -4,9 +4,25 @@ import type { Handler } from "./handler.ts";
 import type { Stored } from "./stored.ts";
 
 /** The results of one handler in the latest visit of its phase. */
-export interface HandlerReader<Result> extends Omit<ResultsReader, "results" | "reduce" | "visit" | "value"> {
+export interface HandlerReader<Result>
+  extends Omit<ResultsReader, "results" | "first" | "only" | "toArray" | "reduce" | "visit" | "value"> {
   /** Results of done tasks, as stored, in journal order. */
   results(): AsyncIterable<Result>;
+  /** The first result in journal order; undefined if there is none. */
+  first(): Promise<Result | undefined>;
+  /**
+   * The result of the only task that is done.
+   *
+   * @throws Error if there is no result, or more than one
+   */
+  only(): Promise<Result>;
+  /**
+   * All results as an array. `max` bounds its length: use `results()` for more.
+   *
+   * @default max: 10_000
+   * @throws Error if there are more than `max` results
+   */
+  toArray(options?: { readonly max?: number }): Promise<Result[]>;
   /** Folds the results into one value. */
   reduce<Sum>(fold: (sum: Sum, result: Result) => Sum | Promise<Sum>, initial: Sum): Promise<Sum>;
   /** The results of the same handler in an earlier visit of its phase. */

@@ -31,9 +31,9 @@ import type { Stored } from "./stored.ts";
  *   .phase("copy", { enumerate: ({ input }) => listFiles(input.bucket), process: ({ task }) => copy(task) })
  *   .returns(({ phases }) => ({ copied: phases.copy.count }));
  */
-export function workflow<Schema extends StandardSchema>(
-  options: WorkflowOptions & { readonly input: Schema },
-): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null>;
+export function workflow<Schema extends StandardSchema, const Cleanup extends string = never>(
+  options: WorkflowOptions<Cleanup> & { readonly input: Schema },
+): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null, never, Cleanup>;
 /**
  * Begins a workflow whose input is described by a type only, or is any JSON.
  *
@@ -41,14 +41,24 @@ export function workflow<Schema extends StandardSchema>(
  * @example const ping = workflow<{ host: string }>({ name: "ping" }).phase("ping", { process: ({ input }) => ping(input.host) });
  */
 export function workflow<Input = Json>(
-  options: WorkflowOptions,
+  options: WorkflowOptions<never>,
 ): Workflow<Input, Stored<Input>, NoPhases, null>;
+/**
+ * Begins a workflow that names phases of its clean-up, and whose input is described by a type only. Its output has a type only
+ * with `.returns`, or if the input has a schema.
+ *
+ * @throws RondoError with the code `invalid_definition` if a name is wrong
+ * @example const order = workflow<{ id: string }>({ name: "order", onCancel: "release" });
+ */
+export function workflow<Input = Json>(
+  options: WorkflowOptions,
+): Workflow<Input, Stored<Input>, NoPhases, unknown, OutputGiven>;
 export function workflow(options: WorkflowOptions & { readonly input?: StandardSchema }): unknown {
   return WorkflowBuilder.begin(options);
 }
 
 /** The name of a workflow, and what it does when it ends. Phases named here are outside of the default order. */
-export interface WorkflowOptions {
+export interface WorkflowOptions<Cleanup extends string = string> {
   /** The name of the workflow. */
   readonly name: string;
   /**
@@ -63,19 +73,19 @@ export interface WorkflowOptions {
    *
    * @default none
    */
-  readonly onCancel?: string;
+  readonly onCancel?: Cleanup;
   /**
    * The phase that runs when the execution fails, after what was done is compensated.
    *
    * @default none
    */
-  readonly onFailure?: string;
+  readonly onFailure?: Cleanup;
   /**
    * The phase that runs last, however the execution ends; also after it is done.
    *
    * @default none
    */
-  readonly finally?: string;
+  readonly finally?: Cleanup;
   /**
    * The longest time of the clean-up: of compensations, `onCancel`, `onFailure` and `finally` together.
    *
@@ -177,79 +187,177 @@ export interface ScriptSpec<Input, Phases, Item>
 
 type Handlers<Input, Phases> = { readonly [name: string]: Handler<Input, Phases, unknown> };
 
+/** Stands for the outputs of final phases once the output is given by `.returns`. */
+export interface OutputGiven {
+  /** Exists only in the type. */
+  readonly "~given": never;
+}
+
+/** The output of a workflow after one more phase, if the result of its last phase is the output. */
+type OutputAfter<Output, Ends, Name, Cleanup, Final, Result> = [Ends] extends [never]
+  ? OutputOf<Output, Ends, Name, Cleanup, Final, Result>
+  : [Ends] extends [OutputGiven]
+    ? Output
+    : OutputOf<Output, Ends, Name, Cleanup, Final, Result>;
+
+type OutputOf<Output, Ends, Name, Cleanup, Final, Result> = [Name] extends [Cleanup]
+  ? Output
+  : [Final] extends ["failed"]
+    ? Ends
+    : Ends | Result;
+
+/** The outputs of the final phases after one more phase. */
+type EndsAfter<Ends, Final, Result> = true extends Final
+  ? [Ends] extends [never]
+    ? Result
+    : [Ends] extends [OutputGiven]
+      ? Ends
+      : Ends | Result
+  : Ends;
+
+/** The result of a phase with one handler, if that has one task; null otherwise. */
+type Single<Item, Result> = [Item] extends [NoItems] ? Stored<Result> : null;
+
 /**
  * A workflow under construction. It is complete at any point after its first phase. `Input` is the type of a start's input,
- * `Seen` its type in handlers, `Phases` the declared phases, `Output` the type of its output.
+ * `Seen` its type in handlers, `Phases` the declared phases, `Output` the type of its output. The output is what `.returns`
+ * gives, or the result of the last phase if that has one task. `Ends` has the results of final phases, `Cleanup` the names of
+ * the phases of the clean-up.
  */
-export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Input, Output> {
+export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = never>
+  extends TypedWorkflow<Input, Output> {
   /** The workflow as data. */
   readonly definition: WorkflowDefinition;
   /** Adds a phase of several handlers, side by side; `{}` is a phase without handlers. */
-  phase<Name extends string, Given extends Handlers<Seen, Phases>>(
+  phase<Name extends string, Map extends Handlers<Seen, Phases>, Final extends boolean | "failed" = false>(
     name: Name,
-    handlers: Given,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, MapReader<Given>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, MapReader<Given>>, Output>;
+    handlers: Map,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, MapReader<Map>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, MapReader<Map>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, null>,
+    EndsAfter<Ends, Final, null>,
+    Cleanup
+  >;
   /** Adds a phase of one handler made by `handler()`. */
-  phase<Name extends string, Result>(
+  phase<Name extends string, Result, IsSingle extends boolean, Final extends boolean | "failed" = false>(
     name: Name,
-    handler: Handler<Seen, Phases, Result>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Output>;
+    handler: Handler<Seen, Phases & Own<Name>, Result, IsSingle>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, [IsSingle] extends [true] ? Stored<Result> : null>,
+    EndsAfter<Ends, Final, [IsSingle] extends [true] ? Stored<Result> : null>,
+    Cleanup
+  >;
   /** Adds a phase of one handler. */
-  phase<Name extends string, Item = NoItems, Result = null>(
+  phase<Name extends string, Item = NoItems, Result = null, Final extends boolean | "failed" = false>(
     name: Name,
-    spec: HandlerSpec<Seen, Phases, Item, Result>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Output>;
+    spec: HandlerSpec<Seen, Phases & Own<Name>, Item, Result>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Result>>,
+    EndsAfter<Ends, Final, Single<Item, Result>>,
+    Cleanup
+  >;
 
   /** Adds a phase that lasts for this duration. */
-  sleep<Name extends string>(
+  sleep<Name extends string, Final extends boolean | "failed" = false>(
     name: Name,
     duration: Duration,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<null>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<null>>, Output>;
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<null>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<null>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, null>,
+    EndsAfter<Ends, Final, null>,
+    Cleanup
+  >;
 
   /** Adds a phase that waits for a signal; its payload is at `phases.<name>.value`. */
   waitFor<
     Name extends string,
     Schema extends StandardSchema = StandardSchema<Json>,
     Optional extends boolean = false,
+    Final extends boolean | "failed" = false,
   >(
     name: Name,
     wait?: WaitSpec<Schema, Optional>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>, Output>;
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, Waited<Schema, Optional>>,
+    EndsAfter<Ends, Final, Waited<Schema, Optional>>,
+    Cleanup
+  >;
 
   /** Adds a phase that sends a command to a topic. Its result is that of the receipt, enriched. */
-  command<Name extends string, Item = NoItems>(
+  command<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     command: CommandSpec<Seen, Phases, Item>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Output>;
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<Json>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Json>>,
+    EndsAfter<Ends, Final, Single<Item, Json>>,
+    Cleanup
+  >;
 
   /** Adds a phase that runs expressions in a sandbox. */
-  script<Name extends string, Item = NoItems>(
+  script<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     script: ScriptSpec<Seen, Phases, Item>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Output>;
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<Json>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Json>>,
+    EndsAfter<Ends, Final, Single<Item, Json>>,
+    Cleanup
+  >;
 
   /** Adds a phase whose tasks are executions of another workflow. */
-  child<Name extends string, Child extends AnyWorkflow = AnyWorkflow>(
+  child<
+    Name extends string,
+    Child extends AnyWorkflow = AnyWorkflow,
+    Final extends boolean | "failed" = false,
+  >(
     name: Name,
     workflow: Child | string,
     spec?: EnumerationSpec<Seen, Phases, WorkflowInput<Child>> &
       Compensation<WorkflowInput<Child>, WorkflowOutput<Child>, Seen, Phases>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>>,
-  ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Output>;
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Final>,
+  ): Workflow<
+    Input,
+    Seen,
+    Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>,
+    OutputAfter<Output, Ends, Name, Cleanup, Final, WorkflowOutput<Child> | null>,
+    EndsAfter<Ends, Final, WorkflowOutput<Child> | null>,
+    Cleanup
+  >;
 
   /** Gives the workflow an output, computed when its last phase is done. It is computed again after a failure or a crash. */
   returns<Result>(
     answer: (context: Context<Seen, Phases>) => Result | Promise<Result>,
     options?: AnswerOptions,
-  ): Workflow<Input, Seen, Phases, Stored<Result>>;
+  ): Workflow<Input, Seen, Phases, Stored<Result>, OutputGiven, Cleanup>;
 }
+
+/** The reader of a phase in the phase's own code: earlier visits have results, of any JSON. */
+type Own<Name extends string> = PhaseReader<Name, HandlerReader<Json>>;
 
 type Waited<Schema extends StandardSchema, Optional extends boolean> =
   | Stored<SchemaInput<Schema>>

@@ -2,6 +2,7 @@
  * Handler code as a worker runs it: plain functions by wire name, without the SDK's types. The SDK's builder makes them, and so
  * can other programs that host code.
  */
+import type { ErrorCause } from "../kernel/event.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Rejection } from "../std/rejection.ts";
 
@@ -13,8 +14,16 @@ export interface ResultsReader {
   readonly failed: number;
   /** The number of all tasks. */
   readonly total: number;
+  /** How often the phase has been visited so far. */
+  readonly visits: number;
   /** The results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
+  /** The first result in journal order; undefined if there is none. */
+  first(): Promise<unknown>;
+  /** The result of the only task that is done. Throws if there is no result, or more than one. */
+  only(): Promise<unknown>;
+  /** All results as an array. Throws if there are more than `max`. */
+  toArray(options?: { readonly max?: number }): Promise<unknown[]>;
   /**
    * The failed tasks: `task` is the number, `data` the stored task, `error` its error. `data` is undefined where it cannot be
    * read: over RabbitMQ, and from a server of version 0.2.
@@ -38,6 +47,8 @@ export interface TaskError {
   readonly code?: string;
   /** The stack of the error. */
   readonly stack?: string;
+  /** The error that caused this one. */
+  readonly cause?: ErrorCause;
   /** A hint what to do about the error. */
   readonly hint?: string;
   /** The path of the part of a result that could not be stored. */

@@ -2,6 +2,7 @@
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
+import { cutText, storedCause } from "../protocol/error-cause.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 
@@ -63,13 +64,15 @@ export function handedBack(why: string): Outcome {
 export function errorText(thrown: unknown): string {
   try {
     if (thrown instanceof Error || (typeof thrown === "object" && thrown !== null && "message" in thrown)) {
-      const error = thrown as Record<"name" | "message" | "stack" | "code" | "path", unknown>;
+      const error = thrown as Record<"name" | "message" | "stack" | "code" | "path" | "cause", unknown>;
+      const cause = storedCause(error.cause);
       return JSON.stringify({
         name: cut(error.name, 100) ?? "Error",
         message: cut(error.message, LIMITS.errorChars) ?? "",
         ...(typeof error.code === "string" ? { code: cut(error.code, 100) } : {}),
         ...(typeof error.path === "string" ? { path: cut(error.path, 1_000) } : {}),
         ...(typeof error.stack === "string" ? { stack: cut(error.stack, LIMITS.errorChars) } : {}),
+        ...(cause === undefined ? {} : { cause }),
       });
     }
     const shown = typeof thrown === "object" && thrown !== null ? thrown : String(thrown);
@@ -83,5 +86,5 @@ export function errorText(thrown: unknown): string {
 function cut(value: unknown, max: number): string | undefined {
   if (value === undefined) return undefined;
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? typeof value);
-  return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
+  return cutText(text, max);
 }

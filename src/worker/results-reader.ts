@@ -1,4 +1,5 @@
 /** Reads results of earlier phases as a stream, for code in a worker. Rows are read when they are needed. */
+import { brandFatal } from "../protocol/error-brands.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
@@ -92,6 +93,9 @@ export class TasksUnknown extends Error {
   override name = "TasksUnknown";
 }
 
+/** The most results that `toArray` reads by default. */
+const RESULTS_MAX = 10_000;
+
 const NO_VISIT = { visit: 0, firstSeq: 1, lastSeq: 0, handlers: [] };
 
 function reader(read: Read, visit: Visit, name: string): ResultsReader {
@@ -104,6 +108,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
     failed: 0,
     value: null,
   };
+  const where = name === phase ? `phase "${phase}"` : `handler "${name}" of phase "${phase}"`;
   async function* results(): AsyncGenerator<unknown> {
     if (place.visit > 0)
       for await (const { status, payload } of source.settled(place))
@@ -125,12 +130,30 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
       yield { task, data, error: JSON.parse(payload) as TaskError };
     }
   }
+  async function toArray({ max = RESULTS_MAX }: { readonly max?: number } = {}): Promise<unknown[]> {
+    const all: unknown[] = [];
+    for await (const result of results())
+      if (all.push(result) > max)
+        throw wrongCount(`${where} has more than ${max} results: raise max, or use results()`);
+    return all;
+  }
   return {
     count: counts.done,
     failed: counts.failed,
     total: counts.total,
+    visits: visits.filter((other) => other.visit > 0).length,
     results,
     failures,
+    toArray,
+    async first() {
+      for await (const result of results()) return result;
+      return undefined;
+    },
+    async only() {
+      if (counts.done > 1) throw wrongCount(`${where} has ${counts.done} results, not one`);
+      for await (const result of results()) return result;
+      throw wrongCount(`${where} has no result`);
+    },
     async reduce(fold, initial) {
       let sum = initial;
       for await (const result of results()) sum = await fold(sum, result);
@@ -139,4 +162,9 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
     visit: (n) => reader(read, visits.find((other) => other.visit === n) ?? { ...NO_VISIT, phase }, name),
     value: counts.value === null ? null : (JSON.parse(counts.value) as Json),
   };
+}
+
+/** The error of code that expects another number of results. It is fatal: the results of a phase stay the same. */
+function wrongCount(message: string): Error {
+  return brandFatal(new Error(message));
 }

@@ -15,7 +15,11 @@ export interface Definition {
   readonly name: string;
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
-  readonly returns?: AnswerDefinition;
+  /**
+   * The code that computes the output. `last`: the output is the result of the only task of the phase in which the execution
+   * ended. If it is missing, the output is null.
+   */
+  readonly returns?: AnswerDefinition | typeof LAST;
   /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread?: { readonly [signal: string]: string };
   /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
@@ -57,6 +61,8 @@ export interface CompensateDefinition {
 
 /** The name of the phase and handler that compute the output. */
 export const RETURNS = "returns";
+/** The value of `returns` for an output without code. */
+export const LAST = "last";
 /** The name of the handler that decides the next phase. */
 export const NEXT = "next";
 /**

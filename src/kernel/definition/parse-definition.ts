@@ -14,6 +14,7 @@ import {
   DEFAULTS,
   type Definition,
   type GivenVersion,
+  LAST,
   LIMITS,
   type PhaseDefinition,
 } from "./definition.ts";
@@ -63,7 +64,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const ends = cleanup(fields, phases);
   checkGraph(phases, ends);
   checkReferences(phases);
-  const returns = at("returns", optional(parseAnswer), fields["returns"]);
+  const returns = fields["returns"] === LAST ? LAST : at("returns", optional(parseAnswer), fields["returns"]);
   return {
     rondo: 1,
     name,

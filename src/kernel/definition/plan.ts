@@ -6,10 +6,12 @@ import { type CommandPlan, commandPlanner } from "../command/command-plan.ts";
 import { planReferred, type Referred } from "../command/reference.ts";
 import { topicUse } from "../command/topic-rules.ts";
 import {
+  type AnswerDefinition,
   COMPENSATION,
   DEFAULTS,
   type Definition,
   type HandlerDefinition,
+  LAST,
   NEXT,
   type PhaseDefinition,
   RETURNS,
@@ -19,6 +21,8 @@ export { NEXT, RETURNS };
 
 /** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
+/** The version of events that introduced `returns: "last"` in definitions. */
+const SINCE_6 = 6;
 
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";
@@ -64,6 +68,8 @@ export interface HandlerPlan {
   /** The tolerated failures in millionths of the total, judged when the handler is sealed; null if `tolerate` is a number. */
   readonly tolerateMillionths: number | null;
   readonly work: "process" | "next" | "returns";
+  /** Whether the result of the handler's only task is the output of an execution that ends in its phase. */
+  readonly isOutput: boolean;
   /** Whether the handler's tasks are compensated. If so, each start is journaled before the attempt is granted. */
   readonly isCompensated: boolean;
   /**
@@ -120,6 +126,8 @@ export interface Plan {
   readonly referred: Referred;
   /** The index of the `returns` phase; -1 if there is none. */
   readonly returns: number;
+  /** Whether the output is the result of the last phase. */
+  readonly returnsLast: boolean;
 }
 
 /** Compiles a checked definition. */
@@ -135,7 +143,18 @@ export function compilePlan(definition: Definition): Plan {
   /** The index of the first phase at or after `from` that the default order enters; -1 if there is none. */
   const inOrder = (from: number): number =>
     definition.phases.findIndex(({ name }, i) => i >= from && !cleanups.includes(name));
+  const returnsLast = definition.returns === LAST;
   const phases = definition.phases.map((phase, i): PhasePlan => {
+    const next =
+      phase.final !== undefined
+        ? -1
+        : typeof phase.next === "string"
+          ? at(phase.next)
+          : cleanups.includes(phase.name)
+            ? -1
+            : inOrder(i + 1);
+    const isLast = next < 0 && typeof phase.next !== "object" && !cleanups.includes(phase.name);
+    const isOutput = returnsLast && isLast && Object.keys(phase.handlers).length === 1;
     return {
       index: i,
       name: phase.name,
@@ -144,40 +163,21 @@ export function compilePlan(definition: Definition): Plan {
           work: "process",
           scope: `${definition.name}.${phase.name}.${name}`,
           command: commandOf(handler),
+          isOutput: isOutput && handler.tasks === undefined && handler.enumerate === undefined,
         }),
       ),
       decision: planDecision(phase),
       among: typeof phase.next === "object" ? phase.next.among : [],
-      next:
-        phase.final !== undefined
-          ? -1
-          : typeof phase.next === "string"
-            ? at(phase.next)
-            : cleanups.includes(phase.name)
-              ? -1
-              : inOrder(i + 1),
+      next,
       onError: phase.onError === undefined ? -1 : at(phase.onError),
       final: phase.final ?? null,
       maxVisits: phase.maxVisits ?? DEFAULTS.maxVisits,
       compensates: null,
     };
   });
-  const returns = definition.returns === undefined ? -1 : phases.length;
-  if (definition.returns !== undefined) {
-    phases.push({
-      index: returns,
-      name: RETURNS,
-      handlers: [planHandler(RETURNS, definition.returns, { work: "returns", scope: RETURNS })],
-      decision: null,
-      among: [],
-      next: -1,
-      onError: -1,
-      final: true,
-      // The phase is visited again after a phase of `unread`, and the visits of that phase are counted.
-      maxVisits: Number.POSITIVE_INFINITY,
-      compensates: null,
-    });
-  }
+  const answer = definition.returns === LAST ? undefined : definition.returns;
+  const returns = answer === undefined ? -1 : phases.length;
+  if (answer !== undefined) phases.push(planReturns(returns, answer));
   const commands = phases.flatMap((phase) =>
     phase.handlers.flatMap((handler) =>
       handler.command === null ? [] : [{ phase, handler, command: handler.command }],
@@ -189,7 +189,7 @@ export function compilePlan(definition: Definition): Plan {
     name === undefined ? null : (byName.get(name) ?? null);
   return {
     hash: definitionHash(definition),
-    version: compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
+    version: returnsLast ? SINCE_6 : compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
     definition,
     phases,
     byName,
@@ -208,13 +208,34 @@ export function compilePlan(definition: Definition): Plan {
     commands,
     referred: planReferred(commands.flatMap(({ command }) => command.references)),
     returns,
+    returnsLast,
+  };
+}
+
+/** The phase that computes the output. */
+function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
+  return {
+    index,
+    name: RETURNS,
+    handlers: [planHandler(RETURNS, answer, { work: "returns", scope: RETURNS })],
+    decision: null,
+    among: [],
+    next: -1,
+    onError: -1,
+    final: true,
+    // The phase is visited again after a phase of `unread`, and the visits of that phase are counted.
+    maxVisits: Number.POSITIVE_INFINITY,
+    compensates: null,
   };
 }
 
 /** Whether a definition has fields, other than compensations, that came with version 5. */
 function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last }: Definition): boolean {
   if ([unread, onCancel, onFailure, last].some((field) => field !== undefined)) return true;
-  const answers = [returns, ...phases.map(({ next }) => (typeof next === "object" ? next : undefined))];
+  const answers = [
+    returns === LAST ? undefined : returns,
+    ...phases.map(({ next }) => (typeof next === "object" ? next : undefined)),
+  ];
   return answers.some((answer) => answer?.retry !== undefined || answer?.timeout !== undefined);
 }
 
@@ -251,7 +272,14 @@ function planHandler(
     scope,
     command = null,
     compensates = false,
-  }: { work: HandlerPlan["work"]; scope: string; command?: CommandPlan | null; compensates?: boolean },
+    isOutput = false,
+  }: {
+    work: HandlerPlan["work"];
+    scope: string;
+    command?: CommandPlan | null;
+    compensates?: boolean;
+    isOutput?: boolean;
+  },
 ): HandlerPlan {
   const mode = modeOf(definition);
   const use =
@@ -285,6 +313,7 @@ function planHandler(
     tolerateMillionths:
       typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
+    isOutput,
     isCompensated: definition.compensate !== undefined,
     compensates,
   };

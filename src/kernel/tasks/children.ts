@@ -228,7 +228,7 @@ function whyFinal(status: string, payload: string): string | null {
 }
 
 function childError(child: string, status: string, payload: string): string {
-  const cause = JSON.parse(payload) as { code?: string; message?: string } | null;
+  const cause = JSON.parse(payload) as Partial<ExecutionError> | null;
   const message = `child ${child} ${status === "cancelled" ? "was cancelled" : "failed"}: ${cause?.message ?? status}`;
-  return JSON.stringify({ name: "ChildFailed", code: "child_failed", message, child });
+  return JSON.stringify({ name: "ChildFailed", code: "child_failed", message, child, cause: cause?.cause });
 }

@@ -1,4 +1,5 @@
 /** Reads the stored errors of attempts. */
+import type { ErrorCause } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 
 const SHOWN_CHARS = 200;
@@ -14,11 +15,31 @@ export function noteError(handler: HandlerState, reason?: string, error?: string
     message.length > SHOWN_CHARS ? `${message.slice(0, SHOWN_CHARS)}...`.toWellFormed() : message;
 }
 
-/** The code and the message of a stored error. */
-export function readError(text: string | null): { code?: string; message: string } {
+/** The code and the message of a stored error, and, if user code threw it, the error as the cause of another one. */
+export function readError(text: string | null): { code?: string; message: string; cause?: ErrorCause } {
   if (text === null) return { message: FAILED };
-  const parsed = JSON.parse(text) as { code?: unknown; name?: unknown; message?: unknown } | null;
+  const parsed = JSON.parse(text) as Partial<Record<keyof ErrorCause, unknown>> | null;
   const message = typeof parsed?.message === "string" ? parsed.message : FAILED;
   const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
-  return { ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}), message: `${name}${message}` };
+  // An error without a stack and without a cause says no more than its message.
+  const cause = parsed?.stack === undefined && parsed?.cause === undefined ? undefined : causeOf(parsed);
+  return {
+    ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}),
+    message: `${name}${message}`,
+    ...(cause === undefined ? {} : { cause }),
+  };
+}
+
+/** The fields of a stored error that its cause has too; undefined if there is no error. */
+function causeOf(error: unknown): ErrorCause | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { name, message, code, stack, cause } = error as Partial<Record<keyof ErrorCause, unknown>>;
+  const below = causeOf(cause);
+  return {
+    name: typeof name === "string" ? name : "Error",
+    message: typeof message === "string" ? message : FAILED,
+    ...(typeof code === "string" ? { code } : {}),
+    ...(typeof stack === "string" ? { stack } : {}),
+    ...(below === undefined ? {} : { cause: below }),
+  };
 }

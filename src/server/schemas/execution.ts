@@ -23,6 +23,18 @@ export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
 const count = z.number().int().nonnegative();
 const tags = z.record(z.string(), z.string()).openapi({ example: { team: "ops" } });
 
+const causeSchema = z
+  .object({
+    name: z.string(),
+    message: z.string(),
+    code: z.string().optional(),
+    stack: z.string().optional(),
+    get cause() {
+      return causeSchema.optional();
+    },
+  })
+  .openapi("ErrorCause");
+
 const errorSchema = z
   .object({
     code: z.string(),
@@ -31,6 +43,9 @@ const errorSchema = z
     handler: z.string().optional(),
     task: z.number().int().optional(),
     attempt: z.number().int().optional(),
+    cause: causeSchema
+      .optional()
+      .openapi({ description: "the error of user code, with its stack and its causes" }),
   })
   .openapi("ExecutionError", {
     example: {

@@ -162,6 +162,7 @@ const kinds = {
         message: z.string(),
         code: z.string().optional(),
         stack: z.string().optional(),
+        cause: z.unknown().optional().meta({ description: "the error that caused it, in the same form" }),
         hint: z.string().optional(),
         fatal: z.boolean().optional(),
         retryAfterMs: z.number().optional(),

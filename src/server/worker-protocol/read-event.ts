@@ -6,6 +6,7 @@ import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
 import type { RunStats } from "../../kernel/event.ts";
 import type { Outcome, RunNotice, TaskWait } from "../../kernel/message.ts";
+import { cutText, storedCause } from "../../protocol/error-cause.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
 import { type Fields, invalid } from "../../std/decode.ts";
@@ -252,7 +253,7 @@ type Failure = Pick<Outcome, "payload" | "fatal" | "retryAfterMs">;
 function readError(error: unknown, status: string): Failure | Rejection {
   if (error === undefined) return { payload: JSON.stringify({ name: "Error", message: status }) };
   if (typeof error !== "object" || error === null) return invalid("error", "must be an object");
-  const { name, message, code, stack, hint, path, run, line, fatal, retryAfterMs } = error as Fields;
+  const { name, message, code, stack, cause, hint, path, run, line, fatal, retryAfterMs } = error as Fields;
   if (typeof message !== "string") return invalid("error.message", "must be a text");
   if (retryAfterMs !== undefined && !isLength(retryAfterMs))
     return invalid("error.retryAfterMs", "must be a number of milliseconds");
@@ -261,6 +262,7 @@ function readError(error: unknown, status: string): Failure | Rejection {
     message: cut(message, LIMITS.errorChars),
     code: cut(code, 100),
     stack: cut(stack, LIMITS.errorChars),
+    cause: storedCause(cause),
     hint: cut(hint, 1_000),
     path: cut(path, 1_000),
     run: cut(run, NAME_CHARS_MAX),
@@ -280,7 +282,7 @@ function notStorable({ code, message, hint, path }: Rejection): Outcome {
 
 function cut(value: unknown, max: number): string | undefined {
   if (typeof value !== "string") return undefined;
-  return (value.length > max ? `${value.slice(0, max)}...` : value).toWellFormed();
+  return cutText(value, max);
 }
 
 /** Whether a value is a duration or a time; the kernel limits its size. */

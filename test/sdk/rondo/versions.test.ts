@@ -43,7 +43,7 @@ test("a workflow that is served again in another form keeps the code of the firs
   const rondo = await open([first]);
   const execution = await rondo.start(first, null);
   rondo.serve(second);
-  expect(await rondo.run(second, null)).toBe(null);
+  expect(await rondo.run(second, null)).toBe("new code");
   finish();
   expect(await execution.result()).toEqual(["old code"]);
 });

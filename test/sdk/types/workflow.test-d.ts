@@ -204,7 +204,7 @@ workflow({
       same<"done" | "unknown">()(outcome);
       same<string>()(idempotencyKey);
       same<Seen>()(input);
-      same<Record<never, never>>()(phases);
+      same<number>()(phases.charge.visits);
       if (outcome === "done") same<{ receipt: string; at: string }>()(result);
     },
     compensation: { retry: { attempts: 10 }, timeout: "1m", concurrency: 5 },
@@ -229,3 +229,27 @@ workflow({
       same<Json | undefined>()(result);
     },
   });
+
+const lasts = workflow({ name: "lasts", input: schema, finally: "close" })
+  .phase("single", { process: () => ({ at: new Date(0) }) })
+  .phase("close", { process: () => 1 });
+same<{ at: string }>()(some<WorkflowOutput<typeof lasts>>());
+
+const sharedOne = handler({ process: () => "shared" });
+const branches = workflow({ name: "branches" })
+  .phase("one", sharedOne, { final: true })
+  .phase("many", { enumerate: () => [1], process: () => 1 }, { final: true })
+  .phase("loop", { process: async ({ phases }) => phases.loop.visit(1).only() })
+  .phase("repair", { process: () => true }, { final: "failed" });
+same<string | null>()(some<WorkflowOutput<typeof branches>>());
+
+const fans = workflow({ name: "fans" }).phase("many", { enumerate: () => [1], process: () => 1 });
+same<null>()(some<WorkflowOutput<typeof fans>>());
+
+const unknowable = workflow<number>({ name: "unknowable", finally: "close" }).phase("a", {
+  process: () => 1,
+});
+same<unknown>()(some<WorkflowOutput<typeof unknowable>>());
+
+const given = fans.returns(({ phases }) => phases.many.first()).phase("after", { process: () => "x" });
+same<number | null>()(some<WorkflowOutput<typeof given>>());

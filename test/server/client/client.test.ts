@@ -223,6 +223,7 @@ describe("an execution", () => {
     await expect(failing.result()).rejects.toMatchObject({
       name: "ExecutionFailed",
       execution: { id: "f", status: "failed", error: { code: "task_failed" } },
+      cause: { name: "Error", message: expect.any(String), stack: expect.stringContaining("    at ") },
     });
     await failing.retry();
     await expect(failing.result()).rejects.toMatchObject({ name: "ExecutionFailed" });

@@ -1,0 +1,36 @@
+/** Causes of errors as they are stored: bounded in depth and length, since user code and workers make them. */
+import type { ErrorCause } from "../kernel/event.ts";
+
+/** The most causes below an error; causes that are nested more deeply are left out. */
+const DEPTH_MAX = 4;
+const NAME_CHARS = 100;
+const TEXT_CHARS = 2_048;
+
+/** The stored form of an error's `cause`; undefined if there is none. A cause may be any value. */
+export function storedCause(cause: unknown): ErrorCause | undefined {
+  try {
+    return read(cause, 1);
+  } catch {
+    // Getters of a hostile object may throw. The error itself must still be reported.
+    return { name: "Error", message: "the cause cannot be shown" };
+  }
+}
+
+function read(cause: unknown, depth: number): ErrorCause | undefined {
+  if (cause === undefined || cause === null || depth > DEPTH_MAX) return undefined;
+  if (typeof cause === "string") return { name: "Error", message: cutText(cause, TEXT_CHARS) };
+  const { name, message, code, stack, cause: below } = cause as Readonly<Record<string, unknown>>;
+  const next = read(below, depth + 1);
+  return {
+    name: typeof name === "string" ? cutText(name, NAME_CHARS) : "Error",
+    message: cutText(typeof message === "string" ? message : (JSON.stringify(cause) ?? ""), TEXT_CHARS),
+    ...(typeof code === "string" ? { code: cutText(code, NAME_CHARS) } : {}),
+    ...(typeof stack === "string" ? { stack: cutText(stack, TEXT_CHARS) } : {}),
+    ...(next === undefined ? {} : { cause: next }),
+  };
+}
+
+/** Shortens a text to `max` characters, and marks that with three dots. */
+export function cutText(text: string, max: number): string {
+  return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
+}
