@@ -131,7 +131,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   rondo: 1_050,
   schedule: 1_800,
   sdk: 2_600,
-  server: 14_900,
+  server: 15_600,
   std: 1_650,
   store: 12_800,
   testing: 1_600,

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { openSession, type Problem, session } from "./api/client.ts";
 import { askEarly } from "./api/early.ts";
 import { asProblem } from "./api/use-live.ts";
+import { decoded } from "./core/address.ts";
 import { useCell } from "./core/cell.ts";
 import { type Place, readPlace, usePlace } from "./core/router.ts";
 import { pause } from "./core/visible.ts";
@@ -74,7 +75,8 @@ export function startPage(): void {
 
 function pageOf({ path }: Place): { readonly load: Load | null; readonly id: string } {
   const [, name = "", rest = ""] = /^\/([^/]*)(?:\/(.*))?$/.exec(path) ?? [];
-  const id = decodeURIComponent(rest);
+  const id = decoded(rest);
+  if (id === null) return { load: null, id: "" };
   return { load: PAGES[id === "" ? name : `${name}/`] ?? null, id };
 }
 
@@ -93,7 +95,7 @@ function Routed() {
   }, [load]);
   if (load === null)
     return (
-      <Empty title="There is no such page.">
+      <Empty title="This page does not exist.">
         <a href="/">Go to the overview</a>
       </Empty>
     );

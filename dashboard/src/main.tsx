@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { App, startPage } from "./app.tsx";
 import { startRouter } from "./core/router.ts";
+import { startShownText } from "./core/shown-text.ts";
 import { startKeys } from "./shell/keys.ts";
 import { startTheme } from "./shell/theme.ts";
 import "./style/tokens.css";
@@ -13,6 +14,7 @@ import "./style/tables.css";
 import "./style/dialogs.css";
 import "./style/values.css";
 
+startShownText();
 startPage();
 startTheme();
 startRouter();

@@ -36,6 +36,7 @@ import type { Handover, LeaseTable } from "./leases/lease-handover.ts";
 import type { StoredQuotas } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
+import type { Waits } from "./views/why.ts";
 
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
 
@@ -220,6 +221,10 @@ export interface Ending {
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
+  /** What the execution does or waits for; null or missing: it has ended or is paused, or its node does not tell. */
+  readonly waits?: Waits | null;
+  /** The names of the signals that it awaits. */
+  readonly signals?: readonly string[];
   readonly commands?: readonly CommandView[];
   /** The requested attempt; null if it does not hold its lease. */
   readonly attempt?: AttemptFacts | null;

@@ -8,7 +8,14 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
-import { approval, seed, thumbnails, unpriced } from "../fixtures/dashboard/seeds-fixture.ts";
+import {
+  approval,
+  invoices,
+  seed,
+  shaky,
+  thumbnails,
+  unpriced,
+} from "../fixtures/dashboard/seeds-fixture.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -55,10 +62,10 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.keyboard.press("/");
     await page.keyboard.type("day=2026-11-14");
     await page.waitForURL("**/executions?q=day%3D2026-11-14");
-    await page.getByText("1 shown, that is all.").waitFor();
+    await page.getByText("1 execution", { exact: true }).waitFor();
     expect(await page.getByRole("table").getByRole("link").allTextContents()).toEqual(["thumbs-4"]);
     await page.reload();
-    await page.getByText("1 shown, that is all.").waitFor();
+    await page.getByText("1 execution", { exact: true }).waitFor();
   });
 
   test("goes from failure to failure, and sees each in full", async () => {
@@ -73,32 +80,91 @@ describe.runIf(hasBrowser)("a user", () => {
       .waitFor();
     await page.keyboard.press("n");
     await page.waitForURL("**task=5");
+    await page.getByRole("region", { name: "Task 5" }).getByText("no such invoice").first().waitFor();
+    await page.keyboard.press("p");
+    await page.waitForURL("**task=3");
+    // Back closes the task, and stays at the execution.
+    await page.goBack();
+    await page.getByRole("region", { name: "Task 3" }).waitFor({ state: "detached" });
+    expect(new URL(page.url()).pathname).toBe("/executions/invoices-3");
+  });
+
+  test.each([
+    [1_440, 900],
+    [390, 844],
+  ])("sees a task beside the map without scrolling, at %i x %i", async (width, height) => {
+    const page = await openPage(`${server.url}/executions/invoices-3?task=3`, { width, height });
+    const drawer = page.getByRole("region", { name: "Task 3" });
+    for (const part of [
+      drawer.getByText("card of customer 3 was declined").first(),
+      drawer.getByRole("button", { name: "Retry…" }),
+      drawer.getByText("Attempt 1"),
+    ]) {
+      await part.waitFor();
+      const box = await part.boundingBox();
+      expect((box?.y ?? -1) >= 0 && (box?.y ?? 0) + (box?.height ?? 0) <= height).toBe(true);
+      expect((box?.x ?? -1) >= 0 && (box?.x ?? 0) + (box?.width ?? 0) <= width).toBe(true);
+    }
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("reads each attempt of a task with its own error, log and steps", async () => {
+    await (await server.rondo.start(shaky, {}, { id: "shaky-1" })).result();
+    const page = await openPage(`${server.url}/executions/shaky-1?task=0`);
+    const drawer = page.getByRole("region", { name: "Task 0" });
+    await drawer.getByText("Attempt 3").waitFor();
+    for (const n of [1, 2]) {
+      const attempt = drawer.locator(".attempts > li", { hasText: `Attempt ${n}` });
+      await attempt.getByText(`Attempt ${n}`, { exact: true }).click();
+      await attempt.getByText(`call ${n} was refused`).first().waitFor();
+      await attempt.getByText(`calling for the time ${n}`).waitFor();
+    }
+    await drawer.getByText("open", { exact: true }).waitFor();
+  });
+
+  test("retries one task, a group of errors and a selection, after being told how many run", async () => {
+    await (await server.rondo.start(invoices, { count: 40 }, { id: "mended-1" })).result();
+    const page = await openPage(`${server.url}/executions/mended-1?task=3`);
+    const dialog = page.getByRole("dialog", { name: "Retry tasks" });
+    await page.getByRole("region", { name: "Task 3" }).getByRole("button", { name: "Retry…" }).click();
+    await dialog.getByText("1 task will run again: task 3 of charge.").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Retry 1 task" }).click();
+    await page.getByText("1 task will run again.", { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Task 3" }).getByText("Attempt 2").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Retry 2…" }).click();
+    await dialog.getByText("2 tasks will run again: tasks of charge with the error Fatal.").waitFor();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("checkbox", { name: "Select task 14" }).check();
+    await page.getByRole("button", { name: "Retry 1 selected…" }).click();
+    await dialog.getByText("1 task will run again: selected tasks of charge.").waitFor();
   });
 
   test("begins at what failed an execution, and reads where in a script that was", async () => {
     await server.rondo.start(unpriced, { count: 3 }, { id: "unpriced-1" });
-    const page = await openPage(`${server.url}/executions/unpriced-1?tab=runs`);
-    await page.getByText("crashed").first().waitFor();
+    const page = await openPage(`${server.url}/executions/unpriced-1?tab=steps`);
+    await page.getByText("nothing has a price").first().waitFor();
     await page.getByRole("link", { name: "total, task 0" }).click();
     await page.getByRole("region", { name: "Task 0" }).getByText("in run sum, line 2").waitFor();
     await page.goto(`${server.url}/executions/unpriced-1?tab=data`);
-    await page.getByRole("heading", { name: "Tasks of total" }).waitFor();
+    await page.locator(".lane.is-chosen", { hasText: "total" }).waitFor();
     await page.getByRole("link", { name: "total, task 0" }).waitFor();
     expect(await findBarriers(page)).toEqual([]);
   });
 
   test("looks closer at a piece of the time by keys, wheel and drag, and the address keeps it", async () => {
-    const page = await openPage(`${server.url}/executions/thumbs-3?tab=messages`);
+    const page = await openPage(`${server.url}/executions/thumbs-3?tab=events`);
     const spanOf = (): number[] =>
       ["from", "to"].map((name) => Number(new URL(page.url()).searchParams.get(name)));
     const lengthOf = ([from = 0, to = 0]: number[]): number => to - from;
     const hasSpan = (isThere: boolean) => (url: URL) => url.searchParams.has("from") === isThere;
     await page.getByRole("img", { name: /tasks: .* done/ }).waitFor();
-    await page.getByText("finished · done").first().waitFor();
+    await page.getByText("Finished: done").first().waitFor();
     await page.keyboard.press("+");
     await page.waitForURL(hasSpan(true));
     const closer = spanOf();
-    await page.getByText("finished · done", { exact: true }).waitFor({ state: "detached" });
+    await page.getByText("Finished: done", { exact: true }).waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Earlier" }).click();
     await page.waitForURL((url) => Number(url.searchParams.get("from")) < (closer[0] ?? 0));
     expect(Math.abs(lengthOf(spanOf()) - lengthOf(closer))).toBeLessThan(2);
@@ -145,7 +211,7 @@ describe.runIf(hasBrowser)("a user", () => {
   test("finds the event that is looked at among many, and those before it", async () => {
     const execution = await server.rondo.start(approval, {}, { id: "talkative-1" });
     for (let i = 0; i < 220; i++) await execution.signal("noise", i);
-    const page = await openPage(`${server.url}/executions/talkative-1?tab=messages&at=170`);
+    const page = await openPage(`${server.url}/executions/talkative-1?tab=events&at=170`);
     const events = page.getByRole("table", { name: "Events" });
     await events.locator(".chosen").getByText("170").waitFor();
     await page.getByLabel("Event 170", { exact: true }).waitFor();
@@ -156,33 +222,50 @@ describe.runIf(hasBrowser)("a user", () => {
   });
 
   test("has an execution counted anew", async () => {
-    const page = await openPage(`${server.url}/executions/invoices-3?tab=messages`);
-    await page.getByRole("button", { name: "Recount" }).click();
+    const page = await openPage(`${server.url}/executions/invoices-3?tab=events`);
+    await page.getByRole("button", { name: "Verify" }).click();
     await page.getByText("0 lost, 0 counted twice").waitFor();
   });
 
-  test("is told why an action cannot be done", async () => {
-    const page = await openPage(`${server.url}/executions/thumbs-3`);
-    const pause = page.getByRole("button", { name: "Pause" });
-    await pause.waitFor();
-    expect(await pause.getAttribute("aria-disabled")).toBe("true");
-    expect(await pause.getAttribute("title")).toBe("It has ended: it is done.");
+  test("is offered only what can be done, and runs an execution again with another input", async () => {
+    const page = await openPage(`${server.url}/executions/invoices-3`);
+    await page.getByRole("button", { name: "Run again…" }).click();
+    for (const name of ["Pause…", "Cancel…", "Signal…"])
+      expect(await page.getByRole("button", { name }).count()).toBe(0);
+    const dialog = page.getByRole("dialog", { name: "Run invoices again" });
+    await dialog.getByLabel("count").fill("7.5");
+    await dialog.getByRole("button", { name: "Run" }).click();
+    await dialog.locator(".field-problem").waitFor();
+    await dialog.getByLabel("count").fill("7");
+    await dialog.getByLabel(/^Id/).fill("invoices-again");
+    await dialog.getByLabel(/^Tags/).fill("team=ops");
+    await dialog.getByRole("button", { name: "Run" }).click();
+    await page.waitForURL("**/executions/invoices-again");
+    await page.getByText("7 of 7 tasks").waitFor();
+    await page.getByRole("link", { name: "ops" }).waitFor();
   });
 
   test("pauses, resumes and signals an execution, and reads why it waits", async () => {
     await server.rondo.start(approval, {}, { id: "approval-8" });
     const page = await openPage(`${server.url}/executions/approval-8`);
-    await page.getByRole("button", { name: "Pause" }).click();
-    await page.getByText("It is paused by local; resume it to go on.").waitFor();
+    await page.getByRole("button", { name: "Pause…" }).waitFor();
+    await page.keyboard.press("P");
+    const pause = page.getByRole("dialog", { name: "Pause this execution?" });
+    await pause.getByLabel(/^Reason/).fill("maintenance");
+    await pause.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("It is paused by local (maintenance); resume it to go on.").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
-    await page.getByRole("button", { name: "Signal…" }).click();
+    await page.locator(".execution-line .badge", { hasText: "needs a signal" }).waitFor();
+    await page.getByRole("button", { name: "Send approved…" }).click();
     const dialog = page.getByRole("dialog", { name: "Send a signal" });
-    await dialog.getByLabel("Data, as JSON").fill('{ "to": "jo" }');
+    expect(await dialog.getByLabel("Signal").inputValue()).toBe("approved");
     await dialog.getByRole("button", { name: "Send" }).click();
-    await dialog.getByRole("alert").waitFor();
-    await dialog.getByLabel("Data, as JSON").fill('{ "by": "jo" }');
+    await dialog.locator(".field-problem").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await dialog.getByLabel("by").fill("jo");
     await dialog.getByRole("button", { name: "Send" }).click();
-    await page.getByText("It is done.").waitFor();
+    await page.getByText(/^Completed in/).waitFor();
+    expect(await page.title()).toBe("done approval-8 · Rondo");
   });
 
   test("retries many at once, after being told how many", async () => {
@@ -314,7 +397,7 @@ describe.runIf(hasBrowser)("a new node", () => {
     await page.getByText("waits for the signal").waitFor();
     await page.getByRole("button", { name: "Signal…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
-    await page.getByText("It is done.").waitFor();
+    await page.getByText(/^Completed in/).waitFor();
   });
 });
 
@@ -357,11 +440,11 @@ describe.runIf(hasBrowser)("with tokens", () => {
     const page = await openPage(`${server.url}/executions`);
     await page.getByLabel("Token").fill("rondo_wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("this server does not know the token").waitFor();
+    await page.getByText("This token is not valid on this server.").waitFor();
     expect(await findBarriers(page)).toEqual([]);
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("There are no executions yet.").waitFor();
+    await page.getByText("No executions yet.").waitFor();
     expect(await page.evaluate("document.cookie")).toBe("");
     const retry = page.getByRole("button", { name: "Retry all…" });
     expect(await retry.getAttribute("title")).toBe("This needs the role operator; jo is viewer.");

@@ -39,6 +39,7 @@ get /v1/executions/{id}/logs
 get /v1/executions/{id}/result
 get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states
+get /v1/executions/{id}/tasks/{n}/history
 get /v1/executions/{id}/why
 get /v1/limits
 get /v1/overview

@@ -56,6 +56,7 @@ test("they are chosen by their error, and a group of dead letters retries only i
   expect((await api.post(path, {})).body).toMatchObject({ code: "invalid_input", path: "phase" });
   expect((await api.post(`/v1/dead-letter-groups/${group?.id}/retry`)).body).toEqual({
     changed: 1,
+    tasks: 2,
     refused: [],
   });
   expect(await handle.status()).toBe("running");

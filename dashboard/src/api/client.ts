@@ -2,8 +2,9 @@
  * Sends requests to the node's API. A refusal becomes a `Problem`, which says what went wrong and what to do. A user without
  * access gets the sign-in page.
  */
-import { addressOf, type Choices } from "../core/address.ts";
+import { addressOf, type Choices, decoded } from "../core/address.ts";
 import { Cell } from "../core/cell.ts";
+import { noteAnswer, noteLoss } from "../core/connection.ts";
 import { dropEarly, takeEarly } from "./early.ts";
 import type { Session } from "./shapes.ts";
 
@@ -17,13 +18,23 @@ export class Problem extends Error {
   readonly hint: string;
   /** How long the node asks the client to wait, in milliseconds; 0 if it does not say. */
   readonly waitMs: number;
+  /** The field of the request that is wrong, such as `input.file`; empty if it is none. */
+  readonly path: string;
 
-  constructor(facts: { status: number; code: string; detail: string; hint: string; waitMs?: number }) {
+  constructor(facts: {
+    status: number;
+    code: string;
+    detail: string;
+    hint: string;
+    waitMs?: number;
+    path?: string;
+  }) {
     super(facts.detail);
     this.status = facts.status;
     this.code = facts.code;
     this.hint = facts.hint;
     this.waitMs = facts.waitMs ?? 0;
+    this.path = facts.path ?? "";
   }
 
   /** Whether a repeated request may succeed. A wrong request never does. */
@@ -48,9 +59,17 @@ export async function get<T>(path: string, sent: Omit<Sent, "body"> = {}): Promi
   return (await (await ask("GET", path, sent)).json()) as T;
 }
 
-/** Sends a request that changes data; returns the JSON answer, or null if there is none. */
-export async function change<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
-  const response = await ask(method, path, body === undefined ? {} : { body });
+/**
+ * Sends a request that changes data; returns the JSON answer, or null if there is none. The reason is stored in the audit log.
+ */
+export async function change<T>(
+  method: "POST" | "DELETE",
+  path: string,
+  body?: unknown,
+  reason?: string,
+): Promise<T> {
+  const headers = reason === undefined ? {} : { headers: { "rondo-reason": encodeURIComponent(reason) } };
+  const response = await ask(method, path, { ...headers, ...(body === undefined ? {} : { body }) });
   return (response.status === 204 ? null : await response.json()) as T;
 }
 
@@ -69,13 +88,15 @@ export async function ask(method: string, path: string, sent: Sent = {}): Promis
     response = await ((method === "GET" ? takeEarly(address) : null) ?? fetch(address, request));
   } catch (thrown) {
     if (signal?.aborted === true) throw thrown;
+    noteLoss();
     throw new Problem({
       status: 0,
       code: "unreachable",
-      detail: "The node does not answer.",
-      hint: "Look whether it runs: rondo doctor. This page goes on by itself once it is back.",
+      detail: "The server does not answer.",
+      hint: "Check whether it is running: rondo doctor. This page reconnects by itself.",
     });
   }
+  noteAnswer();
   if (response.ok) return response;
   const problem = await problemOf(response);
   if (problem.status === 401) session.set("nobody");
@@ -86,10 +107,10 @@ async function problemOf(response: Response): Promise<Problem> {
   const { status } = response;
   const waitMs = 1_000 * (Number(response.headers.get("retry-after")) || 0);
   try {
-    const facts = (await response.json()) as { code: string; detail: string; hint?: string };
+    const facts = (await response.json()) as { code: string; detail: string; hint?: string; path?: string };
     return new Problem({ hint: "", ...facts, status, waitMs });
   } catch {
-    const detail = `The node answered with status ${status}.`;
+    const detail = `The server answered with status ${status}.`;
     return new Problem({ status, code: "unknown", detail, hint: "Try again in a moment.", waitMs });
   }
 }
@@ -99,11 +120,20 @@ export async function openSession(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {
     history.replaceState(null, "", location.pathname + location.search);
-    await signIn(decodeURIComponent(token));
-    return;
+    try {
+      await signIn(decoded(token) ?? token);
+      return;
+    } catch (thrown) {
+      if (!(thrown instanceof Problem) || thrown.status !== 401) throw thrown;
+      refusedLink.set(thrown);
+      return;
+    }
   }
   session.set(await get<Session>("/v1/session"));
 }
+
+/** Why the token of the address was refused; null if there was none, or it was accepted. */
+export const refusedLink = new Cell<Problem | null>(null);
 
 /** Exchanges a token for a session cookie, which scripts cannot read. */
 export async function signIn(token: string): Promise<void> {

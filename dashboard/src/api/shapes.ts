@@ -18,8 +18,12 @@ export type {
   Lanes,
   LogLine,
   Progress,
+  RetriedTasks,
+  Signalled,
   Summary,
+  TaskHistory,
   TaskRow,
+  Waits,
   Why,
 } from "../../../src/server/schemas/execution.ts";
 export type {

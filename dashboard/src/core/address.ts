@@ -9,3 +9,18 @@ export function addressOf(path: string, choices: Choices = {}): string {
   const text = search.toString();
   return text === "" ? path : `${path}?${text}`;
 }
+
+/** Decodes a percent-encoded part of an address; null if it is not valid. */
+export function decoded(part: string): string | null {
+  try {
+    return decodeURIComponent(part);
+  } catch (thrown) {
+    if (thrown instanceof URIError) return null;
+    throw thrown;
+  }
+}
+
+/** The address of an execution's page. */
+export function executionPage(id: string, choices: Choices = {}): string {
+  return addressOf(`/executions/${encodeURIComponent(id)}`, choices);
+}

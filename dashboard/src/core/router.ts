@@ -39,26 +39,38 @@ export function usePlace(): Place {
   return useCell(place);
 }
 
-/**
- * Navigates to an address. `isSame`: it is the same page with another choice, so it replaces the entry in the browser's
- * history.
- */
-export function go(address: string, options: { readonly isSame?: boolean } = {}): void {
+/** Navigates to an address. Another page begins at its top, with the keyboard focus on the page. */
+export function go(address: string): void {
   if (address === location.pathname + location.search) return;
-  if (options.isSame === true) history.replaceState(null, "", address);
-  else {
-    history.pushState(null, "", address);
-    scrollTo(0, 0);
-  }
+  const isOther = new URL(address, location.origin).pathname !== location.pathname;
+  history.pushState(null, "", address);
   place.set(readPlace());
+  if (!isOther) return;
+  scrollTo(0, 0);
+  document.getElementById("page")?.focus({ preventScroll: true });
 }
 
-/** Changes query parameters in the address; null removes one. */
+/** Parameters that change in small steps: a step makes no entry in the browser's history. */
+const STEPPED: readonly string[] = ["q", "at", "from", "to"];
+
+/**
+ * Changes query parameters in the address; null removes one. A choice makes an entry in the browser's history, so that Back
+ * undoes it. Steps (typing, dragging, walking from task to task) replace the entry.
+ */
 export function choose(changes: Readonly<Record<string, string | null>>): void {
   const query = new URLSearchParams(location.search);
+  const before = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes))
     if (value === null || value === "") query.delete(name);
     else query.set(name, value);
   const text = query.toString();
-  go(location.pathname + (text === "" ? "" : `?${text}`), { isSame: true });
+  const address = location.pathname + (text === "" ? "" : `?${text}`);
+  const changed = Object.keys(changes).filter((name) => query.get(name) !== before.get(name));
+  const isStep = changed.every(
+    (name) => STEPPED.includes(name) || (name === "task" && before.has("task") && query.has("task")),
+  );
+  if (address === location.pathname + location.search) return;
+  if (isStep) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  place.set(readPlace());
 }

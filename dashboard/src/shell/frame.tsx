@@ -3,7 +3,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { may, session, signOut } from "../api/client.ts";
 import type { Session } from "../api/shapes.ts";
+import { noteActivity, staleness } from "../api/use-live.ts";
 import { useCell } from "../core/cell.ts";
+import { lostSince } from "../core/connection.ts";
+import { clock } from "../core/format.ts";
 import { go, usePlace } from "../core/router.ts";
 import { Button } from "../ui/button.tsx";
 import { Icon, type IconName } from "../ui/icon.tsx";
@@ -27,13 +30,11 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
       (needs === undefined || may(needs, who)),
   );
   const here = navOf(path);
-  useEffect(() => {
-    setIsMenuOpen(false);
-    document.title = here === undefined ? "Rondo" : `${here.label} · Rondo`;
-  }, [path]);
+  useEffect(() => setIsMenuOpen(false), [path]);
+  useActivity();
   useKeys("Everywhere", [
     { keys: "Ctrl-K", label: "Commands", run: () => setOpen("palette"), isAlways: true, isHidden: true },
-    { keys: "?", label: "Keyboard map", run: () => setOpen("help") },
+    { keys: "?", label: "Keyboard shortcuts", run: () => setOpen("help") },
     { keys: "t", label: "Change the theme: system, light, dark", run: nextTheme },
     ...items.map(({ keys, label, path: to }) => ({ keys, label: `Go to ${label}`, run: () => go(to) })),
   ]);
@@ -57,7 +58,7 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
         </div>
         <button type="button" class="nav-search" onClick={() => setOpen("palette")}>
           <Icon name="search" size={14} />
-          <span>Find or do</span>
+          <span>Search or jump…</span>
           <kbd>Ctrl K</kbd>
         </button>
         <ul class="nav-list">
@@ -77,11 +78,55 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
         <Foot who={who} onHelp={() => setOpen("help")} />
       </nav>
       <main id="page" class="page" tabIndex={-1}>
+        <Connection />
         {children}
       </main>
       {open === "palette" ? <Palette onClose={() => setOpen(null)} /> : null}
       {open === "help" ? <Help onClose={() => setOpen(null)} /> : null}
       <Toasts />
+    </div>
+  );
+}
+
+/** The shortest time between two notes that the user does something. */
+const ACTIVITY_MS = 2_000;
+
+/** Notes what the user does, so that data that did not change for a while is loaded again. */
+function useActivity(): void {
+  useEffect(() => {
+    const stop = new AbortController();
+    let last = 0;
+    const note = ({ timeStamp }: Event): void => {
+      if (timeStamp - last < ACTIVITY_MS) return;
+      last = timeStamp;
+      noteActivity();
+    };
+    for (const kind of ["pointermove", "pointerdown", "keydown", "focus"])
+      addEventListener(kind, note, { signal: stop.signal, passive: true });
+    return () => stop.abort();
+  }, []);
+}
+
+/** The state of the connection, if it is not as it should be: one line for all pages. */
+function Connection() {
+  const since = useCell(lostSince);
+  const [problem] = useCell(staleness);
+  const text =
+    since !== null
+      ? `Connection lost. Reconnecting… This page shows data of ${clock(since)}.`
+      : problem === undefined
+        ? null
+        : `This page may be out of date: ${problem.message}`;
+  return (
+    <div class="connection" role="status">
+      {text === null ? null : (
+        <p class={since === null ? "is-stale" : "is-lost"}>
+          <Icon name="warn" size={14} />
+          <span>
+            {text} {since === null ? <span class="muted">{problem?.hint}</span> : null}
+          </span>
+        </p>
+      )}
     </div>
   );
 }
@@ -107,7 +152,7 @@ function Foot({ who, onHelp }: { readonly who: Session; readonly onHelp: () => v
         keys="t"
         onClick={nextTheme}
       />
-      <Button kind="bare" icon="help" label="Keyboard map" keys="?" onClick={onHelp} />
+      <Button kind="bare" icon="help" label="Keyboard shortcuts" keys="?" onClick={onHelp} />
       {needsToken ? (
         <Button kind="bare" icon="leave" label="Sign out" onClick={() => attempt(signOut)} />
       ) : null}

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Problem, signIn } from "../api/client.ts";
+import { Problem, refusedLink, signIn } from "../api/client.ts";
 import { asProblem } from "../api/use-live.ts";
 import { Button } from "../ui/button.tsx";
 import { Trouble } from "../ui/state.tsx";
@@ -8,14 +8,14 @@ import { Mark } from "./mark.tsx";
 /** Asks for a token, which is exchanged for a session cookie and not kept. */
 export function SignIn() {
   const [token, setToken] = useState("");
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(() => explained(refusedLink.value));
   const [isBusy, setIsBusy] = useState(false);
   const submit = async (): Promise<void> => {
     setIsBusy(true);
     try {
       await signIn(token.trim());
     } catch (thrown) {
-      setProblem(asProblem(thrown));
+      setProblem(explained(asProblem(thrown)));
     } finally {
       setIsBusy(false);
     }
@@ -32,7 +32,7 @@ export function SignIn() {
         <Mark />
         <h1>Sign in to Rondo</h1>
         <p class="muted">
-          This node has tokens, so it wants one. Make one on its machine with{" "}
+          This server requires a token. Create one on the server's machine:{" "}
           <code>rondo token create --role operator</code>.
         </p>
         <label class="field">
@@ -52,9 +52,21 @@ export function SignIn() {
           Sign in
         </Button>
         <p class="muted small">
-          The token is traded for a cookie that no script can read; it is kept nowhere else.
+          The token is exchanged for a session cookie that scripts cannot read. It is not stored anywhere
+          else.
         </p>
       </form>
     </main>
   );
+}
+
+/** A refused token, with a hint for people instead of programs. */
+function explained(problem: Problem | null): Problem | null {
+  if (problem === null || problem.status !== 401) return problem;
+  return new Problem({
+    status: 401,
+    code: problem.code,
+    detail: "This token is not valid on this server.",
+    hint: "It may be incomplete, revoked, or of another server. Create a new one with rondo token create.",
+  });
 }

@@ -11,10 +11,13 @@ export interface DialogProps {
   readonly kind?: "small" | "wide" | "palette";
   /** Whether the title is only for screen readers. */
   readonly isBare?: boolean;
+  /** Called when the user presses Enter in a field, or the button of the type `submit`. */
+  readonly onSubmit?: () => void;
 }
 
 /** A modal dialog, which keeps the keyboard focus until it is closed. */
-export function Dialog({ title, onClose, children, foot, kind = "small", isBare = false }: DialogProps) {
+export function Dialog(props: DialogProps) {
+  const { title, onClose, children, foot, kind = "small", isBare = false, onSubmit } = props;
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = ref.current;
@@ -38,7 +41,13 @@ export function Dialog({ title, onClose, children, foot, kind = "small", isBare 
         if (event.target === ref.current) onClose();
       }}
     >
-      <div class="dialog-inside">
+      <form
+        class="dialog-inside"
+        onSubmit={(event) => {
+          event.preventDefault();
+          onSubmit?.();
+        }}
+      >
         {isBare ? null : (
           <header class="dialog-head">
             <h2>{title}</h2>
@@ -47,7 +56,7 @@ export function Dialog({ title, onClose, children, foot, kind = "small", isBare 
         )}
         <div class="dialog-body">{children}</div>
         {foot === undefined ? null : <footer class="dialog-foot">{foot}</footer>}
-      </div>
+      </form>
     </dialog>
   );
 }

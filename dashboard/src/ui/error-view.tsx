@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
+import { Button } from "./button.tsx";
 import { JsonView } from "./json.tsx";
+import { copy } from "./toast.tsx";
 
 /** The message of an error. */
 export function messageOf(error: unknown): string {
@@ -9,34 +11,81 @@ export function messageOf(error: unknown): string {
   return typeof name === "string" && name !== "Error" ? `${name}: ${said}` : said;
 }
 
-/** The place where an error was thrown: the first line of the user's own code, or the run of a script. */
-function sourceOf(error: unknown): string | undefined {
-  if (typeof error !== "object" || error === null) return undefined;
-  const { stack, run, line } = error as { stack?: unknown; run?: unknown; line?: unknown };
-  if (typeof run === "string") return `in run ${run}${typeof line === "number" ? `, line ${line}` : ""}`;
-  const lines = typeof stack === "string" ? stack.split("\n").filter((one) => /^\s+at /.test(one)) : [];
-  return lines.find((one) => !/node:|node_modules/.test(one))?.trim();
+const FRAME = /^\s*at /;
+
+/** Whether a line of a stack is in the user's own code. */
+function isOwn(line: string): boolean {
+  return FRAME.test(line) && !/node:|node_modules/.test(line);
 }
 
-/** Shows an error, its place in the source first. */
+interface Parts {
+  readonly stack: string | null;
+  /** The first line of the stack in the user's own code, or the run of a script. */
+  readonly source: string | null;
+  /** Fields that the message and the stack do not show. */
+  readonly rest: Readonly<Record<string, unknown>>;
+}
+
+function partsOf(error: unknown): Parts {
+  if (typeof error !== "object" || error === null) return { stack: null, source: null, rest: {} };
+  const { name: _, message: __, stack, run, line, ...rest } = error as Record<string, unknown>;
+  const inRun =
+    typeof run === "string" ? `in run ${run}${typeof line === "number" ? `, line ${line}` : ""}` : null;
+  const text = typeof stack === "string" && stack !== "" ? stack : null;
+  const own = text?.split("\n").find(isOwn)?.trim() ?? null;
+  return { stack: text, source: inRun ?? own, rest };
+}
+
+/** The error as a text to paste elsewhere. */
+export function errorText(error: unknown): string {
+  const { stack, source } = partsOf(error);
+  const message = messageOf(error);
+  if (stack === null) return source === null ? message : `${message}\n    ${source}`;
+  return stack.includes(message) ? stack : `${message}\n${stack}`;
+}
+
+/** Shows an error: its message, the first line of the user's own code, and the stack trace as text. */
 export function ErrorView({
   error,
   children,
+  title = "Error",
+  isOpen = false,
 }: {
   readonly error: unknown;
   readonly children?: ComponentChildren;
+  readonly title?: string;
+  /** Whether the stack trace is shown at first. */
+  readonly isOpen?: boolean;
 }) {
-  const source = sourceOf(error);
+  const { stack, source, rest } = partsOf(error);
   return (
     <div class="error-view">
-      <h3>Error</h3>
-      <p class="failed-text">{messageOf(error)}</p>
-      {source === undefined ? null : <p class="mono error-line">{source}</p>}
+      <div class="row spread">
+        <h3>{title}</h3>
+        <Button kind="bare" icon="copy" label="Copy the error" onClick={() => copy(errorText(error))} />
+      </div>
+      <p class="failed-text error-message">{messageOf(error)}</p>
+      {source === null ? null : <p class="mono error-line">{source}</p>}
       {children}
-      <details>
-        <summary>Everything it says</summary>
-        <JsonView value={error} label="The error" />
-      </details>
+      {stack === null ? null : (
+        <details open={isOpen}>
+          <summary>Stack trace</summary>
+          <pre class="stack-trace" tabIndex={0} aria-label="Stack trace">
+            {stack.split("\n").map((line, i) => (
+              <span key={i} class={isOwn(line) ? "is-own" : ""}>
+                {line}
+                {"\n"}
+              </span>
+            ))}
+          </pre>
+        </details>
+      )}
+      {Object.keys(rest).length === 0 ? null : (
+        <details>
+          <summary>Raw error</summary>
+          <JsonView value={error} label="Raw error" />
+        </details>
+      )}
     </div>
   );
 }

@@ -1,11 +1,29 @@
 /** Shows a JSON value as text, coloured by kind; a long value is cut until the user expands it. */
 import { useState } from "preact/hooks";
+import { Problem } from "../api/client.ts";
 import { count } from "../core/format.ts";
 import { Button } from "./button.tsx";
-import { tell } from "./toast.tsx";
+import { copy } from "./toast.tsx";
 
 const CHARS_SHOWN = 20_000;
 const PART = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
+
+/** Parses a JSON text that the user typed. An empty text gives `undefined`. Throws a problem that names the field. */
+export function parseTyped(text: string, field: string): unknown {
+  if (text.trim() === "") return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (thrown) {
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new Problem({
+      status: 0,
+      code: "invalid_input",
+      detail: `${field}: this is not valid JSON.`,
+      hint: why,
+      path: field,
+    });
+  }
+}
 
 export function JsonView({ value, label }: { readonly value: unknown; readonly label: string }) {
   const [isWhole, setIsWhole] = useState(false);
@@ -20,12 +38,7 @@ export function JsonView({ value, label }: { readonly value: unknown; readonly l
         {isCut ? (
           <Button onClick={() => setIsWhole(true)}>Show all {count(text.length)} characters</Button>
         ) : null}
-        <Button
-          kind="bare"
-          icon="copy"
-          label={`Copy ${label}`}
-          onClick={() => void navigator.clipboard.writeText(text).then(() => tell("Copied."))}
-        />
+        <Button kind="bare" icon="copy" label={`Copy ${label}`} onClick={() => copy(text)} />
       </div>
     </div>
   );

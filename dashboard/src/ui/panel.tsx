@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useTitle } from "../core/title.ts";
 
 /** A framed part of a page with a heading. */
 export function Panel({
@@ -33,11 +34,15 @@ export function PageHead({
   title,
   about,
   children,
+  tab,
 }: {
   readonly title: ComponentChildren;
   readonly about?: ComponentChildren;
   readonly children?: ComponentChildren;
+  /** The title of the browser's tab, if it is not the title of the page. */
+  readonly tab?: string;
 }) {
+  useTitle(tab ?? (typeof title === "string" ? title : "Rondo"));
   return (
     <header class="page-head">
       <div class="page-title">

@@ -47,3 +47,20 @@ export function Tabs({
     </div>
   );
 }
+
+/** The content of the selected tab. */
+export function TabPanel({
+  name,
+  chosen,
+  children,
+}: {
+  readonly name: string;
+  readonly chosen: string;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div role="tabpanel" class="tab-body" aria-labelledby={`${name}-${chosen}`}>
+      {children}
+    </div>
+  );
+}

@@ -262,7 +262,7 @@ export class AfterCommit {
       const commands = viewCommands(execution, node.now, runningOf(slot), queuedOf(slot));
       const inspection = {
         view,
-        why: whyWaiting(node, slot),
+        ...whyWaiting(node, slot, execution),
         ...(commands.length === 0 ? {} : { commands }),
         ...(attempt === null ? {} : { attempt: attemptFacts(node, slot, attempt) }),
       };

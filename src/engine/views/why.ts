@@ -13,14 +13,61 @@ import { ENUMERATION } from "../leases/lease.ts";
 import { projectScope, rateName } from "../limits/limits.ts";
 import type { NodeState } from "../node-state.ts";
 
+/**
+ * What an execution that has not ended does or waits for: `running` if an attempt runs, else the first reason of a handler.
+ */
+export const WAITS = [
+  "running",
+  "worker",
+  "limit",
+  "signal",
+  "sleep",
+  "retry",
+  "child",
+  "receipt",
+  "start",
+  "drain",
+  "restart",
+  "upgrade",
+] as const;
+export type Waits = (typeof WAITS)[number];
+
+/** Why an execution waits: the kind, and a sentence. */
+interface Reason {
+  readonly waits: Waits;
+  readonly text: string;
+}
+
 /** The most names of unread signals that are shown. */
 const UNREAD_SHOWN = 5;
+/** The most names of awaited signals. */
+const SIGNALS_MAX = 50;
 
-export function whyWaiting(node: NodeState, slot: Slot): string {
-  const { execution } = slot;
-  if (execution === null) return "It does not exist.";
+/** Explains an execution: the sentence, what it waits for (null: it has ended or is paused), and the signals it awaits. */
+export function whyWaiting(
+  node: NodeState,
+  slot: Slot,
+  execution: Execution,
+): { readonly why: string; readonly waits: Waits | null; readonly signals: readonly string[] } {
   const unread = whyUnread(execution);
-  return unread === null ? whyNow(node, slot, execution) : `${whyNow(node, slot, execution)} ${unread}`;
+  const { waits, text } = whyNow(node, slot, execution);
+  return {
+    why: unread === null ? text : `${text} ${unread}`,
+    waits,
+    signals: execution.ended ? [] : awaitedSignals(slot),
+  };
+}
+
+/** The names of signals that open handlers and tasks wait for, each once. */
+function awaitedSignals({ queues }: Slot): readonly string[] {
+  const names = new Set<string>();
+  for (const { state } of queues) {
+    if (state.finished) continue;
+    const { mode, definition } = state.plan;
+    if (mode === "waitFor" && definition.waitFor !== undefined) names.add(definition.waitFor);
+    for (const name of state.progress.signals) if (names.size < SIGNALS_MAX) names.add(name);
+  }
+  return [...names];
 }
 
 /** A sentence about signals that no wait has taken; null if there are none. */
@@ -37,19 +84,31 @@ function whyUnread(execution: Execution): string | null {
     : `It keeps ${shown.join(", ")}, which nothing has read.`;
 }
 
-function whyNow(node: NodeState, slot: Slot, execution: Execution): string {
+function whyNow(
+  node: NodeState,
+  slot: Slot,
+  execution: Execution,
+): { readonly waits: Waits | null; readonly text: string } {
   if (execution.ended) {
     const owed = whyStillOwed(execution, node.now);
     const end = `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
     const left = whyCleanupLeft(execution);
-    return left === null ? end : `${end} ${left}`;
+    return { waits: null, text: left === null ? end : `${end} ${left}` };
   }
   if (node.isHeldBack(slot))
-    return `It waits for the end of an upgrade: its next events have version ${slot.needs}, and a node of the cluster reads only version ${node.writes}.`;
-  if (execution.ending === null) return whyWorking(node, slot, execution);
+    return because(
+      "upgrade",
+      `It waits for the end of an upgrade: its next events have version ${slot.needs}, and a node of the cluster reads only version ${node.writes}.`,
+    );
+  const working = whyWorking(node, slot, execution);
+  if (execution.ending === null) return working;
   const { status } = execution.ending;
   const clean = status === "done" ? "It is done with its work" : `Its work has ended as ${status}`;
-  return `${clean}, and it cleans up. ${whyWorking(node, slot, execution)}`;
+  return { ...working, text: `${clean}, and it cleans up. ${working.text}` };
+}
+
+function because(waits: Waits, text: string): Reason {
+  return { waits, text };
 }
 
 /** A sentence about the clean-up that an ended execution has not completed; null if nothing of it is left. */
@@ -76,25 +135,45 @@ function countTasks(count: number): string {
 }
 
 /** Explains why the work or the clean-up of an execution that has not ended waits. */
-function whyWorking(node: NodeState, slot: Slot, execution: Execution): string {
+function whyWorking(
+  node: NodeState,
+  slot: Slot,
+  execution: Execution,
+): { readonly waits: Waits | null; readonly text: string } {
   if (execution.status === "cancelling" && execution.ending !== null)
-    return `${execution.cancelling?.by ?? "Someone"} ended the clean-up before its time: ${open(slot)} must still end.`;
+    return because(
+      "drain",
+      `${execution.cancelling?.by ?? "Someone"} ended the clean-up before its time: ${open(slot)} must still end.`,
+    );
   if (execution.status === "cancelling")
-    return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
+    return because(
+      "drain",
+      `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`,
+    );
   if (execution.paused !== null) {
     const { by, reason } = execution.paused;
-    return `It is paused by ${by}${reason === null ? "" : ` (${reason})`}; resume it to go on.`;
+    return {
+      waits: null,
+      text: `It is paused by ${by}${reason === null ? "" : ` (${reason})`}; resume it to go on.`,
+    };
   }
-  if (execution.startAt !== null) return `It starts in ${showDuration(execution.startAt - node.now)}.`;
+  if (execution.startAt !== null)
+    return because("start", `It starts in ${showDuration(execution.startAt - node.now)}.`);
   if (execution.draining)
-    return `Phase "${execution.current?.plan.name}" is failing: ${open(slot)} must still end.`;
+    return because(
+      "drain",
+      `Phase "${execution.current?.plan.name}" is failing: ${open(slot)} must still end.`,
+    );
   const reasons = slot.queues
     .map((queue) => whyHandler(node, execution, queue))
     .filter((reason) => reason !== null);
-  return reasons.length === 0 ? "It is about to go on." : reasons.join(" ");
+  const [first] = reasons;
+  if (first === undefined) return because("running", "It is about to go on.");
+  const isRunning = slot.leaseCount > 0 && reasons.some(({ waits }) => waits === "running");
+  return because(isRunning ? "running" : first.waits, reasons.map(({ text }) => text).join(" "));
 }
 
-function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue): string | null {
+function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue): Reason | null {
   const { state } = queue;
   const { plan } = state;
   if (state.finished) return null;
@@ -107,24 +186,28 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   const isIdle = queue.openLeases === 0 && !queue.hasTasks(node.now);
   const doubtEnds = isIdle ? Math.max(queue.suspectUntil, queue.lostAt) : queue.suspectUntil;
   if (doubtEnds > node.now)
-    return `${at} waits ${showDuration(doubtEnds - node.now)} for attempts that may still run since before the restart.`;
+    return because(
+      "restart",
+      `${at} waits ${showDuration(doubtEnds - node.now)} for attempts that may still run since before the restart.`,
+    );
   const wanted = queue.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
   const running = queue.openLeases - (queue.leases.has(ENUMERATION) ? 1 : 0);
-  const scope = `${execution.project}/${plan.scope}`;
-  const limit = node.limits.find(scope);
   const left = state.total - state.tasks.settled.size;
   const command = whyCommand(node, execution, { queue, at });
-  if (command !== null) return command;
+  if (command !== null) return because("receipt", command);
   const waiting = whyWaits(node, queue, at);
   if (running === 0 && waiting !== null) return waiting;
   const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, queue);
-  if (enumerator !== null) return `${at} ${whySingle(wanted, enumerator)}`;
+  if (enumerator !== null) return because("worker", `${at} ${whySingle(wanted, enumerator)}`);
   if (
     queue.wantsEnumeration(node.now) &&
     !queue.leases.has(ENUMERATION) &&
     node.roster.isOnlyProcessed(wanted, execution.project)
   )
-    return `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`;
+    return because(
+      "worker",
+      `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`,
+    );
   const needsWorker = plan.mode !== "workflow" || queue.wantsEnumeration(node.now);
   if (
     needsWorker &&
@@ -132,10 +215,61 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     !queue.leases.has(ENUMERATION) &&
     !node.roster.isServed(wanted, execution.project)
   )
-    return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${lastLeft(node, wanted, execution.project)}${whyNoBroker(node)}.`;
+    return because(
+      "worker",
+      `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${lastLeft(node, wanted, execution.project)}${whyNoBroker(node)}.`,
+    );
+  const limited = whyLimited(node, execution, { queue, at, running, left });
+  if (limited !== null) return limited;
+  const queued = whyQueued(node, execution, queue);
+  if (queued !== null) return because(running > 0 ? "running" : "worker", `${at} ${queued}`);
+  if (running > 0)
+    return because(
+      "running",
+      `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`,
+    );
+  if (queue.hasAside || isHeldFor(node, queue))
+    return because(
+      "worker",
+      `${at} waits for a worker to be empty: a task crashed its process twice and runs alone.`,
+    );
+  const retryAt = queue.nextDue(node.now);
+  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && queue.waitsForTimeOnly(node.now))
+    return because(
+      "retry",
+      `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`,
+    );
+  if (queue.leases.has(ENUMERATION))
+    return because(
+      "running",
+      `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`,
+    );
+  const next = whyNext(node, execution, queue);
+  return because(next.waits, `${at} ${next.text}.`);
+}
+
+/** The reason if a limit, a rate or the limit of the project holds tasks back; null if none does. */
+function whyLimited(
+  node: NodeState,
+  execution: Execution,
+  open: {
+    readonly queue: HandlerQueue;
+    readonly at: string;
+    readonly running: number;
+    readonly left: number;
+  },
+): Reason | null {
+  const { queue, at, running, left } = open;
+  const { plan } = queue.state;
+  const scope = `${execution.project}/${plan.scope}`;
+  const limit = node.limits.find(scope);
+  const limited = running > 0 ? "running" : "limit";
   const blocked = node.limits.blockedUntil(scope) - node.now;
   if (blocked > 0 && left > running)
-    return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
+    return because(
+      "restart",
+      `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`,
+    );
   if (
     plan.definition.rate !== undefined &&
     !node.limits.hasRoom(rateName(scope), node.now) &&
@@ -144,43 +278,47 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     const { limit: most, per } = plan.definition.rate;
     // Only the quota server knows about starts on other nodes.
     const ms = node.limits.allowedAt(scope) - node.now;
-    return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
+    return because(
+      limited,
+      `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`,
+    );
   }
   const ofProject = node.limits.find(projectScope(execution.project));
   if (ofProject !== null && ofProject.held >= ofProject.max && left > running)
-    return `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`;
+    return because(
+      limited,
+      `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`,
+    );
   if (
     plan.definition.concurrency !== undefined &&
     limit !== null &&
     limit.held >= limit.max &&
     left > running
   ) {
-    return `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`;
+    return because(
+      limited,
+      `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`,
+    );
   }
   if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
-    return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not reported yet.`;
+    return because(
+      limited,
+      `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not reported yet.`,
+    );
   if (queue.parked > 0)
-    return `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
-  const queued = whyQueued(node, execution, queue);
-  if (queued !== null) return `${at} ${queued}`;
-  if (running > 0)
-    return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
-  if (queue.hasAside || isHeldFor(node, queue))
-    return `${at} waits for a worker to be empty: a task crashed its process twice and runs alone.`;
-  const retryAt = queue.nextDue(node.now);
-  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && queue.waitsForTimeOnly(node.now))
-    return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
-  if (queue.leases.has(ENUMERATION))
-    return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
-  return `${at} ${whyNext(node, execution, queue)}.`;
+    return because(
+      limited,
+      `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`,
+    );
+  return null;
 }
 
 /** The reason if a task could be granted now, or if the handler is about to end. */
-function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): string {
+function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): Reason {
   const { state } = queue;
   const left = state.total - state.tasks.settled.size;
   const isEnumeration = queue.wantsEnumeration(node.now);
-  if (!isEnumeration && left === 0) return "has no open tasks and is about to end";
+  if (!isEnumeration && left === 0) return because("running", "has no open tasks and is about to end");
   const wanted = isEnumeration ? state.plan.enumerator : state.plan.wanted;
   const workers = [...node.roster.workers.values()].filter(
     (worker) => node.roster.servedBy(worker, wanted, project) !== undefined,
@@ -189,14 +327,17 @@ function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): 
   const taking = workers.filter(({ why }) => why === null);
   const what = isEnumeration ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`;
   if (leaving !== undefined && taking.length === 0)
-    return `waits for another worker: ${leaving.id} serves it and takes nothing more (${leaving.why})`;
+    return because(
+      "worker",
+      `waits for another worker: ${leaving.id} serves it and takes nothing more (${leaving.why})`,
+    );
   if (workers.length === 0 || taking.some(({ capacity, held }) => held < capacity))
-    return `is about to give out ${what}`;
+    return because("running", `is about to give out ${what}`);
   const held = workers.reduce((sum, worker) => sum + worker.held, 0);
   const capacity = workers.reduce((sum, worker) => sum + worker.capacity, 0);
   const who =
     workers.length === 1 ? "the worker that serves it holds" : `${workers.length} workers that serve it hold`;
-  return `waits with ${what} for room: ${who} ${held} of ${capacity}`;
+  return because("worker", `waits with ${what} for room: ${who} ${held} of ${capacity}`);
 }
 
 /** The reason if the definition gives the handler a single task, but its code enumerates: a fan-out may have been meant. */
@@ -233,27 +374,36 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
 }
 
 /** The reason for tasks that wait for a time or a signal of their own, if nothing else is open. */
-function whyWaits(node: NodeState, queue: HandlerQueue, at: string): string | null {
+function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | null {
   const { progress, tasks, total } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
   if (suspended === 0 || suspended < total - tasks.settled.size) return null;
   const [signal] = progress.signals;
   if (signal !== undefined)
-    return `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`;
+    return because(
+      "signal",
+      `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`,
+    );
   const next = tasks.nextDue();
   const left = next > node.now ? ` for another ${showDuration(next - node.now)}` : "";
-  return `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`;
+  return because(
+    "sleep",
+    `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`,
+  );
 }
 
-function whyChildren(node: NodeState, queue: HandlerQueue, at: string): string | null {
+function whyChildren(node: NodeState, queue: HandlerQueue, at: string): Reason | null {
   const { openChildren, children, plan } = queue.state;
   if (openChildren > 0) {
     const [first] = [...children.values()].filter(({ isOpen }) => isOpen);
-    return `${at} waits for ${openChildren} ${openChildren === 1 ? "child" : "children"}, such as ${first?.child}.`;
+    return because(
+      "child",
+      `${at} waits for ${openChildren} ${openChildren === 1 ? "child" : "children"}, such as ${first?.child}.`,
+    );
   }
   const workflow = plan.definition.workflow ?? "";
   if (node.newest.isMissing(workflow) && !queue.wantsEnumeration(node.now))
-    return `${at} waits for a workflow: there is none with the name "${workflow}".`;
+    return because("child", `${at} waits for a workflow: there is none with the name "${workflow}".`);
   return null;
 }
 
@@ -277,12 +427,15 @@ function whoServes(node: NodeState, { use, range }: Wanted, project: string): st
   return `${name} in a version that fits "${range}"${there}`;
 }
 
-function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at: string): string {
+function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at: string): Reason {
   const { definition, mode, name } = queue.state.plan;
   const timer = execution.timers.get(`${queue.visit.plan.name}.${queue.visit.visit}.${name}`);
   const left = timer === undefined ? null : showDuration(timer.due - node.now);
-  if (mode === "sleep") return `${at} sleeps for another ${left ?? "moment"}.`;
-  return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
+  if (mode === "sleep") return because("sleep", `${at} sleeps for another ${left ?? "moment"}.`);
+  return because(
+    "signal",
+    `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`,
+  );
 }
 
 /** The open work that a draining visit waits for. */

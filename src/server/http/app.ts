@@ -231,11 +231,35 @@ function notWritten(fault: Error): Refusal {
   };
 }
 
-async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
-  const { name: who, role } = caller;
-  const noted = audit.note({ who, role, action: route.audit ?? "", ...named });
+async function note(route: Route, asked: Asked, { audit }: AppParts): Promise<void> {
+  const { name: who, role } = asked.caller;
+  const reason = reasonOf(asked);
+  const noted = audit.note({
+    ...{ who, role, action: route.audit ?? "", ...asked.named },
+    ...(reason === null ? {} : { reason }),
+  });
   // An admin's action is in the audit log before the request is answered; the actions of others are logged a moment later.
   if (route.access === "admin") await noted;
+}
+
+/** The longest reason in the audit log, in characters. */
+const REASON_MAX = 500;
+
+/** The caller's reason for a change: the `reason` of the body, or the header Rondo-Reason, percent-encoded. */
+function reasonOf({ body, header }: Asked): string | null {
+  const given =
+    typeof body === "object" && body !== null && "reason" in body ? body.reason : header("rondo-reason");
+  if (typeof given !== "string" || given === "") return null;
+  return decodedText(given).slice(0, REASON_MAX);
+}
+
+function decodedText(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return text;
+    throw error;
+  }
 }
 
 /** Converts an exception into the refusal that the client gets. */

@@ -1,10 +1,11 @@
 /** Dead letters grouped by error, with actions on a whole group. */
 import { z } from "@hono/zod-openapi";
+import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { doneSchema, groupSchema } from "../schemas/dead-letter.ts";
-import { name, pageOf } from "../schemas/paging.ts";
+import { executionId, name, pageOf } from "../schemas/paging.ts";
 import type { FoundGroup } from "../services/dead-letter-groups.ts";
 import { projectFor, routesOf, type Services } from "./services.ts";
 
@@ -20,20 +21,21 @@ const listRoute = route({
   summary: "List groups of dead letters with the same error, the largest first",
   description: "The groups are of the newest 500 dead letters; `isAll` says whether there are older ones.",
   access: "viewer",
-  query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
+  query: z.strictObject({
+    project: name.optional(),
+    workflow: name.optional(),
+    execution: executionId.optional(),
+  }),
   answers: {
     200: {
       description: "the groups",
       schema: pageOf(groupSchema, "groups").extend({ isAll: z.boolean() }),
     },
   },
-  async handle({ query: { project: wanted, workflow }, caller }, services) {
+  async handle({ query: { project: wanted, workflow, execution }, caller }, services) {
     const project = projectFor(caller, wanted);
     if (project === null) return json({ data: [], next: null, isAll: true });
-    const found = await services.deadLetterGroups.list({
-      ...project,
-      ...(workflow === undefined ? {} : { workflow }),
-    });
+    const found = await services.deadLetterGroups.list({ ...project, ...defined({ workflow, execution }) });
     return json({ data: found.groups.map(({ group }) => group), next: null, isAll: found.isAll });
   },
 });
@@ -46,22 +48,29 @@ const retryRoute = route({
     "At most 1,000 at once. Of an execution that failed or was cancelled all unfinished tasks run again, of one that runs or is done only those of the group. Executions that cannot be retried yet are listed as refused.",
   access: "operator",
   params,
+  body: z
+    .strictObject({ dryRun: z.boolean().default(false).openapi({ description: "only count the tasks" }) })
+    .openapi({ example: { dryRun: true } }),
+  isBodyOptional: true,
   answers: { 200: { description: "what was done", schema: doneSchema } },
   audit: "dead-letter-group.retry",
   async handle(ask, services) {
     const found = await find(services, ask.caller, ask.params.id);
     if (isRejection(found)) return found;
     const ids = [...new Set(found.letters.map(({ execution }) => execution))].slice(0, RETRIED_MAX);
+    const { dryRun } = ask.body;
     const refused: { id: string; code: string; message: string }[] = [];
+    let tasks = 0;
     for (let from = 0; from < ids.length; from += TOGETHER) {
       const together = ids.slice(from, from + TOGETHER).map(async (id) => {
-        const wrong = await retry(services, id, { group: found.group.id, by: ask.caller.name });
-        if (wrong !== null) refused.push({ id, code: wrong.code, message: wrong.message });
+        const done = await retry(services, id, { group: found.group.id, by: ask.caller.name, dryRun });
+        if (isRejection(done)) refused.push({ id, code: done.code, message: done.message });
+        else tasks += done;
       });
       await Promise.all(together);
     }
-    ask.target(describe(found), found.group.project);
-    return json({ changed: ids.length - refused.length, refused });
+    ask.target(`${dryRun ? "would " : ""}${describe(found)}`, found.group.project);
+    return json({ changed: dryRun ? 0 : ids.length - refused.length, tasks, refused });
   },
 });
 
@@ -96,18 +105,22 @@ function describe({ group: { workflow, handler, name: error } }: FoundGroup): st
   return `${workflow} ${handler ?? ""} ${error}`.slice(0, 200);
 }
 
+/** Retries an execution because of a group, or only counts the tasks that would run. Returns their number. */
 async function retry(
   { rondo, engine }: Services,
   id: string,
-  { group, by }: { readonly group: string; readonly by: string },
-): Promise<Rejection | null> {
+  { group, by, dryRun }: { readonly group: string; readonly by: string; readonly dryRun: boolean },
+): Promise<number | Rejection> {
   try {
     const found = await engine.inspect(id);
     if (isRejection(found)) return found;
     const isWhole = ["failed", "cancelled"].includes(found.view.status);
-    if (isWhole) await rondo.execution(id).retry({ by });
-    else await rondo.execution(id).retryTasks({ error: group }, { by });
-    return null;
+    if (!isWhole) return (await rondo.execution(id).retryTasks({ error: group }, { by, dryRun })).tasks;
+    if (found.view.cleanedUp === true)
+      return reject("wrong_status", `${id} has cleaned up after itself; start a new execution`);
+    if (!dryRun) await rondo.execution(id).retry({ by });
+    const handlers = found.view.phases.flatMap((phase) => phase.handlers);
+    return handlers.reduce((sum, { failed, cancelled }) => sum + failed + cancelled, 0);
   } catch (thrown) {
     if (thrown instanceof RondoError) return reject(thrown.code, thrown.message);
     throw thrown;

@@ -4,6 +4,7 @@ import { UNDELIVERED_FORM } from "../../engine/mailbox/undelivered.ts";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { ENGINE } from "../../kernel/timers.ts";
+import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { listDocuments } from "../../store/document-form.ts";
@@ -16,6 +17,9 @@ import { cursor, executionId, integer, limit, name, PAGE_CHARS, pageOf } from ".
 import { projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("dead letters");
+/** The most dead letters that are looked at for a page of a group. */
+const GROUP_PAGE = 500;
+const groupId = z.string().regex(/^[\da-f]{16}$/, "is not the id of a group");
 const params = z.strictObject({
   id: z
     .string()
@@ -35,33 +39,34 @@ const listRoute = route({
     project: name.optional(),
     workflow: name.optional(),
     execution: executionId.optional(),
+    group: groupId.optional().openapi({
+      description: "only tasks of this group; a page can then be short and have a `next`",
+    }),
     limit: limit(),
     cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` of the page before").optional(),
   }),
   answers: { 200: { description: "a page", schema: pageOf(deadLetterSchema, "dead letters") } },
-  async handle(
-    { query: { limit: max, cursor: before, project: wanted, workflow, execution }, caller },
-    services,
-  ) {
+  async handle({ query, caller }, services) {
+    const { limit: max, cursor: before = null, project: wanted, workflow, execution, group } = query;
     const project = projectFor(caller, wanted);
     if (project === null) return json({ data: [], next: null });
-    const letters = await services.store.listDeadLetters(
-      {
-        ...project,
-        ...(workflow === undefined ? {} : { workflow }),
-        ...(execution === undefined ? {} : { execution }),
-      },
-      { before: before ?? null, max },
-    );
+    const filter = { ...project, ...defined({ workflow, execution }) };
+    const read = group === undefined ? max : Math.max(max, GROUP_PAGE);
+    const letters = await services.store.listDeadLetters(filter, { before, max: read });
     const data: DeadLetter[] = [];
     let chars = 0;
+    let last: StoredDeadLetter | null = null;
     for (const letter of letters) {
-      if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
-      const shown = await show(services, letter);
+      if (chars >= PAGE_CHARS || data.length === max) return json({ data, next: String(last?.order) });
+      last = letter;
+      const tasks =
+        group === undefined ? letter.tasks : await services.deadLetterGroups.tasksOf(letter, group);
+      if (group !== undefined && tasks.length === 0) continue;
+      const shown = await show(services, { ...letter, tasks });
       data.push(shown);
       chars += JSON.stringify(shown).length;
     }
-    return json({ data, next: letters.length === max ? String(letters.at(-1)?.order) : null });
+    return json({ data, next: letters.length === read ? String(last?.order) : null });
   },
 });
 

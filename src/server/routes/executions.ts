@@ -275,13 +275,16 @@ const whyRoute = route({
         id: "nightly-2026-11-15",
         status: "paused",
         why: "It is paused by jo; resume it to go on.",
+        waits: null,
+        signals: [],
       },
     },
   },
   async handle({ params, caller }, services) {
     const found = await inspectFor(services, caller, params.id);
     if (isRejection(found)) return found;
-    return json({ id: params.id, status: found.view.status, why: found.why });
+    const { view, why, waits = null, signals = [] } = found;
+    return json({ id: params.id, status: view.status, why, waits, signals });
   },
 });
 

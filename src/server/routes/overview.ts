@@ -92,7 +92,8 @@ const progressRoute = route({
       for (const one of await Promise.all(found)) {
         if (isRejection(one)) continue;
         const { id, status, phases, revision } = one.view;
-        data.push({ id, status, phases, revision } as z.output<typeof progressSchema>);
+        const { why, waits = null } = one;
+        data.push({ id, status, phases, revision, why, waits } as z.output<typeof progressSchema>);
       }
     }
     return json({ data, next: null });

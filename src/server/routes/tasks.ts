@@ -1,12 +1,14 @@
 /** Routes for the tasks of an execution, as rows and as a map of one byte each. */
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
+import { childId } from "../../kernel/tasks/children.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";
-import { lanesSchema, rowSchema } from "../schemas/execution.ts";
+import { lanesSchema, rowSchema, type TaskRow, taskHistorySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, pageOf, phaseName } from "../schemas/paging.ts";
 import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
+import { readTaskEvents } from "../views/task-events.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
 import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
@@ -125,13 +127,46 @@ const rowsRoute = route({
       isFull: query.detail === "full",
     });
     return json({
-      data,
+      data: data.map((row) => withChild(row, params.id, found.handler)),
       next: next === null ? null : String(next),
       phase,
       visit,
       handler,
       total: index.total,
       revision: found.revision,
+    });
+  },
+});
+
+const historyRoute = route({
+  id: "getTaskHistory",
+  request: "GET /v1/executions/{id}/tasks/{n}/history",
+  summary: "Get a task with all its events: starts, attempts with their errors, steps, waits, its child",
+  access: "viewer",
+  params: executionParams.extend({
+    n: z
+      .string()
+      .regex(/^\d{1,8}$/)
+      .transform(Number)
+      .openapi({ type: "integer", description: "the task's number" }),
+  }),
+  query: z.strictObject(place),
+  answers: { 200: { description: "the task", schema: taskHistorySchema } },
+  async handle({ params: { id, n }, query, caller }, services) {
+    const found = await findHandler(services, { caller, id, query });
+    if (isRejection(found)) return found;
+    const { handler, revision } = found;
+    if (handler === null || n >= handler.index.total)
+      return reject("not_found", `execution ${id} has no task ${n} there`);
+    const { phase, visit, index } = handler;
+    const rows = await readTaskRows(services.store, index, {
+      ...{ execution: id, from: n, limit: 1, status: undefined, isFull: true },
+    });
+    const seqs = index.historyOf(n);
+    const events = await readTaskEvents(services.store, { execution: id, task: n, seqs: seqs ?? [] });
+    return json({
+      ...{ phase, visit, handler: handler.handler, task: withChild(rows.data[0] as TaskRow, id, handler) },
+      ...{ events, more: (seqs?.length ?? 0) - events.length, isKept: seqs !== null, revision },
     });
   },
 });
@@ -167,6 +202,12 @@ const statesRoute = route({
     };
   },
 });
+
+/** The row of a task; if the task is a child execution, it has the child's id instead of a worker. */
+function withChild(row: TaskRow, execution: string, handler: IndexedHandler | null): TaskRow {
+  if (handler?.index.hasChildren !== true || row.attempts === 0) return row;
+  return { ...row, worker: null, child: childId(execution, handler, row.n) };
+}
 
 /** Scans the tasks of an execution, as they are now or as they were after an earlier event. */
 async function scanOf(
@@ -226,4 +267,4 @@ function placeText({ phase, visit, handler }: PlaceQuery): string {
     .join(", ");
 }
 
-export const taskRoutes = [rowsRoute, statesRoute, lanesRoute];
+export const taskRoutes = [rowsRoute, historyRoute, statesRoute, lanesRoute];

@@ -73,6 +73,9 @@ export const entrySchema = z
     action: z.string(),
     target: z.string(),
     project: z.string().nullable(),
+    reason: z.string().optional().openapi({
+      description: "the caller's reason: `reason` in the body, or the header Rondo-Reason (percent-encoded)",
+    }),
   })
   .openapi("AuditEntry", {
     example: {

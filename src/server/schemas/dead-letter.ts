@@ -65,5 +65,10 @@ export type DeadLetterGroup = Shape<typeof groupSchema>;
 
 export const doneSchema = z.object({
   changed: z.number().int(),
+  tasks: z
+    .number()
+    .int()
+    .optional()
+    .openapi({ description: "for a retry: the number of tasks that run again" }),
   refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
 });

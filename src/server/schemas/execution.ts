@@ -1,6 +1,7 @@
 /** Executions on the wire. */
 import { z } from "@hono/zod-openapi";
 import { CODES } from "../../audit/auditor.ts";
+import { WAITS } from "../../engine/views/why.ts";
 import { parseDuration } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { TASK_STATES } from "../views/task-index.ts";
@@ -172,7 +173,22 @@ export const summarySchema = z
   .openapi("ExecutionSummary");
 export type Summary = Shape<typeof summarySchema>;
 
-export const whySchema = z.object({ id: z.string(), status: z.string(), why: z.string() });
+const waits = z.enum(WAITS).nullable().openapi({
+  description:
+    "what an execution that has not ended does or waits for; null: it has ended or is paused, or its node does not tell",
+});
+
+export type { Waits } from "../../engine/views/why.ts";
+
+export const whySchema = z.object({
+  id: z.string(),
+  status: z.string(),
+  why: z.string(),
+  waits,
+  signals: z
+    .array(z.string())
+    .openapi({ description: "the names of the signals that it awaits, at most 50" }),
+});
 export type Why = Shape<typeof whySchema>;
 
 const moment = z
@@ -338,6 +354,7 @@ export const retriedTasksSchema = z
       .describe("phases after that of the tasks, which do not run again; `returns` does"),
   })
   .openapi("RetriedTasks");
+export type RetriedTasks = Shape<typeof retriedTasksSchema>;
 
 /** The body of a signal. */
 export const signalSchema = z
@@ -447,6 +464,7 @@ export const rowSchema = z
     attempts: z.number().int(),
     reason: z.string().nullable(),
     worker: z.string().nullable(),
+    child: z.string().optional().openapi({ description: "the child execution that the task is" }),
     ms: z.number().nullable(),
     result: anyJson.optional(),
     error: anyJson.optional(),
@@ -466,6 +484,32 @@ export const rowSchema = z
     },
   });
 export type TaskRow = Shape<typeof rowSchema>;
+
+/** A task with its history. */
+export const taskHistorySchema = z
+  .object({
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: rowSchema,
+    events: z
+      .array(
+        z.looseObject({
+          seq: z.number().int(),
+          at: time,
+          kind: z.string().openapi({ example: "workflow.tasks.retrying" }),
+          attempt: z.number().int().optional(),
+        }),
+      )
+      .openapi({ description: "the events of the task, in order: the newest 200" }),
+    more: count.openapi({ description: "how many earlier events are left out" }),
+    isKept: z
+      .boolean()
+      .openapi({ description: "false: the handler has too many events for histories of its tasks" }),
+    revision: count,
+  })
+  .openapi("TaskHistory");
+export type TaskHistory = Shape<typeof taskHistorySchema>;
 
 export const laneSchema = z
   .object({
@@ -563,5 +607,7 @@ export const bulkAnswer = z
   .openapi("BulkAnswer");
 export type BulkAnswer = Shape<typeof bulkAnswer>;
 
-export const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
+export const progressSchema = executionSchema
+  .pick({ id: true, status: true, phases: true, revision: true })
+  .extend({ why: z.string().openapi({ description: "what it waits for, in a sentence" }), waits });
 export type Progress = Shape<typeof progressSchema>;

@@ -1,6 +1,6 @@
 /** The audit log: every change through the API, with the caller. Entries that arrive during a write share a document. */
 import type { Clock } from "../../std/clock.ts";
-import { KEPT, listOf, number, object, orNull, string } from "../../std/decode.ts";
+import { KEPT, listOf, number, object, optional, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
@@ -25,6 +25,7 @@ export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
         action: string,
         target: string,
         project: orNull(string),
+        reason: optional(string),
       },
       KEPT,
     ),

@@ -42,6 +42,7 @@ export class DeadLetterGroups {
   async list(filter: {
     readonly project?: string;
     readonly workflow?: string;
+    readonly execution?: string;
   }): Promise<{ readonly groups: readonly FoundGroup[]; readonly isAll: boolean }> {
     const letters = await this.#store.listDeadLetters(filter, { before: null, max: LOOKED_MAX });
     const groups = new Map<string, { parts: [StoredDeadLetter, Part][]; tasks: number }>();
@@ -59,6 +60,12 @@ export class DeadLetterGroups {
     const found = [...groups].map(([id, { parts }]) => foundOf(id, parts));
     found.sort((a, b) => b.group.tasks - a.group.tasks);
     return { groups: found, isAll: letters.length < LOOKED_MAX };
+  }
+
+  /** The tasks of a dead letter that belong to a group. */
+  async tasksOf(letter: StoredDeadLetter, group: string): Promise<readonly number[]> {
+    const parts = await this.#partsOf(letter);
+    return parts.find(({ fingerprint }) => fingerprint === group)?.tasks ?? [];
   }
 
   async #partsOf(letter: StoredDeadLetter): Promise<readonly Part[]> {

@@ -61,6 +61,8 @@ export class TaskIndex {
   /** The state that tasks have before any event. */
   readonly #initial: number;
   total = 0;
+  /** Whether the tasks are child executions. */
+  hasChildren = false;
   #states = new Uint8Array(0);
   #attempts = new Uint16Array(0);
   #ms = new Uint32Array(0);
@@ -73,6 +75,9 @@ export class TaskIndex {
   readonly #reasons = new Names(255);
   readonly #pageFrom: number[] = [];
   readonly #pageSeq: number[] = [];
+
+  /** The events of each task, except its last outcome. */
+  readonly #history = new TaskHistory();
 
   /** Tasks that were never granted in the visit that this one compensates. They stay cancelled. */
   readonly #exempt = new Bitset();
@@ -98,7 +103,7 @@ export class TaskIndex {
 
   /** About how much memory the index takes, in bytes. */
   get bytes(): number {
-    return 1_024 + this.#states.length * BYTES_PER_TASK + this.#pageFrom.length * 16;
+    return 1_024 + this.#states.length * BYTES_PER_TASK + this.#pageFrom.length * 16 + this.#history.bytes;
   }
 
   /** The number of tasks that have nothing to compensate. Views of handlers do not count them. */
@@ -133,8 +138,22 @@ export class TaskIndex {
     if (news.ms !== undefined) this.#ms[task] = inColumn(news.ms);
     if (news.at !== undefined) this.#at[task] = inColumn(news.at);
     if (news.seq === undefined) return;
+    this.#history.add(task, this.#seq[task] as number);
     this.#seq[task] = news.seq;
     this.#place[task] = news.place ?? 0;
+  }
+
+  /** Remembers an event of a task that is not an outcome, for the task's history. */
+  remember(task: number, seq: number): void {
+    this.#history.add(task, seq);
+  }
+
+  /** The sequence numbers of the events of a task, in order; null if the history has too many events to be kept. */
+  historyOf(task: number): readonly number[] | null {
+    const earlier = this.#history.of(task);
+    const last = this.#seq[task] as number;
+    if (earlier === null) return null;
+    return [...new Set(last === 0 ? earlier : [...earlier, last])].sort((a, b) => a - b);
   }
 
   /** Failed tasks are pending again. */
@@ -164,6 +183,7 @@ export class TaskIndex {
     for (let i = 0; i < tasks.length; i++) {
       const task = tasks[i] as number;
       times[task] = since;
+      if (events[task] !== 0) this.#history.add(task, events[task] as number);
       events[task] = seq;
       places[task] = i;
     }
@@ -285,6 +305,47 @@ export class TaskIndex {
     this.#reason = grown(this.#reason, new Uint8Array(size));
     this.#seq = grown(this.#seq, new Uint32Array(size));
     this.#place = grown(this.#place, new Uint16Array(size));
+  }
+}
+
+/** The most pairs that are kept: 32 MB. Beyond that a handler has no histories. */
+const PAIRS_MAX = 4_194_304;
+
+/** The events of single tasks, as pairs of a task and a sequence number, in 8 bytes a pair. */
+class TaskHistory {
+  #pairs = new Uint32Array(0);
+  #length = 0;
+  #isCut = false;
+
+  /** About how much memory the history takes, in bytes. */
+  get bytes(): number {
+    return this.#pairs.byteLength;
+  }
+
+  /** Adds an event of a task; the sequence number 0 stands for no event. */
+  add(task: number, seq: number): void {
+    if (seq === 0 || this.#isCut) return;
+    if (this.#length === 2 * PAIRS_MAX) {
+      this.#isCut = true;
+      this.#pairs = new Uint32Array(0);
+      return;
+    }
+    if (this.#length === this.#pairs.length) {
+      const grown = new Uint32Array(Math.max(64, 2 * this.#length));
+      grown.set(this.#pairs);
+      this.#pairs = grown;
+    }
+    this.#pairs[this.#length++] = task;
+    this.#pairs[this.#length++] = seq;
+  }
+
+  /** The sequence numbers of a task's events, in the order in which they were added; null if they are not kept. */
+  of(task: number): readonly number[] | null {
+    if (this.#isCut) return null;
+    const found: number[] = [];
+    for (let i = 0; i < this.#length; i += 2)
+      if (this.#pairs[i] === task) found.push(this.#pairs[i + 1] as number);
+    return found;
   }
 }
 

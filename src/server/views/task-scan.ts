@@ -78,6 +78,7 @@ export class TaskScan {
     if (scanned === undefined) return;
     const { index } = scanned;
     const since = at - this.startedAt;
+    remember(index, event, seq);
     switch (event.kind) {
       case "tasks.enumerated":
         return index.addPage(event.from, event.count, seq);
@@ -95,6 +96,7 @@ export class TaskScan {
         if (event.reason !== "done") index.release(event.task);
         return;
       case "child.started":
+        index.hasChildren = true;
         return index.note(event.task, { state: "running", attempt: event.attempt, at: since });
       case "command.receipted": {
         const { task, attempt, worker } = event;
@@ -121,6 +123,14 @@ export class TaskScan {
       ? (plan?.decision ?? undefined)
       : plan?.handlers.find(({ name }) => name === handler);
   }
+}
+
+/** Notes an event in the histories of its tasks. Outcomes are noted by the index itself. */
+function remember(index: TaskIndex, event: Extract<Event, Place>, seq: number): void {
+  if (event.kind === "tasks.settled" || event.kind === "tasks.enumerated" || event.kind === "tasks.accepted")
+    return;
+  if ("tasks" in event) for (const task of event.tasks) index.remember(task, seq);
+  else if ("task" in event) index.remember(event.task, seq);
 }
 
 type TaskLists = Exclude<

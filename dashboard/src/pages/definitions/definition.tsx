@@ -55,9 +55,7 @@ export function Definition({ id: name }: { readonly id: string }) {
           <Panel title="Phases">
             <Phases definition={shown.data.definition} />
           </Panel>
-          <Panel
-            title={other.data === null ? "Definition" : `Differences from ${other.data.hash.slice(0, 8)}`}
-          >
+          <Panel title={other.data === null ? "Definition" : `Changes since ${other.data.hash.slice(0, 8)}`}>
             {other.data === null ? (
               <JsonView value={shown.data.definition} label="Definition" />
             ) : (
@@ -69,7 +67,7 @@ export function Definition({ id: name }: { readonly id: string }) {
           <Versions versions={versions.data?.data ?? null} shown={shown.data.hash} compared={with_} />
         </Panel>
       </div>
-      {isRunning ? <RunDialog workflow={shown.data} onClose={() => setIsRunning(false)} /> : null}
+      {isRunning ? <RunDialog name={name} onClose={() => setIsRunning(false)} /> : null}
     </>
   );
 }
@@ -138,7 +136,7 @@ function Versions(props: {
             {hash.slice(0, 12)}
           </button>
           <span class="muted">
-            {i === 0 ? "newest" : ""} {at === null ? "before this was noted" : <Ago at={at} />}
+            {i === 0 ? "newest" : ""} {at === null ? "date unknown" : <Ago at={at} />}
           </span>
           {hash === shown ? null : (
             <Button
@@ -162,7 +160,7 @@ function Diff({ before, after }: { readonly before: unknown; readonly after: unk
     JSON.stringify(after, null, 2).split("\n"),
   );
   return (
-    <pre class="diff" tabIndex={0} aria-label="Differences">
+    <pre class="diff" tabIndex={0} aria-label="Changes">
       {lines.map(({ kind, text }, i) => (
         <span key={i} class={`diff-${kind}`}>
           {SIGNS[kind]} {text}

@@ -1,4 +1,6 @@
 /** A form for the values that a JSON Schema describes: fields for simple parts, JSON for the rest. */
+import { Problem } from "../../api/client.ts";
+import { parseTyped } from "../../ui/json.tsx";
 
 /** The part of JSON Schema that the form understands. */
 export interface Schema {
@@ -26,9 +28,7 @@ export function fieldsOf(schema: unknown): readonly (readonly [name: string, sch
 export function defaultsOf(schema: unknown): Written {
   const fields = fieldsOf(schema) ?? [];
   return Object.fromEntries(
-    fields.flatMap(([name, { default: value }]) =>
-      value === undefined ? [] : [[name, typeof value === "string" ? value : JSON.stringify(value)]],
-    ),
+    fields.flatMap(([name, { default: value }]) => (value === undefined ? [] : [[name, textOf(value)]])),
   );
 }
 
@@ -48,15 +48,38 @@ function readOne(name: string, { type, enum: options }: Schema, text: string): u
   if (type === "string") return text;
   if (type === "number" || type === "integer") {
     const number = Number(text);
-    if (Number.isNaN(number)) throw new Error(`${name}: “${text}” is not a number.`);
+    if (Number.isNaN(number))
+      throw new Problem({
+        ...{ status: 0, code: "invalid_input", hint: "", path: name },
+        detail: `${name}: “${text}” is not a number.`,
+      });
     return number;
   }
   if (type === "boolean") return text === "true";
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (thrown) {
-    throw new Error(`${name}: this is not JSON.`, { cause: thrown });
-  }
+  return parseTyped(text, name);
+}
+
+/** The text of a field's value. */
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The texts of the fields for a value; null if the form cannot show all of the value. */
+export function writtenOf(schema: unknown, value: unknown): Written | null {
+  const names = fieldsOf(schema)?.map(([name]) => name) ?? null;
+  if (names === null || typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  const entries = Object.entries(value);
+  if (entries.some(([name]) => !names.includes(name))) return null;
+  return Object.fromEntries(entries.map(([name, part]) => [name, textOf(part)]));
+}
+
+/** Whether a problem is about a field of the form: the path names it, or the message quotes it. */
+function isAbout(problem: Problem | null, name: string): boolean {
+  if (problem === null) return false;
+  const path = problem.path.replace(/^(?:input|data)\.?/, "");
+  if (path !== "" && (path === name || path.startsWith(`${name}.`) || path.startsWith(`${name}[`)))
+    return true;
+  return path === "" && problem.message.includes(`"${name}"`);
 }
 
 /** The fields of the form. */
@@ -64,16 +87,18 @@ export function SchemaForm(props: {
   readonly schema: unknown;
   readonly written: Written;
   readonly onWrite: (written: Written) => void;
+  /** A refusal of the values, which is shown at the field that it is about. */
+  readonly problem?: Problem | null;
 }) {
-  const { schema, written, onWrite } = props;
+  const { schema, written, onWrite, problem = null } = props;
   const required = (schema as Schema).required ?? [];
   return (
     <>
       {(fieldsOf(schema) ?? []).map(([name, field]) => (
-        <label key={name} class="field">
+        <label key={name} class={`field${isAbout(problem, name) ? " is-wrong" : ""}`}>
           <span>
             {field.title ?? name}
-            {required.includes(name) ? "" : <span class="muted"> may be left out</span>}
+            {required.includes(name) ? "" : <span class="muted"> optional</span>}
           </span>
           <Field
             schema={field}
@@ -81,6 +106,7 @@ export function SchemaForm(props: {
             onChange={(value) => onWrite({ ...written, [name]: value })}
           />
           {field.description === undefined ? null : <span class="muted">{field.description}</span>}
+          {isAbout(problem, name) ? <span class="field-problem">{problem?.message}</span> : null}
         </label>
       ))}
     </>

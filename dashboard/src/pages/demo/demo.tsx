@@ -66,7 +66,7 @@ export function Demo() {
           <Empty title="No task has come yet." />
         </Panel>
       ) : (
-        <Tasks id={id} path={path} execution={execution} />
+        <Tasks path={path} execution={execution} />
       )}
       <div class="demo-panels">
         <Broadcasts demo={demo} />
@@ -92,13 +92,10 @@ async function readExecution(path: string, signal: AbortSignal): Promise<Executi
 }
 
 /** The heat map of the handler with most tasks. */
-function Tasks({ id, path, execution }: { id: string; path: string; execution: Execution }) {
+function Tasks({ path, execution }: { path: string; execution: Execution }) {
   const lane = shownLane(null, execution.phases);
   if (lane === null) return null;
-  const isOver = execution.finishedAt !== null;
-  return (
-    <HeatMap id={id} path={path} facts={execution} at={null} isOver={isOver} lane={lane} liveMs={LIVE_MS} />
-  );
+  return <HeatMap path={path} facts={execution} stamp={execution} at={null} lane={lane} liveMs={LIVE_MS} />;
 }
 
 function Deeds({ demo, onDone }: { readonly demo: DemoFacts; readonly onDone: () => void }) {

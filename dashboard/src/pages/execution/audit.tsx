@@ -22,15 +22,13 @@ export function Audit({ path }: { readonly path: string }) {
     });
   return (
     <section class="dropped">
-      <h3>Auditor</h3>
+      <h3>Check the counts</h3>
       <div class="row" aria-live="polite">
         <Button icon="check" isBusy={isBusy} onClick={run}>
-          Recount
+          Verify
         </Button>
         {found === null ? (
-          <span class="muted">
-            Derives all counts from the journal by its own rules, and compares them with this page.
-          </span>
+          <span class="muted">Recounts all tasks from the journal and compares.</span>
         ) : (
           <>
             <Badge

@@ -57,7 +57,7 @@ export function CommandsTab({ path, facts, at }: About) {
   if (definition.data === null || events === null)
     return trouble === null ? <Loading /> : <Trouble problem={trouble} />;
   const commands = commandsOf(definition.data);
-  if (commands.length === 0) return <Empty title="It has no commands." />;
+  if (commands.length === 0) return <Empty title="This execution has no commands." />;
   return (
     <ol class="commands">
       {commands.map((command, i) => (

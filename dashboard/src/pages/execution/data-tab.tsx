@@ -19,7 +19,7 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
       <div>
         <h3>Output</h3>
         {facts.finishedAt === null ? (
-          <p class="muted">There is none before it ends.</p>
+          <p class="muted">Available when the execution has ended.</p>
         ) : (
           <JsonView value={facts.output} label="Output" />
         )}

@@ -1,60 +1,94 @@
 import type { JournalEvent } from "../../api/shapes.ts";
 import { count, duration, plural } from "../../core/format.ts";
 
-/** Describes an event in a few words. */
+/** Describes an event in a sentence. */
 export function describeEvent(event: JournalEvent): string {
   const kind = event.kind.replace(/^workflow\./, "");
-  const where = [event["phase"], event["handler"]].filter((text) => typeof text === "string");
-  const place = where.length === 2 && where[0] === where[1] ? where[0] : where.join("/");
-  const parts = [kind];
-  if (place !== "") parts.push(String(place));
-  parts.push(...details(event));
-  return parts.join(" · ");
-}
-
-function details(event: JournalEvent): string[] {
-  const text = (name: string): string[] => (typeof event[name] === "string" ? [event[name]] : []);
-  const number = (name: string): string[] =>
-    typeof event[name] === "number" && event[name] > 0 ? [`${count(event[name])} ${name}`] : [];
-  const tasks = (name: string): string[] =>
-    typeof event[name] === "number" && event[name] > 0 ? [plural(event[name], "task")] : [];
-  const one = (name: string): string[] => (typeof event[name] === "number" ? [`task ${event[name]}`] : []);
-  switch (event.kind.replace(/^workflow\./, "")) {
+  const text = (name: string): string => (typeof event[name] === "string" ? event[name] : "");
+  const number = (name: string): number => (typeof event[name] === "number" ? event[name] : 0);
+  const where = [...new Set([text("phase"), text("handler")])].filter(Boolean).join("/");
+  const tasks = plural(number("count"), "task");
+  const task = `task ${count(number("n"))} of ${where}`;
+  const because = text("reason") === "" ? "" : ` (${text("reason")})`;
+  switch (kind) {
     case "created":
-      return text("workflow");
-    case "tasks.enumerated":
-      return tasks("count");
-    case "tasks.settled":
-      return [...number("done"), ...number("failed"), ...number("cancelled")];
-    case "tasks.retrying":
-    case "tasks.accepted":
-    case "tasks.started":
-    case "tasks.lost":
-    case "tasks.late":
-    case "tasks.waiting":
-      return [...tasks("count"), ...text("reason")];
-    case "task.step":
-    case "task.run":
-    case "task.run.started":
-    case "task.run.crashed":
-      return [...one("n"), ...text("name")];
-    case "timer.set":
-      return [
-        ...text("purpose"),
-        ...(typeof event["due"] === "number" ? [`in ${duration(event["due"] - event.at)}`] : []),
-      ];
+      return `Created: workflow ${text("workflow")}`;
+    case "phase.started":
+      return `Phase ${text("phase")} started${number("visit") > 1 ? `, visit ${number("visit")}` : ""}`;
+    case "phase.finished":
+      return `Phase ${text("phase")} ${text("status") || "finished"}`;
+    case "handler.started":
+      return `${where} started`;
     case "handler.enumerated":
-      return tasks("total");
+      return `${where}: ${plural(number("total"), "task")} in all`;
+    case "handler.finished":
+      return `${where} ${text("status") || "finished"}`;
+    case "handler.retrying":
+      return `${where}: listing of tasks failed, tries again`;
+    case "handler.lost":
+      return `${where}: listing of tasks was lost`;
+    case "tasks.enumerated":
+      return `${tasks} of ${where} listed`;
+    case "tasks.settled":
+      return `${settled(event)} of ${where}`;
+    case "tasks.started":
+      return `${tasks} of ${where} started`;
+    case "tasks.accepted":
+      return `${tasks} of ${where} accepted by a worker`;
+    case "tasks.retrying":
+      return `${tasks} of ${where} failed and will be retried${because}`;
+    case "tasks.lost":
+      return `${tasks} of ${where} lost: the worker stopped or was cut off`;
+    case "tasks.late":
+      return `${tasks} of ${where} reported late`;
+    case "tasks.waiting":
+      return `${tasks} of ${where} wait for a signal or a time`;
+    case "tasks.retried":
+      return `${tasks} of ${where} retried by ${text("by")}`;
+    case "task.step":
+      return `Step ${text("name")} of ${task}`;
+    case "task.run":
+      return `Run ${text("name")} of ${task} done`;
+    case "task.run.started":
+      return `Run ${text("name")} of ${task} started`;
+    case "task.run.crashed":
+      return `Run ${text("name")} of ${task} failed`;
+    case "timer.set":
+      return `Timer set (${text("purpose")}): wakes in ${duration(number("due") - event.at)}`;
+    case "timer.fired":
+      return `Timer fired (${text("purpose") || text("timer")})`;
+    case "timer.cleared":
+      return `Timer cleared (${text("purpose") || text("timer")})`;
     case "signalled":
-      return text("signal");
+      return `Signal ${text("signal")} received`;
     case "child.started":
+      return `Child ${text("child")} started for ${task}`;
     case "child.finished":
-      return [...one("n"), ...text("child"), ...text("status")];
+      return `Child ${text("child")} ${text("status") || "finished"}`;
+    case "command.receipted":
+      return `Receipt for ${where}: ${text("proc_status")}`;
     case "postop.done":
     case "postop.failed":
     case "postop.retried":
-      return [...text("op"), ...text("target")];
+      return `Post-operation ${text("op")} to ${text("target")} ${kind.slice("postop.".length)}`;
+    case "finished":
+      return `Finished: ${text("status")}`;
+    case "ending":
+      return `Work ended as ${text("status")}, clean-up begins`;
+    case "paused":
+    case "resumed":
+    case "cancelling":
+    case "retried":
+      return `${kind[0]?.toUpperCase() ?? ""}${kind.slice(1)}${text("by") === "" ? "" : ` by ${text("by")}`}${because}`;
     default:
-      return [...text("status"), ...text("by"), ...text("reason")];
+      return [kind, where, text("status"), text("by"), text("reason")].filter(Boolean).join(" · ");
   }
+}
+
+/** The numbers of an event that settles tasks, such as "110 done, 3 failed tasks". */
+function settled(event: JournalEvent): string {
+  const parts = (["done", "failed", "cancelled"] as const).flatMap((status) =>
+    typeof event[status] === "number" && event[status] > 0 ? [`${count(event[status])} ${status}`] : [],
+  );
+  return `Tasks: ${parts.join(", ")}`;
 }

@@ -1,39 +1,43 @@
 /** The page of one execution: its status and the reason, its lanes over time, its tasks, logs and events. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, type Problem } from "../../api/client.ts";
-import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
+import { get } from "../../api/client.ts";
+import type { Execution as Facts, Lanes as LaneFacts, Why, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { PageHead } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
-import { Tabs } from "../../ui/tabs.tsx";
+import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { executionPath, lanesAddress } from "./addresses.ts";
 import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
 import { DataTab } from "./data-tab.tsx";
-import { DeliveriesTab } from "./deliveries-tab.tsx";
+import { EventsTab } from "./events-tab.tsx";
 import { ExecutionHead } from "./head.tsx";
 import { HeatMap } from "./heat-map.tsx";
 import { Lanes } from "./lanes.tsx";
 import { LogsTab } from "./logs-tab.tsx";
-import { MessagesTab } from "./messages-tab.tsx";
-import { shownLane, useExecutionPlace } from "./place.ts";
-import { RunsTab } from "./runs-tab.tsx";
+import { type LaneName, shownLane, useExecutionPlace } from "./place.ts";
 import { Scrubber } from "./scrubber.tsx";
+import { StepsTab } from "./steps-tab.tsx";
+import { TaskDrawer } from "./task-drawer.tsx";
 import { TasksTab } from "./tasks-tab.tsx";
 import type { Span } from "./time-view.ts";
+import { useFailureWalk } from "./use-failure-walk.ts";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
 /** How often an ended execution is reloaded, since it may be retried. */
 const OVER_MS = 5_000;
+/** How often the reason why an execution waits is reloaded while nothing changes: it contains times. */
+const WHY_MS = 15_000;
 /** The polling interval grows with the number of tasks: this many tasks per millisecond. */
 const TASKS_PER_MS = 100;
+/** A map of fewer tasks says less than their rows. */
+const MAP_FROM = 30;
 const TABS = [
   { id: "tasks", label: "Tasks" },
+  { id: "steps", label: "Steps" },
   { id: "logs", label: "Logs" },
+  { id: "events", label: "Events" },
   { id: "data", label: "Data" },
-  { id: "messages", label: "Messages" },
-  { id: "deliveries", label: "Deliveries" },
-  { id: "runs", label: "Runs" },
 ];
 
 const COMMANDS = { id: "commands", label: "Commands" };
@@ -44,24 +48,17 @@ export function Execution({ id }: { readonly id: string }) {
   const now = useLive(path, (signal) => get<Facts>(path, { signal }), isOver ? OVER_MS : LIVE_MS);
   const hasEnded = now.data !== null && now.data.finishedAt !== null;
   useEffect(() => setIsOver(hasEnded), [hasEnded]);
-  if (now.data !== null)
-    return <Loaded id={id} path={path} now={now.data} problem={now.problem} onChange={now.reload} />;
+  if (now.data !== null) return <Loaded id={id} path={path} now={now.data} />;
   return (
     <>
-      <PageHead title={<span class="mono">{id}</span>} />
+      <PageHead title={<span class="mono">{id}</span>} tab={id} />
       {now.problem === null ? <Loading rows={8} /> : <Trouble problem={now.problem} onRetry={now.reload} />}
     </>
   );
 }
 
-function Loaded(props: {
-  readonly id: string;
-  readonly path: string;
-  readonly now: Facts;
-  readonly problem: Problem | null;
-  readonly onChange: () => void;
-}) {
-  const { id, path, now, problem, onChange } = props;
+function Loaded(props: { readonly id: string; readonly path: string; readonly now: Facts }) {
+  const { id, path, now } = props;
   const place = useExecutionPlace();
   const isOver = now.finishedAt !== null;
   const at = place.at !== null && place.at < now.revision ? place.at : null;
@@ -69,42 +66,50 @@ function Loaded(props: {
     get<Facts>(path, { query: { at }, signal }),
   );
   const lanes = useLive(
-    `${path} lanes ${at ?? (isOver ? now.revision : "")} ${place.span?.from} ${place.span?.to}`,
+    `${path} lanes ${at ?? ""} ${place.span?.from} ${place.span?.to}`,
     (signal) => get<LaneFacts>(lanesAddress(path, at, place.span), { signal }),
-    isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS),
+    { follows: at === null ? now : null, gapMs: Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS) },
   );
+  const why = useLive(`${path} why`, (signal) => get<Why>(`${path}/why`, { signal }), {
+    everyMs: isOver ? null : WHY_MS,
+    follows: now,
+    gapMs: 2 * LIVE_MS,
+  });
   // The lanes that are known. Another span of time is drawn from them until its own data has arrived.
   const known = useRef<LaneFacts | null>(null);
   known.current = lanes.data ?? known.current;
-  const hasCommands = commandsOf(useDefinition(now).data).length > 0;
+  const definition = useDefinition(now).data;
+  const hasCommands = commandsOf(definition).length > 0;
   const shown = at === null ? now : (past.data ?? now);
   const lane = shownLane(place.lane, shown.phases);
-  const about = { id, path, facts: shown, at, isOver, lane };
+  const about = { id, path, facts: shown, stamp: now, at, isOver, lane, definition };
+  const tabs = hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS;
+  const tab = tabs.some((one) => one.id === place.tab) ? place.tab : "tasks";
+  const walk = useFailureWalk(about);
+  const hasDrawer = place.task !== null && lane !== null;
   return (
-    <div class="execution">
+    <div class={`execution${hasDrawer ? " has-drawer" : ""}`}>
       <ExecutionHead
         id={id}
         path={path}
         facts={now}
         shown={shown}
+        why={why.data}
+        definition={definition}
         shownAt={at === null ? null : (lanes.data?.to ?? null)}
-        onChange={onChange}
       />
-      {problem === null ? null : <Trouble problem={problem} />}
       <Scrubber path={path} revision={now.revision} at={at} />
       <Lanes lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
-      {lane === null ? null : <HeatMap {...about} lane={lane} />}
+      {lane === null || totalOf(shown, lane) < MAP_FROM ? null : <HeatMap {...about} lane={lane} />}
       <section class="panel">
-        <Tabs
-          name="tab"
-          tabs={hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS}
-          chosen={place.tab}
-          label="Views of the execution"
-        />
-        <div class="tab-body">
-          <TabBody tab={place.tab} about={about} />
-        </div>
+        <Tabs name="tab" tabs={tabs} chosen={tab} label="Details of the execution" />
+        <TabPanel name="tab" chosen={tab}>
+          <TabBody tab={tab} about={about} />
+        </TabPanel>
       </section>
+      {place.task === null || lane === null ? null : (
+        <TaskDrawer {...about} lane={lane} task={place.task} walk={walk} />
+      )}
     </div>
   );
 }
@@ -117,15 +122,19 @@ function TabBody({ tab, about }: { readonly tab: string; readonly about: About }
       return <LogsTab {...about} />;
     case "data":
       return <DataTab facts={about.facts} />;
-    case "messages":
-      return <MessagesTab {...about} />;
-    case "deliveries":
-      return <DeliveriesTab {...about} />;
-    case "runs":
-      return <RunsTab {...about} />;
+    case "events":
+      return <EventsTab {...about} />;
+    case "steps":
+      return <StepsTab {...about} />;
     default:
       return <TasksTab {...about} />;
   }
+}
+
+/** The number of tasks of a handler. */
+function totalOf({ phases }: Facts, lane: LaneName): number {
+  const phase = phases.find(({ name, visit }) => name === lane.phase && visit === lane.visit);
+  return phase?.handlers.find(({ name }) => name === lane.handler)?.total ?? 0;
 }
 
 /** The time from the first event to the last, or to now. */
@@ -143,6 +152,9 @@ export interface About {
   readonly id: string;
   readonly path: string;
   readonly facts: Facts;
+  /** The present state of the execution; another object if it has changed. */
+  readonly stamp: Facts;
+  readonly definition: Workflow | null;
   /** The event at which the execution is shown; null for its present state. */
   readonly at: number | null;
   readonly isOver: boolean;

@@ -1,21 +1,23 @@
-/** The head of the page, which stays visible: status, workflow, actions, and why the execution waits. */
-import { useState } from "preact/hooks";
-import { change, get, may } from "../../api/client.ts";
-import type { Execution, Session, Why } from "../../api/shapes.ts";
-import { useLive } from "../../api/use-live.ts";
-import { addressOf } from "../../core/address.ts";
-import { duration, plural } from "../../core/format.ts";
+/** The head of the page, which stays visible: status, progress, actions, and why the execution waits. */
+import { useRef, useState } from "preact/hooks";
+import { change, may } from "../../api/client.ts";
+import type { Execution, Session, Why, Workflow } from "../../api/shapes.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
+import { count, duration, plural, rate } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
+import { useTitle } from "../../core/title.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useKeys } from "../../shell/keys.ts";
-import { Badge } from "../../ui/badge.tsx";
-import { Bar, sumCounts } from "../../ui/bar.tsx";
+import { activityOf, Badge } from "../../ui/badge.tsx";
+import { Bar, type Counts, sumCounts } from "../../ui/bar.tsx";
 import { Button } from "../../ui/button.tsx";
+import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { attempt, tell } from "../../ui/toast.tsx";
+import { attempt, copy, tell, tellUndo } from "../../ui/toast.tsx";
+import { RunDialog } from "../definitions/run-dialog.tsx";
 import { SignalDialog } from "./signal-dialog.tsx";
 
-type Action = "pause" | "resume" | "cancel" | "retry" | "signal";
+type Asked = "cancel" | "pause" | "retry" | "signal" | "run" | null;
 
 /** The head of the page; `facts` is the present state, `shown` the state at the selected moment. */
 export function ExecutionHead(props: {
@@ -23,111 +25,232 @@ export function ExecutionHead(props: {
   readonly path: string;
   readonly facts: Execution;
   readonly shown: Execution;
+  readonly why: Why | null;
+  readonly definition: Workflow | null;
   /** The selected moment; null for now. */
   readonly shownAt: number | null;
-  readonly onChange: () => void;
 }) {
-  const { id, path, facts, shown, shownAt, onChange } = props;
-  const who = useSession();
-  const [isSignalling, setIsSignalling] = useState(false);
-  const run = (action: Exclude<Action, "signal">): void =>
-    attempt(async () => {
-      await change("POST", `${path}/${action}`);
-      tell(DONE[action]);
-      onChange();
-    });
-  const reason = (action: Action): string | null => whyNot(action, facts, who);
-  const isPaused = facts.status === "paused";
-  useKeys("Execution", [
-    {
-      keys: "p",
-      label: isPaused ? "Resume it" : "Pause it",
-      run: () => reason(isPaused ? "resume" : "pause") ?? run(isPaused ? "resume" : "pause"),
-    },
-  ]);
+  const { id, path, facts, shown, shownAt, why, definition } = props;
+  const [asked, setAsked] = useState<Asked>(null);
+  const [signal, setSignal] = useState<string | undefined>(undefined);
+  const state = activityOf(shown.status, shownAt === null ? (why?.waits ?? null) : null);
+  useTitle(`${state} ${id}`);
   return (
     <header class="execution-head">
       <div class="execution-line">
-        <Badge state={shown.status} />
+        <Badge state={state} />
         <h1 class="mono clip" title={id}>
           {id}
         </h1>
-        <Button
-          kind="bare"
-          icon="copy"
-          label="Copy the id"
-          onClick={() => void navigator.clipboard.writeText(id).then(() => tell("Copied."))}
-        />
-        <div class="execution-actions">
-          {isPaused ? (
-            <Button icon="play" whyNot={reason("resume")} onClick={() => run("resume")}>
-              Resume
-            </Button>
-          ) : (
-            <Button icon="pause" whyNot={reason("pause")} onClick={() => run("pause")}>
-              Pause
-            </Button>
-          )}
-          <Button icon="signal" whyNot={reason("signal")} onClick={() => setIsSignalling(true)}>
-            Signal…
-          </Button>
-          <Button icon="retry" whyNot={reason("retry")} onClick={() => run("retry")}>
-            Retry
-          </Button>
-          <Button icon="stop" kind="danger" whyNot={reason("cancel")} onClick={() => run("cancel")}>
-            Cancel
-          </Button>
-        </div>
+        <Button kind="bare" icon="copy" label="Copy the id" onClick={() => copy(id)} />
+        <Actions path={path} facts={facts} ask={setAsked} />
       </div>
       <Facts facts={shown} shownAt={shownAt} />
-      <Why path={path} facts={facts} isPast={shownAt !== null} />
-      {isSignalling ? (
-        <SignalDialog path={path} onClose={() => setIsSignalling(false)} onDone={onChange} />
-      ) : null}
+      <WhyLine
+        why={why}
+        facts={facts}
+        isPast={shownAt !== null}
+        onSignal={(name) => {
+          setSignal(name);
+          setAsked("signal");
+        }}
+      />
+      <Dialogs
+        asked={asked}
+        {...{ path, facts, why, definition, signal }}
+        onClose={() => {
+          setAsked(null);
+          setSignal(undefined);
+        }}
+      />
     </header>
   );
 }
 
-const DONE: Readonly<Record<Exclude<Action, "signal">, string>> = {
-  pause: "Paused: what runs goes on, nothing new starts.",
-  resume: "Resumed.",
-  cancel: "Cancelled: attempts that run are told to stop.",
-  retry: "Retried: everything that is not done runs again.",
-};
+function Actions({
+  path,
+  facts,
+  ask,
+}: {
+  readonly path: string;
+  readonly facts: Execution;
+  readonly ask: (asked: Asked) => void;
+}) {
+  const who = useSession();
+  const may = actionsOf(facts, who);
+  const resume = (): void =>
+    attempt(async () => {
+      await change("POST", `${path}/resume`);
+      tell("Resumed.");
+    });
+  const only = (action: keyof typeof may, run: () => void) => () => {
+    if (may[action].isOffered && may[action].whyNot === null) run();
+  };
+  useKeys("Execution", [
+    { keys: "R", label: "Retry this execution", run: only("retry", () => ask("retry")) },
+    { keys: "S", label: "Send a signal", run: only("signal", () => ask("signal")) },
+    { keys: "C", label: "Cancel this execution", run: only("cancel", () => ask("cancel")) },
+    may.resume.isOffered
+      ? { keys: "P", label: "Resume this execution", run: only("resume", resume) }
+      : { keys: "P", label: "Pause this execution", run: only("pause", () => ask("pause")) },
+    { keys: "A", label: "Run again", run: only("run", () => ask("run")) },
+  ]);
+  return (
+    <div class="execution-actions">
+      {may.resume.isOffered ? (
+        <Button icon="play" whyNot={may.resume.whyNot} onClick={resume}>
+          Resume
+        </Button>
+      ) : null}
+      {may.signal.isOffered ? (
+        <Button icon="signal" whyNot={may.signal.whyNot} onClick={() => ask("signal")}>
+          Signal…
+        </Button>
+      ) : null}
+      {may.retry.isOffered ? (
+        <Button icon="retry" kind="main" whyNot={may.retry.whyNot} onClick={() => ask("retry")}>
+          Retry…
+        </Button>
+      ) : null}
+      <Button icon="play" whyNot={may.run.whyNot} onClick={() => ask("run")}>
+        Run again…
+      </Button>
+      {may.pause.isOffered ? (
+        <Button icon="pause" whyNot={may.pause.whyNot} onClick={() => ask("pause")}>
+          Pause…
+        </Button>
+      ) : null}
+      {may.cancel.isOffered ? (
+        <Button icon="stop" kind="danger" whyNot={may.cancel.whyNot} onClick={() => ask("cancel")}>
+          Cancel…
+        </Button>
+      ) : null}
+    </div>
+  );
+}
 
-/** Why an action is not possible now; null if it is possible. */
-function whyNot(action: Action, { status, cleanedUp }: Execution, who: Session): string | null {
-  if (!may("operator", who)) return `This needs the role operator; ${who.name} is ${who.role}.`;
-  if (status === "damaged") return "It is damaged: restore it from a backup, or drop it with rondo drop.";
+type Action = "pause" | "resume" | "cancel" | "retry" | "signal" | "run";
+
+/** Which actions make sense in the execution's status, and why the user may not do them. */
+function actionsOf(
+  { status, cleanedUp }: Execution,
+  who: Session,
+): Readonly<Record<Action, { readonly isOffered: boolean; readonly whyNot: string | null }>> {
+  const role = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
+  const isDamaged = status === "damaged";
   const isEnded = status === "done" || status === "failed" || status === "cancelled";
-  switch (action) {
-    case "pause":
-      if (isEnded) return `It has ended: it is ${status}.`;
-      return status === "cancelling" ? "It is being cancelled." : null;
-    case "resume":
-      return status === "paused" ? null : "It is not paused.";
+  const isOpen = !isEnded && !isDamaged;
+  const of = (isOffered: boolean, whyNot: string | null = null) => ({ isOffered, whyNot: role ?? whyNot });
+  return {
+    pause: of(status === "running" || status === "cleaning"),
+    resume: of(status === "paused"),
+    cancel: of(status === "running" || status === "paused"),
+    retry: of(
+      status === "failed" || status === "cancelled",
+      cleanedUp === true ? "It has cleaned up after itself. Use Run again to start a new one." : null,
+    ),
+    signal: of(isOpen),
+    run: of(true),
+  };
+}
+
+function Dialogs(props: {
+  readonly asked: Asked;
+  readonly path: string;
+  readonly facts: Execution;
+  readonly why: Why | null;
+  readonly definition: Workflow | null;
+  readonly signal: string | undefined;
+  readonly onClose: () => void;
+}) {
+  const { asked, path, facts, why, definition, signal, onClose } = props;
+  const post = (action: string, reason: string | undefined): Promise<unknown> =>
+    change("POST", `${path}/${action}`, reason === undefined ? {} : { reason });
+  switch (asked) {
     case "cancel":
-      if (isEnded) return `It has ended: it is ${status}.`;
-      if (status === "cleaning") return "It has ended its work, and cleans up.";
-      return status === "cancelling" ? "It is being cancelled already." : null;
+      return (
+        <ReasonDialog
+          title="Cancel this execution?"
+          text={`${runningText(facts)} Running attempts are told to stop, then it cleans up and ends as cancelled.`}
+          action="Cancel the execution"
+          isDanger
+          onClose={onClose}
+          run={async (reason) => {
+            await post("cancel", reason);
+            tell("Cancelling.");
+          }}
+        />
+      );
+    case "pause":
+      return (
+        <ReasonDialog
+          title="Pause this execution?"
+          text={`${runningText(facts)} They go on; no further task starts until it is resumed.`}
+          action="Pause"
+          onClose={onClose}
+          run={async (reason) => {
+            await post("pause", reason);
+            tellUndo("Paused.", async () => void (await post("resume", undefined)));
+          }}
+        />
+      );
     case "retry":
-      if (status === "done") return "It is done: there is nothing to retry.";
-      if (cleanedUp === true) return "It has cleaned up after itself: start a new one.";
-      return isEnded ? null : "Only what has failed or was cancelled can be retried.";
+      return (
+        <ReasonDialog
+          title="Retry this execution?"
+          text={`${plural(unfinishedOf(facts), "unfinished task")} will run again. Finished tasks are kept, and later phases follow.`}
+          action="Retry"
+          onClose={onClose}
+          run={async (reason) => {
+            await post("retry", reason);
+            tell(`${plural(unfinishedOf(facts), "task")} will run again.`);
+          }}
+        />
+      );
     case "signal":
-      return isEnded ? `It has ended: it is ${status}.` : null;
+      return (
+        <SignalDialog
+          path={path}
+          awaited={why?.signals ?? []}
+          definition={definition}
+          {...(signal === undefined ? {} : { name: signal })}
+          onClose={onClose}
+        />
+      );
+    case "run":
+      return (
+        <RunDialog
+          name={facts.workflow}
+          input={facts.input}
+          project={facts.project}
+          tags={facts.tags}
+          onClose={onClose}
+        />
+      );
+    default:
+      return null;
   }
+}
+
+function runningText(facts: Execution): string {
+  const { running } = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
+  return `${plural(running, "task runs", "tasks run")} now.`;
+}
+
+/** The tasks that a retry of the whole execution runs: those of the phase that did not end well. */
+function unfinishedOf({ phases }: Execution): number {
+  const sum = sumCounts(phases.flatMap(({ handlers }) => handlers));
+  return sum.failed + sum.cancelled + sum.pending;
 }
 
 function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt: number | null }) {
   const now = useNow();
   const { workflow, workflowHash, project, createdAt, finishedAt, tags, parent } = facts;
   const counts = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
-  const total = Object.values(counts).reduce((sum, n) => sum + n, 0);
   return (
     <dl class="execution-facts">
       <div>
-        <dt>workflow</dt>
+        <dt>Workflow</dt>
         <dd>
           <a href={addressOf(`/definitions/${encodeURIComponent(workflow)}`, { hash: workflowHash })}>
             {workflow} <span class="mono muted">{workflowHash.slice(0, 8)}</span>
@@ -136,31 +259,32 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
       </div>
       {project === "default" ? null : (
         <div>
-          <dt>project</dt>
+          <dt>Project</dt>
           <dd>{project}</dd>
         </div>
       )}
       <div>
-        <dt>started</dt>
+        <dt>Started</dt>
         <dd>
           <Ago at={createdAt} />
         </dd>
       </div>
       <div>
-        <dt>{finishedAt === null ? "for" : "took"}</dt>
+        <dt>{finishedAt === null ? "Running for" : "Took"}</dt>
         <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
       </div>
-      <div class="execution-bar">
-        <dt>{plural(total, "task")}</dt>
-        <dd>
-          <Bar counts={counts} label="Tasks" />
-        </dd>
-      </div>
+      <Progress facts={facts} counts={counts} isLive={finishedAt === null && shownAt === null} />
       {parent === null ? null : (
         <div>
-          <dt>child of</dt>
+          <dt>Parent</dt>
           <dd>
-            <a class="mono" href={`/executions/${encodeURIComponent(parent.execution)}`}>
+            <a
+              class="mono"
+              href={executionPage(parent.execution, {
+                lane: `${parent.phase}.${parent.visit}.${parent.handler}`,
+                task: parent.task,
+              })}
+            >
               {parent.execution}
             </a>
           </dd>
@@ -169,22 +293,109 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
       {Object.entries(tags).map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd>
+            <a href={addressOf("/executions", { q: `${name}=${value}` })}>{value}</a>
+          </dd>
         </div>
       ))}
     </dl>
   );
 }
 
-/** Explains in a sentence why the execution waits. */
-function Why(props: { readonly path: string; readonly facts: Execution; readonly isPast: boolean }) {
-  const { path, facts, isPast } = props;
-  const isOver = facts.finishedAt !== null;
-  const key = `${path} why ${isOver ? facts.revision : facts.status}`;
-  const { data } = useLive(key, (signal) => get<Why>(`${path}/why`, { signal }), isOver ? null : 2_000);
+/** The time over which the rate is measured. */
+const RATE_MS = 15_000;
+
+/** How much is done, how fast, and how long the rest takes at this rate. */
+function Progress({
+  facts,
+  counts,
+  isLive,
+}: {
+  readonly facts: Execution;
+  readonly counts: Counts;
+  readonly isLive: boolean;
+}) {
+  const seen = useRef<{ at: number; settled: number }[]>([]);
+  const total = Object.values(counts).reduce((sum, n) => sum + n, 0);
+  const settled = counts.done + counts.failed + counts.cancelled;
+  if (isLive && seen.current.at(-1)?.settled !== settled) {
+    const at = Date.now();
+    seen.current = [...seen.current.filter((one) => at - one.at < RATE_MS), { at, settled }];
+  }
+  const [first, last] = [seen.current[0], seen.current.at(-1)];
+  const ms = first === undefined || last === undefined ? 0 : last.at - first.at;
+  const isFresh = last !== undefined && Date.now() - last.at < RATE_MS;
+  const perSecond = ms < 900 || !isFresh ? null : ((last.settled - (first?.settled ?? 0)) / ms) * 1_000;
+  const isListed = facts.phases.every(({ handlers }) => handlers.every(({ sealed }) => sealed));
+  const left = total - settled;
+  const says = [
+    `${count(settled)} of ${count(total)}${isListed ? "" : "+"} ${total === 1 ? "task" : "tasks"}`,
+    ...(total > 0 && isListed ? [`${Math.floor((settled / total) * 100)} %`] : []),
+    ...(isLive && perSecond !== null && perSecond > 0 ? [`${rate(perSecond)}/s`] : []),
+    ...(isLive && perSecond !== null && perSecond > 0 && left > 0
+      ? [`about ${duration((left / perSecond) * 1_000)} left`]
+      : []),
+    ...(counts.failed > 0 ? [`${count(counts.failed)} failed`] : []),
+  ];
   return (
-    <p class={`execution-why${facts.status === "failed" ? " is-failed" : ""}`}>
-      {data === null ? "\u00a0" : `${isPast ? "Now: " : ""}${data.why}`}
-    </p>
+    <div class="execution-bar">
+      <dt>{says.join(" · ")}</dt>
+      <dd>
+        <Bar counts={counts} label="Tasks" />
+      </dd>
+    </div>
   );
+}
+
+/** Explains in a sentence why the execution waits, with the signals that would let it go on. */
+function WhyLine(props: {
+  readonly why: Why | null;
+  readonly facts: Execution;
+  readonly isPast: boolean;
+  readonly onSignal: (name: string) => void;
+}) {
+  const { why, facts, isPast, onSignal } = props;
+  const who = useSession();
+  const isBlocked = why?.waits === "worker" || why?.waits === "limit" || facts.status === "damaged";
+  const tone = facts.status === "failed" ? " is-failed" : isBlocked ? " is-blocked" : "";
+  return (
+    <div class={`execution-why${tone}`}>
+      <p>{why === null ? "\u00a0" : `${isPast ? "Now: " : ""}${sentenceOf(why, facts)}`}</p>
+      {(why?.signals ?? []).slice(0, 3).map((name) => (
+        <Button
+          key={name}
+          icon="signal"
+          whyNot={may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`}
+          onClick={() => onSignal(name)}
+        >
+          Send {name}…
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+/** The sentence about an execution, in the words of the page. */
+function sentenceOf({ why }: Why, { status, finishedAt, createdAt, phases, error }: Execution): string {
+  const took = finishedAt === null ? "" : ` in ${duration(finishedAt - createdAt)}`;
+  const { failed } = sumCounts(phases.flatMap(({ handlers }) => handlers));
+  const rest =
+    /^It is (?:done|failed|cancelled)(?::[^]*?)?\.( Nothing has read [^]*| Its clean-up [^]*)?$/.exec(
+      why,
+    )?.[1];
+  if (status === "done")
+    return `Completed${took}${failed > 0 ? `, ${plural(failed, "task")} failed (tolerated)` : ""}.${rest ?? ""}`;
+  if (status === "failed" && error !== null) return `Failed: ${grouped(error.message)}${rest ?? ""}`;
+  if (status === "cancelled")
+    return `Cancelled${error === null ? "" : `: ${reasonOf(error.message)}`}.${rest ?? ""}`;
+  return grouped(why);
+}
+
+function reasonOf(message: string): string {
+  return message.replace(/^cancelled by/, "by");
+}
+
+/** Groups the digits of the counts in a sentence: 875,312. */
+function grouped(text: string): string {
+  return text.replaceAll(/(?<=^|[\s:;])\d{4,9}(?=[\s.;,]|$)/g, (digits) => count(Number(digits)));
 }

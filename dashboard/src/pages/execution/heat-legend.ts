@@ -1,6 +1,6 @@
 /** The legend of a heat map: the meaning of its bytes, their colours, and how many tasks have each. */
 import { TASK_STATES } from "../../api/shapes.ts";
-import { count, duration } from "../../core/format.ts";
+import { count, duration, workerName } from "../../core/format.ts";
 
 export const HEAT_BYS = ["state", "ms", "attempts", "worker"] as const;
 
@@ -21,7 +21,7 @@ export interface LegendEntry {
 }
 
 const ATTEMPTS = Array.from({ length: 16 }, (_, n) =>
-  n === 0 ? "none yet" : n === 15 ? "15 or more" : String(n),
+  n === 0 ? "no attempt yet" : n === 15 ? "15 attempts or more" : n === 1 ? "1 attempt" : `${n} attempts`,
 );
 /** Colours from quick to slow, or from few to many. */
 const RAMP = [
@@ -63,7 +63,8 @@ export function parseLegend(by: HeatBy, text: string): readonly string[] {
     upToMs?: (number | string | null)[];
     workers?: (string | null)[];
   };
-  if (by === "worker") return (workers ?? []).map((name) => name ?? "none yet");
+  if (by === "worker")
+    return (workers ?? []).map((name) => (name === null ? "no worker yet" : workerName(name)));
   const bounds = upToMs ?? [];
   return bounds.map((bound, i) => {
     if (bound === null) return "not ended";
@@ -107,5 +108,5 @@ export function describeCell(task: number, { bytes, names }: HeatStates, by: Hea
   if (byte === undefined) return "";
   const what = names[valueOf(by, byte)] ?? "";
   const attempts = by === "state" && byte >> 4 > 1 ? `, attempt ${byte >> 4}` : "";
-  return `task ${count(task)}: ${by === "attempts" ? `${what} attempts` : what}${attempts}`;
+  return `Task ${count(task)}: ${what}${attempts}`;
 }

@@ -1,7 +1,6 @@
 /** One cell per task, all on one canvas: coloured by state, duration, attempts or worker. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask, get } from "../../api/client.ts";
-import { type Page, TASK_STATES, type TaskRow } from "../../api/shapes.ts";
+import { ask } from "../../api/client.ts";
 import { useLive } from "../../api/use-live.ts";
 import { useCell } from "../../core/cell.ts";
 import { count } from "../../core/format.ts";
@@ -10,7 +9,6 @@ import { useKeys } from "../../shell/keys.ts";
 import { theme } from "../../shell/theme.ts";
 import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
-import { attempt, tell } from "../../ui/toast.tsx";
 import { useWidth } from "../../ui/use-width.ts";
 import type { About } from "./execution.tsx";
 import { drawHeat, type Grid, gridOf } from "./heat-canvas.ts";
@@ -19,13 +17,13 @@ import {
   HEAT_BYS,
   type HeatBy,
   type HeatStates,
+  type LegendEntry,
   legendOf,
   parseLegend,
 } from "./heat-legend.ts";
 import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 const LIVE_MS = 2_000;
-const FAILED = TASK_STATES.indexOf("failed");
 /** The polling interval grows with the number of tasks: this many tasks per second. */
 const TASKS_PER_SECOND = 100_000;
 
@@ -33,11 +31,11 @@ const TASKS_PER_SECOND = 100_000;
 export function HeatMap({
   path,
   at,
-  isOver,
+  stamp,
   lane,
   facts,
   liveMs = LIVE_MS,
-}: About & {
+}: Pick<About, "path" | "at" | "stamp" | "facts"> & {
   readonly lane: LaneName;
   /** The shortest interval between two reloads, in milliseconds. */
   readonly liveMs?: number;
@@ -47,36 +45,26 @@ export function HeatMap({
   const total = facts.phases
     .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
     ?.handlers.find(({ name }) => name === lane.handler)?.total;
-  const everyMs =
-    at !== null || isOver ? null : Math.max(liveMs, ((total ?? 0) / TASKS_PER_SECOND) * (liveMs / 2));
-  const key = `${path} ${laneText(lane)} ${by} ${at ?? (isOver ? facts.revision : "")}`;
-  const { data, problem } = useLive(key, (signal) => readStates(path, { lane, by, at, signal }), everyMs);
+  const timing = {
+    follows: at === null ? stamp : null,
+    gapMs: Math.max(liveMs, ((total ?? 0) / TASKS_PER_SECOND) * (liveMs / 2)),
+  };
+  const key = `${path} ${laneText(lane)} ${by} ${at ?? ""}`;
+  const { data, problem } = useLive(key, (signal) => readStates(path, { lane, by, at, signal }), timing);
   const { span } = place;
   const within = useLive(
     span === null ? null : `${key} ${span.from} ${span.to}`,
     async (signal) => {
       const query = { ...lane, at, by: "within", ...span };
       const response = await ask("GET", `${path}/tasks/states`, { query, signal });
-      return new Uint8Array(await response.arrayBuffer());
+      return { bytes: new Uint8Array(await response.arrayBuffer()) };
     },
-    everyMs,
+    timing,
   );
-  const nextFailure = (): void =>
-    attempt(async () => {
-      const from = place.task === null ? 0 : place.task + 1;
-      const n =
-        data !== null && (by === "state" || by === "attempts")
-          ? nextFailed(data.bytes, from)
-          : await askNextFailed(path, { ...lane, at, from });
-      if (n !== null) choose({ task: String(n), tab: null });
-      else if (place.task === null) tell("No task has failed here.");
-      else choose({ task: null });
-    });
   useKeys("Execution", [
-    { keys: "n", label: "Next failed task", run: nextFailure },
     {
       keys: "m",
-      label: "Map by state, duration, attempts, worker",
+      label: "Colour the map by state, duration, attempts or worker",
       run: () => choose({ by: HEAT_BYS[(HEAT_BYS.indexOf(by) + 1) % HEAT_BYS.length] ?? null }),
     },
   ]);
@@ -91,9 +79,14 @@ export function HeatMap({
     >
       {data !== null ? (
         data.bytes.length === 0 ? (
-          <Empty title="No task has come yet." />
+          <Empty title="No tasks yet." />
         ) : (
-          <Cells states={data} by={by} task={place.task} isBright={span === null ? null : within.data} />
+          <Cells
+            states={data}
+            by={by}
+            task={place.task}
+            isBright={span === null ? null : (within.data?.bytes ?? null)}
+          />
         )
       ) : problem !== null && problem.code !== "not_found" ? (
         <Trouble problem={problem} />
@@ -102,22 +95,6 @@ export function HeatMap({
       )}
     </Panel>
   );
-}
-
-/** The first failed task at or after a number, by the bytes of states. */
-function nextFailed(bytes: Uint8Array, from: number): number | null {
-  for (let n = from; n < bytes.length; n++) if (((bytes[n] as number) & 15) === FAILED) return n;
-  return null;
-}
-
-async function askNextFailed(
-  path: string,
-  query: LaneName & { readonly at: number | null; readonly from: number },
-): Promise<number | null> {
-  const { data } = await get<Page<TaskRow>>(`${path}/tasks`, {
-    query: { ...query, status: "failed", limit: 1 },
-  });
-  return data[0]?.n ?? null;
 }
 
 async function readStates(
@@ -223,7 +200,7 @@ function Cells({
           onMouseLeave={() => setOver(null)}
           onClick={(event) => {
             const n = cellAt(event);
-            if (n !== null) choose({ task: String(n), tab: null });
+            if (n !== null) choose({ task: String(n) });
           }}
           onKeyDown={(event) => {
             const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: grid.columns, ArrowUp: -grid.columns }[
@@ -236,16 +213,7 @@ function Cells({
         />
       </div>
       <div class="heat-foot">
-        <ul class="heat-legend">
-          {legend
-            .filter(({ n }) => n > 0)
-            .map(({ label, colour, n }) => (
-              <li key={label} class="key">
-                <i style={{ background: colour }} />
-                {label} <b>{count(n)}</b>
-              </li>
-            ))}
-        </ul>
+        <Legend legend={legend} by={by} />
         <span class="heat-over muted">
           {over === null
             ? task === null
@@ -255,5 +223,33 @@ function Cells({
         </span>
       </div>
     </div>
+  );
+}
+
+function Legend({ legend, by }: { readonly legend: readonly LegendEntry[]; readonly by: HeatBy }) {
+  return (
+    <ul class="heat-legend">
+      {legend
+        .filter(({ n }) => n > 0)
+        .map(({ label, colour, n }) => (
+          <li key={label} class="key">
+            {by === "state" ? (
+              <button
+                type="button"
+                title={`List the tasks that are ${label}`}
+                onClick={() => choose({ status: label, tab: null })}
+              >
+                <i style={{ background: colour }} />
+                {label} <b>{count(n)}</b>
+              </button>
+            ) : (
+              <>
+                <i style={{ background: colour }} />
+                {label} <b>{count(n)}</b>
+              </>
+            )}
+          </li>
+        ))}
+    </ul>
   );
 }

@@ -36,7 +36,7 @@ export function Lanes({
 }) {
   const view = useTimeView(whole);
   return (
-    <Panel title="Over time" isFlush aside={<Aside view={view} whole={whole} />}>
+    <Panel title="Timeline" isFlush aside={<Aside view={view} whole={whole} />}>
       {lanes === null ? (
         <Loading rows={3} />
       ) : lanes.lanes.length === 0 ? (
@@ -53,7 +53,7 @@ function Aside({ view, whole }: { readonly view: TimeView; readonly whole: Span 
   return (
     <>
       <Key />
-      <span class="zoom" role="group" aria-label="The time that is shown">
+      <span class="zoom" role="group" aria-label="Shown time">
         {isWhole ? null : (
           <>
             <span class="muted">
@@ -66,21 +66,21 @@ function Aside({ view, whole }: { readonly view: TimeView; readonly whole: Span 
         <Button
           kind="bare"
           icon="minus"
-          label="Look at more of the time"
+          label="Zoom out"
           keys="-"
-          whyNot={isWhole ? "This is the whole time." : null}
+          whyNot={isWhole ? "The whole time is shown." : null}
           onClick={() => view.zoomBy(1.6)}
         />
         <Button
           kind="bare"
           icon="plus"
-          label="Look closer at the time"
+          label="Zoom in"
           keys="+, or Ctrl and wheel, or drag"
           onClick={() => view.zoomBy(1 / 1.6)}
         />
         {isWhole ? null : (
-          <Button label="Whole time" keys="z" onClick={view.reset}>
-            Whole time
+          <Button label="Reset the zoom" keys="z" onClick={view.reset}>
+            Reset
           </Button>
         )}
       </span>
@@ -131,7 +131,7 @@ function Rows({
       {ahead.map(({ name }) => (
         <div key={name} class="lane is-ahead">
           <span class="lane-name clip">{name}</span>
-          <span class="lane-track muted small">not reached yet</span>
+          <span class="lane-track muted small">not started</span>
         </div>
       ))}
     </div>

@@ -20,6 +20,8 @@ export interface ExecutionPlace {
   readonly span: Span | null;
   readonly tab: string;
   readonly by: string;
+  /** The group of errors whose tasks are listed; null for all tasks. */
+  readonly error: string | null;
 }
 
 /** Reads the selection from the address. */
@@ -32,6 +34,7 @@ export function useExecutionPlace(): ExecutionPlace {
     span: spanOf(query),
     tab: query.get("tab") ?? "tasks",
     by: query.get("by") ?? "state",
+    error: query.get("error"),
   };
 }
 
@@ -58,7 +61,7 @@ function parseLane(text: string | null): LaneName | null {
 
 /** Selects a handler and shows its tasks. */
 export function chooseLane(lane: LaneName): void {
-  choose({ lane: laneText(lane), task: null });
+  choose({ lane: laneText(lane), task: null, error: null });
 }
 
 /**

@@ -24,8 +24,8 @@ export function Scrubber({
     choose({ at: next >= revision ? null : String(next) });
   };
   useKeys("Execution", [
-    { keys: "[", label: "One event back", run: () => step(-1) },
-    { keys: "]", label: "One event on", run: () => step(1) },
+    { keys: "[", label: "Previous event", run: () => step(-1) },
+    { keys: "]", label: "Next event", run: () => step(1) },
     { keys: "0", label: "Back to now", run: () => choose({ at: null }) },
   ]);
   const { data } = useLive(`${path} event ${shown}`, (signal) =>
@@ -34,7 +34,7 @@ export function Scrubber({
   const event = data?.data[0];
   return (
     <div class={`scrubber${at === null ? "" : " is-past"}`}>
-      <Button kind="bare" icon="play" label="One event back" keys="[" onClick={() => step(-1)} />
+      <Button kind="bare" icon="play" label="Previous event" keys="[" onClick={() => step(-1)} />
       <input
         type="range"
         min={1}
@@ -47,13 +47,13 @@ export function Scrubber({
           choose({ at: value >= revision ? null : String(value) });
         }}
       />
-      <Button kind="bare" icon="play" label="One event on" keys="]" onClick={() => step(1)} />
+      <Button kind="bare" icon="play" label="Next event" keys="]" onClick={() => step(1)} />
       <span class="scrubber-text clip">
-        <b>{count(shown)}</b> of {count(revision)}
+        Event <b>{count(shown)}</b> of {count(revision)}
         {event === undefined ? "" : ` · ${clock(event.at, { withMs: true })} · ${describeEvent(event)}`}
       </span>
       {at === null ? (
-        <span class="light ok">now</span>
+        <span class="light ok">live</span>
       ) : (
         <Button onClick={() => choose({ at: null })}>Back to now</Button>
       )}

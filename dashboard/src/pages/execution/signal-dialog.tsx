@@ -1,59 +1,160 @@
+/** Sends a signal: one that the execution awaits, with fields by its schema, or any other. */
 import { useState } from "preact/hooks";
 import { change, type Problem } from "../../api/client.ts";
-import { asProblem } from "../../api/use-live.ts";
+import type { Signalled, Workflow } from "../../api/shapes.ts";
+import { asProblem, reloadAll } from "../../api/use-live.ts";
 import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
+import { JsonView, parseTyped } from "../../ui/json.tsx";
 import { Trouble } from "../../ui/state.tsx";
-import { tell } from "../../ui/toast.tsx";
+import { tell, warn } from "../../ui/toast.tsx";
+import { defaultsOf, fieldsOf, readFields, SchemaForm, type Written } from "../definitions/schema-form.tsx";
 
-/** A dialog that sends a signal with data. */
+const OTHER = "";
+
 export function SignalDialog(props: {
   readonly path: string;
+  /** The names of signals that the execution awaits now. */
+  readonly awaited: readonly string[];
+  readonly definition: Workflow | null;
+  /** The name that is selected at first. */
+  readonly name?: string;
   readonly onClose: () => void;
-  readonly onDone: () => void;
 }) {
-  const { path, onClose, onDone } = props;
-  const [name, setName] = useState("approved");
-  const [data, setData] = useState("");
+  const { path, awaited, definition, onClose } = props;
+  const known = [...new Set([...awaited, ...signalsOf(definition)])];
+  const [chosen, setChosen] = useState(props.name ?? known[0] ?? OTHER);
+  const [typed, setTyped] = useState("");
+  const name = chosen === OTHER ? typed.trim() : chosen;
+  const schema = schemaOf(definition, name);
+  const hasFields = fieldsOf(schema) !== null;
+  const [written, setWritten] = useState<Written>({});
+  const [text, setText] = useState("");
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
   const send = async (): Promise<void> => {
+    setIsBusy(true);
     try {
-      const parsed: unknown = data.trim() === "" ? undefined : JSON.parse(data);
-      await change("POST", `${path}/signals`, { name, ...(parsed === undefined ? {} : { data: parsed }) });
-      tell(`Signal “${name}” is stored.`);
-      onDone();
+      const data = hasFields
+        ? readFields(schema, { ...defaultsOf(schema), ...written })
+        : parseTyped(text, "Data");
+      const sent = await change<Signalled>("POST", `${path}/signals`, {
+        name,
+        ...(data === undefined ? {} : { data }),
+      });
+      if (sent.state === "delivered") tell(`Signal “${name}” delivered.`);
+      else warn(`Signal “${name}” is stored.`, "Nothing waits for it now. A later wait takes it.");
+      reloadAll();
       onClose();
     } catch (thrown) {
       setProblem(asProblem(thrown));
+      setIsBusy(false);
     }
   };
   return (
     <Dialog
       title="Send a signal"
       onClose={onClose}
+      onSubmit={() => void send()}
       foot={
         <>
           <Button onClick={onClose}>Close</Button>
-          <Button kind="main" onClick={() => void send()}>
+          <Button
+            kind="main"
+            type="submit"
+            isBusy={isBusy}
+            whyNot={name === "" ? "Enter the name of the signal." : null}
+          >
             Send
           </Button>
         </>
       }
     >
-      <label class="field">
-        <span>Name</span>
-        <input value={name} onInput={(event) => setName(event.currentTarget.value)} />
-      </label>
-      <label class="field">
-        <span>Data, as JSON</span>
-        <textarea
-          rows={4}
-          placeholder='{ "by": "jo" }'
-          value={data}
-          onInput={(event) => setData(event.currentTarget.value)}
+      <Names known={known} awaited={awaited} {...{ chosen, setChosen, typed, setTyped }} />
+      {hasFields ? (
+        <SchemaForm
+          schema={schema}
+          written={{ ...defaultsOf(schema), ...written }}
+          onWrite={setWritten}
+          problem={problem}
         />
-      </label>
+      ) : (
+        <label class="field">
+          <span>
+            Data, as JSON <span class="muted">optional</span>
+          </span>
+          <textarea
+            rows={4}
+            placeholder='{ "by": "jo" }'
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {schema === null || hasFields ? null : (
+        <details>
+          <summary>Schema</summary>
+          <JsonView value={schema} label={`Schema of ${name}`} />
+        </details>
+      )}
       {problem === null ? null : <Trouble problem={problem} />}
     </Dialog>
   );
+}
+
+/** The choice of a signal: one that is known, or another by its name. */
+function Names(props: {
+  readonly known: readonly string[];
+  readonly awaited: readonly string[];
+  readonly chosen: string;
+  readonly setChosen: (name: string) => void;
+  readonly typed: string;
+  readonly setTyped: (name: string) => void;
+}) {
+  const { known, awaited, chosen, setChosen, typed, setTyped } = props;
+  return (
+    <>
+      {known.length === 0 ? null : (
+        <label class="field">
+          <span>Signal</span>
+          <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
+            {known.map((one) => (
+              <option key={one} value={one}>
+                {one}
+                {awaited.includes(one) ? " (awaited now)" : ""}
+              </option>
+            ))}
+            <option value={OTHER}>Another signal…</option>
+          </select>
+        </label>
+      )}
+      {chosen === OTHER ? (
+        <label class="field">
+          <span>Name</span>
+          <input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+        </label>
+      ) : null}
+    </>
+  );
+}
+
+interface WaitingHandler {
+  readonly waitFor?: unknown;
+  readonly schema?: unknown;
+}
+
+function handlersOf(definition: Workflow | null): readonly WaitingHandler[] {
+  const phases = (definition?.definition.phases ?? []) as readonly {
+    readonly handlers?: Readonly<Record<string, WaitingHandler>>;
+  }[];
+  return phases.flatMap(({ handlers }) => Object.values(handlers ?? {}));
+}
+
+/** The signals that phases of the workflow wait for. */
+function signalsOf(definition: Workflow | null): readonly string[] {
+  return handlersOf(definition).flatMap(({ waitFor }) => (typeof waitFor === "string" ? [waitFor] : []));
+}
+
+function schemaOf(definition: Workflow | null, signal: string): unknown {
+  return handlersOf(definition).find(({ waitFor }) => waitFor === signal)?.schema ?? null;
 }

@@ -1,81 +1,180 @@
-/** The tab with the tasks of the selected handler as rows, and with the details of one task. */
+/** The tab with the errors of the execution in groups, and with the tasks of the selected handler as rows. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, type Problem } from "../../api/client.ts";
-import { type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
+import { get, may, type Problem } from "../../api/client.ts";
+import { type HandlerView, type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, workerName } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
+import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
+import { Button } from "../../ui/button.tsx";
 import { messageOf } from "../../ui/error-view.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
+import { ErrorGroups, readGroup } from "./error-groups.tsx";
 import type { About } from "./execution.tsx";
-import { laneText, useExecutionPlace } from "./place.ts";
-import { TaskDetail } from "./task-detail.tsx";
+import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
+import { RetryDialog } from "./retry-dialog.tsx";
+import { reasonText } from "./task-history.ts";
 
 const PAGE = 100;
 
-const COLUMNS: readonly Column<TaskRow>[] = [
-  { id: "n", head: "Task", width: "76px", isNumber: true, cell: ({ n }) => count(n) },
-  { id: "status", head: "Status", width: "112px", cell: ({ status }) => <Badge state={status} /> },
-  { id: "attempts", head: "Attempts", width: "82px", isNumber: true, cell: ({ attempts }) => attempts },
-  {
-    id: "ms",
-    head: "Ran",
-    width: "84px",
-    isNumber: true,
-    cell: ({ ms }) => (ms === null ? "" : duration(ms)),
-  },
-  {
-    id: "worker",
-    head: "Worker",
-    width: "minmax(90px, 0.7fr)",
-    isExtra: true,
-    cell: ({ worker }) => (
-      <span class="mono" title={worker ?? ""}>
-        {worker === null ? "" : workerName(worker)}
-      </span>
-    ),
-  },
-  { id: "outcome", head: "Outcome", width: "minmax(160px, 3fr)", cell: (row) => <Outcome row={row} /> },
-];
+function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): readonly Column<TaskRow>[] {
+  return [
+    {
+      id: "pick",
+      head: <span class="unseen">Selected</span>,
+      width: "38px",
+      cell: ({ n, status }) =>
+        status === "done" ? null : (
+          <input
+            type="checkbox"
+            aria-label={`Select task ${n}`}
+            tabIndex={-1}
+            checked={chosen.has(n)}
+            onChange={() => toggle(n)}
+          />
+        ),
+    },
+    { id: "n", head: "Task", width: "76px", isNumber: true, cell: ({ n }) => count(n) },
+    { id: "status", head: "Status", width: "112px", cell: ({ status }) => <Badge state={status} /> },
+    { id: "attempts", head: "Attempts", width: "82px", isNumber: true, cell: ({ attempts }) => attempts },
+    {
+      id: "ms",
+      head: "Ran",
+      width: "84px",
+      isNumber: true,
+      cell: ({ ms, child }) => (ms === null || child !== undefined ? "" : duration(ms)),
+    },
+    {
+      id: "worker",
+      head: "Worker",
+      width: "minmax(90px, 0.7fr)",
+      isExtra: true,
+      cell: ({ worker, child }) =>
+        child !== undefined ? (
+          <a class="mono" href={executionPage(child)} title={child} tabIndex={-1}>
+            {child}
+          </a>
+        ) : worker === null ? (
+          ""
+        ) : (
+          <a class="mono" href={addressOf("/workers", { worker })} title={worker} tabIndex={-1}>
+            {workerName(worker)}
+          </a>
+        ),
+    },
+    {
+      id: "outcome",
+      head: "Result or error",
+      width: "minmax(120px, 3fr)",
+      cell: (row) => <Outcome row={row} />,
+    },
+  ];
+}
 
 export function TasksTab(about: About) {
-  const { path, at, isOver, lane, facts } = about;
-  const { task } = useExecutionPlace();
+  const { path, at, stamp, lane, facts } = about;
+  const { task, error } = useExecutionPlace();
   const wanted = usePlace().query.get("status");
   const status = TASK_STATES.find((state) => state === wanted) ?? null;
   const key =
-    lane === null
-      ? null
-      : `${path} tasks ${laneText(lane)} ${at ?? ""} ${status ?? ""} ${isOver ? facts.revision : ""}`;
+    lane === null ? null : `${path} tasks ${laneText(lane)} ${at ?? ""} ${status ?? ""} ${error ?? ""}`;
   const read = (cursor: string | null, signal?: AbortSignal): Promise<Page<TaskRow>> =>
-    get<Page<TaskRow>>(`${path}/tasks`, {
-      query: { ...lane, at, status, limit: PAGE, cursor },
-      ...(signal === undefined ? {} : { signal }),
-    });
-  const first = useLive(key, (signal) => read(null, signal), isOver || at !== null ? null : 2_000);
+    error !== null
+      ? readGroup(path, error, { cursor, ...(signal === undefined ? {} : { signal }) })
+      : get<Page<TaskRow>>(`${path}/tasks`, {
+          query: { ...lane, at, status, limit: PAGE, cursor },
+          ...(signal === undefined ? {} : { signal }),
+        });
+  const first = useLive(key, (signal) => read(null, signal), {
+    follows: at === null ? stamp : null,
+    gapMs: 2_000,
+  });
   const rest = useRest(key, read, first.data);
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
+  useEffect(() => setChosen(new Set()), [lane === null ? "" : laneText(lane)]);
+  const toggle = (n: number): void => {
+    const next = new Set(chosen);
+    if (!next.delete(n)) next.add(n);
+    setChosen(next);
+  };
   if (lane === null) return <Empty title="No handler has started yet." />;
   if (first.data === null) return first.problem === null ? <Loading /> : <Trouble problem={first.problem} />;
   const rows = [...first.data.data, ...rest.rows];
+  const counts = facts.phases
+    .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
+    ?.handlers.find(({ name }) => name === lane.handler);
   return (
     <>
-      <StatusFilter chosen={status} />
-      {task === null ? null : <TaskDetail {...about} lane={lane} task={task} />}
+      <ErrorGroups {...about} />
+      <div class="row tab-filter">
+        <StatusFilter chosen={status} counts={counts} />
+        <RetryButtons {...about} lane={lane} chosen={chosen} failed={counts?.failed ?? 0} />
+      </div>
       {rest.problem === null ? null : <Trouble problem={rest.problem} />}
       {rows.length === 0 ? (
-        <Empty title={status === null ? "No task has come yet." : `No task is ${status}.`} />
+        <Empty title={status === null ? "No tasks yet." : `No task is ${status}.`} />
       ) : (
         <Table
           label="Tasks"
-          columns={COLUMNS}
+          columns={columnsOf(chosen, toggle)}
           rows={rows}
           rowHeight={32}
           height={420}
           keyOf={({ n }) => String(n)}
+          chosen={task === null ? null : String(task)}
           onOpen={({ n }) => choose({ task: String(n) })}
           onEnd={rest.hasMore ? rest.more : undefined}
+        />
+      )}
+    </>
+  );
+}
+
+/** Buttons that retry the selected tasks, or all failed tasks of the handler. */
+function RetryButtons({
+  path,
+  lane,
+  chosen,
+  failed,
+  at,
+  facts,
+}: About & {
+  readonly lane: LaneName;
+  readonly chosen: ReadonlySet<number>;
+  readonly failed: number;
+}) {
+  const who = useSession();
+  const [isAsking, setIsAsking] = useState<"chosen" | "failed" | null>(null);
+  const whyNot = !may("operator", who)
+    ? `This needs the role operator; ${who.name} is ${who.role}.`
+    : at !== null
+      ? "This is an earlier state. Go back to now first."
+      : facts.cleanedUp === true
+        ? "The execution has cleaned up after itself. Start a new one."
+        : null;
+  return (
+    <>
+      {chosen.size === 0 ? null : (
+        <Button icon="retry" kind="main" whyNot={whyNot} onClick={() => setIsAsking("chosen")}>
+          Retry {count(chosen.size)} selected…
+        </Button>
+      )}
+      {failed === 0 ? null : (
+        <Button icon="retry" whyNot={whyNot} onClick={() => setIsAsking("failed")}>
+          Retry {count(failed)} failed…
+        </Button>
+      )}
+      {isAsking === null ? null : (
+        <RetryDialog
+          path={path}
+          choice={isAsking === "chosen" ? { ...lane, numbers: [...chosen] } : lane}
+          what={
+            isAsking === "chosen" ? `selected tasks of ${lane.handler}` : `failed tasks of ${lane.handler}`
+          }
+          onClose={() => setIsAsking(null)}
         />
       )}
     </>
@@ -118,20 +217,31 @@ function useRest(
   return { rows: isCurrent ? state.rows : [], hasMore: next !== null, more, problem };
 }
 
-function StatusFilter({ chosen }: { readonly chosen: TaskState | null }) {
+function StatusFilter({
+  chosen,
+  counts,
+}: {
+  readonly chosen: TaskState | null;
+  readonly counts: HandlerView | undefined;
+}) {
+  const shown = TASK_STATES.filter((state) => state === chosen || (counts?.[state] ?? 0) > 0);
   return (
-    <div class="choice small tab-filter" role="group" aria-label="Tasks in state">
-      <button type="button" aria-pressed={chosen === null} onClick={() => choose({ status: null })}>
-        all
+    <div class="choice small" role="group" aria-label="Tasks in state">
+      <button
+        type="button"
+        aria-pressed={chosen === null}
+        onClick={() => choose({ status: null, error: null })}
+      >
+        all <b>{count(counts?.total ?? 0)}</b>
       </button>
-      {TASK_STATES.map((state) => (
+      {shown.map((state) => (
         <button
           key={state}
           type="button"
           aria-pressed={state === chosen}
-          onClick={() => choose({ status: state === chosen ? null : state })}
+          onClick={() => choose({ status: state === chosen ? null : state, error: null })}
         >
-          {state}
+          {state} <b>{count(counts?.[state] ?? 0)}</b>
         </button>
       ))}
     </div>
@@ -141,5 +251,7 @@ function StatusFilter({ chosen }: { readonly chosen: TaskState | null }) {
 function Outcome({ row: { error, result, reason, status } }: { readonly row: TaskRow }) {
   if (error !== undefined) return <span class="failed-text">{messageOf(error)}</span>;
   if (result !== undefined) return <span class="mono muted">{JSON.stringify(result)}</span>;
-  return <span class="muted">{reason ?? (status === "pending" ? "waits for a worker" : "")}</span>;
+  return (
+    <span class="muted">{reasonText(reason) || (status === "pending" ? "waiting for a worker" : "")}</span>
+  );
 }

@@ -49,11 +49,11 @@ export function useTimeView(whole: Span): TimeView {
   const zoomBy = (by: number, place?: number): void => show(zoom(span, by, place));
   const panBy = (share: number): void => show(pan(span, share));
   useKeys("Execution", [
-    { keys: "+", label: "Look closer at the time", run: () => zoomBy(1 / STEP) },
-    { keys: "-", label: "Look at more of the time", run: () => zoomBy(STEP) },
-    { keys: ",", label: "Earlier", run: () => panBy(-PAN) },
-    { keys: ".", label: "Later", run: () => panBy(PAN) },
-    { keys: "z", label: "The whole time", run: () => show(null) },
+    { keys: "+", label: "Zoom in", run: () => zoomBy(1 / STEP) },
+    { keys: "-", label: "Zoom out", run: () => zoomBy(STEP) },
+    { keys: ",", label: "Earlier in the timeline", run: () => panBy(-PAN) },
+    { keys: ".", label: "Later in the timeline", run: () => panBy(PAN) },
+    { keys: "z", label: "Reset the zoom", run: () => show(null) },
   ]);
   return { span, isWhole: current === null, zoomBy, panBy, reset: () => show(null), show };
 }

@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { get, may } from "../../api/client.ts";
 import type { Page, StatusCounts, Summary } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { count, duration } from "../../core/format.ts";
+import { duration, plural } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { choose, go, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -125,7 +125,7 @@ function List({
     },
     {
       id: "about",
-      head: "Where, or why not",
+      head: "Status detail",
       width: "minmax(130px, 1.9fr)",
       isExtra: true,
       cell: ({ phase, error, tags }) => <About phase={phase} error={error} tags={tags} />,
@@ -152,10 +152,10 @@ function List({
   if (list.rows.length === 0)
     return (
       <section class="panel">
-        <Empty title={isFiltered(filter) ? "Nothing fits these filters." : "There are no executions yet."}>
+        <Empty title={isFiltered(filter) ? "No execution matches these filters." : "No executions yet."}>
           {isFiltered(filter) ? (
             <Button onClick={() => choose({ q: null, status: null, workflow: null, project: null })}>
-              Clear them
+              Clear the filters
             </Button>
           ) : (
             <a href="/">See how to start one</a>
@@ -173,7 +173,7 @@ function List({
         onOpen={({ id }) => go(`/executions/${encodeURIComponent(id)}`)}
         onEnd={list.hasMore ? list.more : undefined}
         onView={setSeen}
-        foot={list.hasMore ? "Loading more…" : `${count(list.rows.length)} shown, that is all.`}
+        foot={list.hasMore ? "Loading more…" : plural(list.rows.length, "execution")}
       />
     </section>
   );

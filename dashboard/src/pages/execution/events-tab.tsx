@@ -16,7 +16,7 @@ import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
 import { useEvents } from "./use-events.ts";
 
-export function MessagesTab({ path, facts, at }: About) {
+export function EventsTab({ path, facts, at }: About) {
   const { span } = useExecutionPlace();
   const { all, hasMore, more, earlier, problem } = useEvents(path, {
     revision: facts.revision,
@@ -34,7 +34,7 @@ export function MessagesTab({ path, facts, at }: About) {
         </p>
       )}
       {events.length === 0 && (all.length > 0 || !hasMore) ? (
-        <Empty title="No event is in the time that is looked at." />
+        <Empty title="No events in the selected time." />
       ) : events.length === 0 ? (
         <Loading />
       ) : (
@@ -48,14 +48,14 @@ export function MessagesTab({ path, facts, at }: About) {
           onEnd={hasMore && events.length === all.length ? more : undefined}
           chosen={at === null ? null : String(at)}
           columns={[
-            { id: "seq", head: "Event", width: "72px", isNumber: true, cell: ({ seq }) => count(seq) },
+            { id: "seq", head: "No.", width: "72px", isNumber: true, cell: ({ seq }) => count(seq) },
             {
               id: "at",
               head: "Time",
               width: "110px",
               cell: (event) => <span class="mono muted">{clock(event.at, { withMs: true })}</span>,
             },
-            { id: "what", head: "What", width: "minmax(200px, 1fr)", cell: (event) => describeEvent(event) },
+            { id: "what", head: "Event", width: "minmax(200px, 1fr)", cell: (event) => describeEvent(event) },
           ]}
         />
       )}
@@ -79,13 +79,14 @@ function DroppedList({ path, isOver }: { readonly path: string; readonly isOver:
   const dropped = data?.data ?? [];
   return (
     <section class="dropped">
-      <h3>Came and changed nothing</h3>
+      <h3>Ignored messages</h3>
       {dropped.length === 0 ? (
-        <Empty title="No duplicate was dropped, no stale message ignored." />
+        <Empty title="No duplicate or stale message was ignored." />
       ) : (
         <>
           <p class="muted small">
-            {plural(dropped.length, "message")}, the newest first; kept in memory only.
+            {plural(dropped.length, "duplicate or stale message", "duplicate or stale messages")}, the newest
+            first. They are kept in memory only.
           </p>
           <Wide label="Dropped messages">
             <table class="rows">

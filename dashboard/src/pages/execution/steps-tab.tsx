@@ -34,11 +34,11 @@ interface Run {
   readonly value: unknown;
 }
 
-export function RunsTab({ id, path, facts, at }: About) {
+export function StepsTab({ id, path, facts, at }: About) {
   const { events, problem } = useKinds(path, "task.run,task.step", { revision: facts.revision, at });
   if (events === null) return problem === null ? <Loading /> : <Trouble problem={problem} />;
   const runs = runsIn(events);
-  if (runs.length === 0) return <Empty title="It has no script runs and no journaled steps." />;
+  if (runs.length === 0) return <Empty title="This execution has no steps and no script runs." />;
   return (
     <ol class="runs">
       {runs.map((run, i) => (
@@ -83,8 +83,8 @@ function runOf(event: JournalEvent): Run {
 
 /** Texts for crashes that the worker did not report. */
 const WHY: Readonly<Record<string, string>> = {
-  lost: "Its attempt was lost.",
-  ended: "Its attempt ended, and its worker did not report the end of the run.",
+  lost: "The attempt was lost: its worker stopped or was cut off.",
+  ended: "The attempt ended during this run.",
 };
 
 function RunRow({
@@ -105,7 +105,7 @@ function RunRow({
       <details open={opens} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
         <summary>
           <b>{name}</b>
-          {state === "crashed" ? <Badge state="failed" text="crashed" /> : <Badge state={state} />}
+          {state === "crashed" ? <Badge state="failed" /> : <Badge state={state} />}
           <span class="muted">
             {isScript ? "run" : "step"} of {lane.handler} {task}, attempt {attempt}
           </span>
@@ -121,13 +121,13 @@ function RunRow({
             {value === undefined ? null : (
               <div>
                 <h3>{isScript ? "State" : "Result"}</h3>
-                <JsonView value={value} label={`${isScript ? "State" : "Result"} of ${name}`} />
+                <JsonView value={value} label={`Result of ${name}`} />
               </div>
             )}
             {why === null ? null : (
               <div>
-                <h3>Crash</h3>
-                <p>{why}</p>
+                <h3>Error</h3>
+                <p class="failed-text">{why}</p>
               </div>
             )}
             {isScript ? <RunLines run={run} path={path} /> : null}
@@ -157,7 +157,7 @@ function RunLines({ run, path }: { readonly run: Run; readonly path: string }) {
       {data === null ? (
         <Loading rows={2} />
       ) : lines.length === 0 ? (
-        <p class="muted">Nothing was logged.</p>
+        <p class="muted">No log lines.</p>
       ) : (
         <pre class="lines mono">{lines.map(({ text }) => text).join("\n")}</pre>
       )}

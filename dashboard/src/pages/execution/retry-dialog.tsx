@@ -1,0 +1,84 @@
+/** Retries tasks of an execution, after a dry run has told how many will run. */
+import { useEffect, useState } from "preact/hooks";
+import { change, type Problem } from "../../api/client.ts";
+import type { RetriedTasks } from "../../api/shapes.ts";
+import { asProblem, reloadAll } from "../../api/use-live.ts";
+import { plural } from "../../core/format.ts";
+import { Button } from "../../ui/button.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { Trouble } from "../../ui/state.tsx";
+import { tell } from "../../ui/toast.tsx";
+
+/** The tasks of a retry: of a handler (all failed ones, or these numbers), or of an error group. */
+export interface RetryChoice {
+  readonly phase?: string;
+  readonly visit?: number;
+  readonly handler?: string;
+  readonly numbers?: readonly number[];
+  readonly error?: string;
+}
+
+export function RetryDialog(props: {
+  readonly path: string;
+  readonly choice: RetryChoice;
+  /** Describes the tasks, such as "failed tasks of charge". */
+  readonly what: string;
+  readonly onClose: () => void;
+}) {
+  const { path, choice, what, onClose } = props;
+  const [found, setFound] = useState<RetriedTasks | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const send = (dryRun: boolean): Promise<RetriedTasks> =>
+    change<RetriedTasks>("POST", `${path}/tasks/retry`, { ...choice, ...(dryRun ? { dryRun } : {}) });
+  useEffect(() => {
+    send(true).then(setFound, (thrown: unknown) => setProblem(asProblem(thrown)));
+  }, []);
+  const run = async (): Promise<void> => {
+    setIsBusy(true);
+    try {
+      const { tasks } = await send(false);
+      tell(`${plural(tasks, "task")} will run again.`);
+      reloadAll();
+      onClose();
+    } catch (thrown) {
+      setProblem(asProblem(thrown));
+      setIsBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title="Retry tasks"
+      onClose={onClose}
+      foot={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="main"
+            icon="retry"
+            isBusy={isBusy || (found === null && problem === null)}
+            whyNot={problem !== null || found?.tasks === 0 ? "None of these tasks can be retried." : null}
+            onClick={() => void run()}
+          >
+            {found === null ? "Retry" : `Retry ${plural(found.tasks, "task")}`}
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {found === null
+          ? problem === null
+            ? "Counting…"
+            : `Retry ${what}.`
+          : `${plural(found.tasks, "task")} will run again: ${what}. Finished tasks are kept.`}
+      </p>
+      {found === null || found.skipped.length === 0 ? null : (
+        <p class="muted">
+          Later phases do not run again: {found.skipped.join(", ")}. The output of the execution is computed
+          again.
+        </p>
+      )}
+      {problem === null ? null : <Trouble problem={problem} />}
+    </Dialog>
+  );
+}
