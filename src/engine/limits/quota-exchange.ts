@@ -4,6 +4,7 @@ import type { Membership } from "../../store/cluster-store.ts";
 import type { ClusterInput, Members } from "../io.ts";
 import { recordConfirmed } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
+import type { Tenure } from "../partitions/tenures.ts";
 
 /** The members of the cluster, as the engine needs them. */
 export function membersOf({ incarnation, nodes, ended, partitions }: Membership): Members {
@@ -33,7 +34,10 @@ export class QuotaExchange {
     this.#node.members = told;
     limits.moved(epochs, now);
     const there = new Set(live);
-    for (const { quotas } of tenures.all()) quotas.members(there, ended, now);
+    for (const tenure of tenures.all()) {
+      tenure.quotas.members(there, ended, now);
+      if (!tenure.quotas.isIdle) tenures.withQuotas.add(tenure);
+    }
   }
 
   /** Sends all pending requests and grants; true if this node was granted permits. */
@@ -45,8 +49,8 @@ export class QuotaExchange {
     const elsewhere = new Map<number, PermitAsk[]>();
     for (const ask of limits.shares.asks(now)) {
       const partition = tenures.partitionOf(ask.name);
-      const quotas = tenures.at(partition)?.quotas;
-      if (quotas !== undefined) isGranted = this.#deliver(quotas.asked(members.self, ask, now)) || isGranted;
+      const tenure = tenures.at(partition);
+      if (tenure !== undefined) isGranted = this.#deliver(this.#ask(tenure, members.self, ask)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
     // The quota servers of this node run after the requests: permits that are granted now are used before they are reported.
@@ -57,15 +61,22 @@ export class QuotaExchange {
     this.#toDeclare.clear();
     isGranted = this.#call() || isGranted;
     this.#store();
+    for (const tenure of tenures.withQuotas) if (tenure.quotas.isIdle) tenures.withQuotas.delete(tenure);
     return isGranted;
+  }
+
+  /** Applies a request at the quota server of this node; returns the grants to send. */
+  #ask(tenure: Tenure, node: string, ask: PermitAsk): ReadonlyMap<string, PermitGrant> {
+    this.#node.tenures.withQuotas.add(tenure);
+    return tenure.quotas.asked(node, ask, this.#node.now);
   }
 
   /** Answers requests of another node. That node repeats requests for limits whose quota server has moved. */
   asked({ node: from, asks, declares }: Extract<ClusterInput, { kind: "permits-asked" }>): void {
-    const { tenures, now } = this.#node;
+    const { tenures } = this.#node;
     for (const ask of asks) {
-      const quotas = tenures.at(tenures.partitionOf(ask.name))?.quotas;
-      if (quotas !== undefined) this.#deliver(quotas.asked(from, ask, now));
+      const tenure = tenures.at(tenures.partitionOf(ask.name));
+      if (tenure !== undefined) this.#deliver(this.#ask(tenure, from, ask));
     }
     for (const partition of declares) tenures.at(partition)?.quotas.declared(from);
   }
@@ -80,6 +91,7 @@ export class QuotaExchange {
     const tenure = this.#node.tenures.at(partition);
     if (tenure === undefined || tenure.epoch !== epoch) return;
     tenure.quotas.stored(isStored);
+    this.#node.tenures.withQuotas.add(tenure);
     if (!isStored) this.#storeAt = this.#node.now + this.#node.settings.permitPatienceMs;
   }
 
@@ -87,7 +99,7 @@ export class QuotaExchange {
     const { tenures, limits } = this.#node;
     if (limits.shares === null) return Number.POSITIVE_INFINITY;
     let next = limits.shares.nextAt();
-    for (const { quotas } of tenures.all()) {
+    for (const { quotas } of tenures.withQuotas) {
       next = Math.min(next, quotas.nextAt(this.#node.now));
       if (quotas.undeclaredNodes.size > 0) next = Math.min(next, this.#callAt);
       if (quotas.isUnstored) next = Math.min(next, this.#storeAt);
@@ -98,7 +110,7 @@ export class QuotaExchange {
   #store(): void {
     const { tenures, now } = this.#node;
     if (now < this.#storeAt) return;
-    for (const { partition, quotas } of tenures.all()) {
+    for (const { partition, quotas } of tenures.withQuotas) {
       const unstored = quotas.drainUnstored();
       if (unstored !== null) this.#node.emit({ kind: "store-quotas", partition, home: unstored });
     }
@@ -110,7 +122,7 @@ export class QuotaExchange {
     if (now < this.#callAt) return false;
     let isGranted = false;
     const calls = new Map<string, number[]>();
-    for (const { partition, quotas } of tenures.all())
+    for (const { partition, quotas } of tenures.withQuotas)
       for (const node of quotas.undeclaredNodes) calls.set(node, [...(calls.get(node) ?? []), partition]);
     for (const [node, partitions] of calls) {
       if (node === members.self)
@@ -124,12 +136,12 @@ export class QuotaExchange {
   /** Declares the permits of this node to a new quota server on this node. */
   #declareHere(partition: number): boolean {
     const { tenures, members } = this.#node;
-    const quotas = tenures.at(partition)?.quotas;
-    if (quotas === undefined) return false;
+    const tenure = tenures.at(partition);
+    if (tenure === undefined) return false;
     let isGranted = false;
     for (const ask of this.#declarations(partition))
-      isGranted = this.#deliver(quotas.asked(members.self, ask, this.#node.now)) || isGranted;
-    quotas.declared(members.self);
+      isGranted = this.#deliver(this.#ask(tenure, members.self, ask)) || isGranted;
+    tenure.quotas.declared(members.self);
     return isGranted;
   }
 
@@ -148,7 +160,7 @@ export class QuotaExchange {
   #tick(): boolean {
     const { tenures, now } = this.#node;
     let isGranted = false;
-    for (const { quotas } of tenures.all()) {
+    for (const { quotas } of tenures.withQuotas) {
       if (quotas.nextAt(now) > now) continue;
       for (const { node, grant } of quotas.tick(now))
         isGranted = this.#deliver(new Map([[node, grant]])) || isGranted;

@@ -190,6 +190,17 @@ export class QuotaServer {
     }
   }
 
+  /** Whether this server has nothing to do until it is asked, members change, or quotas were stored. */
+  get isIdle(): boolean {
+    return (
+      this.#limits.size === 0 &&
+      this.undeclaredNodes.size === 0 &&
+      !this.#isFresh &&
+      !this.#isLoose &&
+      !this.#isUnstored
+    );
+  }
+
   /** Whether there are quotas to store that are not being stored. */
   get isUnstored(): boolean {
     return this.#isUnstored && this.#storing === null;

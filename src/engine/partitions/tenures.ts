@@ -54,6 +54,11 @@ export class Tenures {
   readonly #partitions: number;
   readonly #generation: string;
   readonly #held = new Map<number, Tenure>();
+  /**
+   * Tenures whose quota servers may have something to do. Most partitions have no limit, and a node looks at these in every
+   * turn.
+   */
+  readonly withQuotas = new Set<Tenure>();
   #fence: Fence;
   #scope: Partitions = null;
   #uncleanSince: number | null = null;
@@ -116,7 +121,7 @@ export class Tenures {
         /* @plant home knows of no crash before it */ isAfterCrash || left === null
           ? this.#quotasAfterCrash({ own, live, ended, now, stored: stored?.get(partition) ?? null })
           : this.#quotasHanded({ own, live, ended, now, left: left ?? NOTHING_HANDED });
-      this.#held.set(partition, {
+      const tenure: Tenure = {
         ...own,
         uncleanEnds: own.uncleanEnds ?? [],
         openedAt: now,
@@ -125,7 +130,9 @@ export class Tenures {
         lapses: 0,
         isYielding: false,
         isOver: false,
-      });
+      };
+      this.#held.set(partition, tenure);
+      if (!quotas.isIdle) this.withQuotas.add(tenure);
     }
     this.#changed();
   }
@@ -168,6 +175,7 @@ export class Tenures {
   end(tenure: Tenure): void {
     tenure.isOver = true;
     this.#held.delete(tenure.partition);
+    this.withQuotas.delete(tenure);
     this.#changed();
   }
 

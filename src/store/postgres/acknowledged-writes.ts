@@ -34,6 +34,24 @@ const LISTED_MAX = 20;
 export const SWEEP_MARKS = `DELETE FROM acknowledged WHERE node NOT IN (
   SELECT node FROM acknowledged WHERE at > now_ms_1() - 86400000)`;
 
+/** The texts of a statement that inserts a mark, and of one that also deletes the older marks of its connection. */
+interface MarkedTexts {
+  readonly inserted: string;
+  readonly andSwept: string;
+}
+
+/** Marked texts by the text of the statement; texts are constants, so there are few. */
+const markedTexts = new Map<string, MarkedTexts>();
+
+function withMarks(text: string, values: number): MarkedTexts {
+  const [node, link, number] = [1, 2, 3].map((i) => `$${values + i}`);
+  const mark = `mark AS (INSERT INTO acknowledged (node, link, n) VALUES (${node}, ${link}, ${number}))`;
+  const sweep = `swept AS (DELETE FROM acknowledged WHERE node = ${node} AND link = ${link} AND n < ${number})`;
+  const prefixed = (parts: string): string =>
+    /^\s*WITH\s/.test(text) ? text.replace(/^\s*WITH\s/, `WITH ${parts}, `) : `WITH ${parts} ${text}`;
+  return { inserted: prefixed(mark), andSwept: prefixed(`${mark}, ${sweep}`) };
+}
+
 /** The marks of one connection. */
 export class MarkWriter {
   readonly #all: AcknowledgedWrites;
@@ -54,14 +72,13 @@ export class MarkWriter {
   /** The statement with a mark added, the additional values, and the number of the mark. */
   next(text: string, values: number): { text: string; more: [string, number, number]; n: number } {
     const n = ++this.#n;
-    const [node, link, number] = [1, 2, 3].map((i) => `$${values + i}`);
-    const mark = `mark AS (INSERT INTO acknowledged (node, link, n) VALUES (${node}, ${link}, ${number}))`;
-    const sweep = `swept AS (DELETE FROM acknowledged WHERE node = ${node} AND link = ${link} AND n < ${number})`;
-    const parts = n % SWEPT_AFTER === 0 ? `${mark}, ${sweep}` : mark;
-    const marked = /^\s*WITH\s/.test(text)
-      ? text.replace(/^\s*WITH\s/, `WITH ${parts}, `)
-      : `WITH ${parts} ${text}`;
-    return { text: marked, more: [this.#all.node, this.#link, n], n };
+    let marked = markedTexts.get(text);
+    if (marked === undefined) markedTexts.set(text, (marked = withMarks(text, values)));
+    return {
+      text: n % SWEPT_AFTER === 0 ? marked.andSwept : marked.inserted,
+      more: [this.#all.node, this.#link, n],
+      n,
+    };
   }
 
   /** Records that the database acknowledged a write. */

@@ -7,6 +7,8 @@ import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
 import { CommitColumns, type Written } from "./commit-columns.ts";
 import { type Known, type KnownExecutions, lineKey } from "./known-executions.ts";
+import type { Value } from "./link.ts";
+import { isOneRow, oneRowValues } from "./one-row.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
 export interface Pending {
@@ -145,6 +147,26 @@ export class CommitBatch {
     return found;
   }
 
+  /**
+   * Builds the call for a batch that appends one row to one execution (one-row.ts): its place in the fence, and the other
+   * values. Null if the batch is more than that.
+   */
+  buildOne(): { partition: number; epoch: number; values: Value[] } | null {
+    const [write] = this.#writes;
+    const [place] = this.#placeOf as Mutable<Place>[];
+    if (write === undefined || place === undefined || this.#writes.length > 1 || !isOneRow(write))
+      return null;
+    const { known, partition, epoch } = place;
+    const isCurrent = write.create ? known === undefined : known?.epoch === epoch;
+    if (!isCurrent || this.#refused.has(partition)) return null;
+    if (this.pendings.some(({ commit }) => (commit.mailTaken?.length ?? 0) > 0)) return null;
+    this.#exists = new Set();
+    this.#created = [];
+    place.isBegun = false;
+    this.#begin(FIRST_REF, place, write);
+    return { partition, epoch, values: oneRowValues(place, write) };
+  }
+
   /** Builds the call for the writes that are not refused; null if there are none. `lastLines` belong to `repeating`. */
   build(
     lastLines: ReadonlyMap<string, number>,
@@ -159,7 +181,9 @@ export class CommitBatch {
       const place = this.#placeOf[i] as Mutable<Place>;
       if (this.#refused.has(place.partition)) continue;
       touched.add(place.partition);
+      const { isBegun } = place;
       if (!this.#begin(columns, place, write)) continue;
+      if (!isBegun) columns.begin(place);
       columns.add(place, write);
       if (write.mail !== undefined)
         for (const message of write.mail)
@@ -267,7 +291,7 @@ export class CommitBatch {
   }
 
   /** Adds the execution of a write to the call; false if it is a create whose id exists already. */
-  #begin(columns: CommitColumns, place: Mutable<Place>, write: ExecutionWrite): boolean {
+  #begin(refs: { nextRef(): number }, place: Mutable<Place>, write: ExecutionWrite): boolean {
     const { known } = place;
     if (write.create && (place.isBegun || known !== undefined)) {
       this.#exists.add(write);
@@ -275,7 +299,7 @@ export class CommitBatch {
     }
     if (place.isBegun) return true;
     place.isBegun = true;
-    place.ref = known?.e ?? columns.nextRef();
+    place.ref = known?.e ?? refs.nextRef();
     place.end = known?.end ?? 0;
     place.isTouched = known === undefined || known.epoch === place.epoch;
     place.head = null;
@@ -287,12 +311,14 @@ export class CommitBatch {
     place.snapshot = null;
     place.dead = null;
     if (known === undefined) this.#created.push({ write, place });
-    columns.begin(place);
     return true;
   }
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** The place of an execution that is the only one of its call. */
+const FIRST_REF = { nextRef: () => -1 };
 
 /** The journal of an execution that does not exist has no end. */
 const NO_END = -1;

@@ -119,10 +119,10 @@ export class CommitColumns {
 
   #finish(written: Written): void {
     const { ref, head, timers, opened, snapshot } = written;
-    if (ref < 0) this.#create(written, head as Head);
-    else if (head !== null && !isOfPhase(written, head)) this.#changeHead(written, head);
+    const change = changeOfHead(written);
+    if (change === "created") this.#create(written, head as Head);
+    else if (change === "whole") this.#changeHead(written, head as Head);
     else {
-      if (head !== null) written.phase = head.phase;
       if (written.phase !== null && written.lastRow >= 0)
         (this.#texts["j_phase"] as (string | null)[])[written.lastRow] = plainText(written.phase);
       if (!written.isTouched) this.#touch(written);
@@ -150,7 +150,6 @@ export class CommitColumns {
 
   #create(written: Written, head: Head): void {
     const { partition, epoch } = written;
-    written.headKey = headKey(head);
     this.#push("c_partition", partition);
     this.#push("c_epoch", epoch);
     this.#push("c_created_at", head.createdAt);
@@ -163,12 +162,6 @@ export class CommitColumns {
 
   #changeHead(written: Written, head: Head): void {
     const { ref, epoch } = written;
-    assert(
-      written.lastRow >= 0 || written.phase === null || written.phase === head.phase,
-      "phases change by events",
-    );
-    written.headKey = headKey(head);
-    if (written.lastRow >= 0) written.phase = null;
     this.#push("h_e", ref);
     this.#push("h_epoch", epoch);
     this.#pushHead("h", head);
@@ -180,7 +173,7 @@ export class CommitColumns {
     this.#pushText(`${table}_status`, plainText(head.status));
     this.#pushText(`${table}_phase`, head.phase === null ? null : plainText(head.phase));
     this.#pushText(`${table}_want`, head.want);
-    this.#pushText(`${table}_tags`, isEmpty(head.tags) ? "{}" : encodeText(JSON.stringify(head.tags)));
+    this.#pushText(`${table}_tags`, tagsText(head));
     this.#pushText(`${table}_error`, head.error === null ? null : encodeText(head.error));
   }
 
@@ -229,6 +222,11 @@ type Columns<T> = Record<string, (T | null)[]> &
   Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
   Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
 
+/** The encoded tags of a head. */
+export function tagsText({ tags }: Head): string {
+  return isEmpty(tags) ? "{}" : encodeText(JSON.stringify(tags));
+}
+
 /** A text of all fields of a head except the phase. */
 export function headKey({ status, want, priority, finishedAt, tags, error }: Head): string {
   if (priority === 0 && finishedAt === null && error === null && isEmpty(tags)) return plainKey(status, want);
@@ -248,6 +246,27 @@ const plainKeys = new Map<string, Map<string, string>>();
 function isEmpty(record: object): boolean {
   for (const _ in record) return false;
   return true;
+}
+
+/**
+ * How the head of an execution changes in a call. Sets its cached fields. "phase": at most the phase, which the last journal row
+ * stores; "whole": all fields.
+ */
+export function changeOfHead(written: Written): "created" | "whole" | "phase" {
+  const { ref, head } = written;
+  const isNew = ref < 0;
+  if (!isNew && (head === null || isOfPhase(written, head))) {
+    if (head !== null) written.phase = head.phase;
+    return "phase";
+  }
+  const whole = head as Head;
+  assert(
+    isNew || written.lastRow >= 0 || written.phase === null || written.phase === whole.phase,
+    "phases change by events",
+  );
+  written.headKey = headKey(whole);
+  if (!isNew && written.lastRow >= 0) written.phase = null;
+  return isNew ? "created" : "whole";
 }
 
 /** Whether only the phase of the head changes, so that the journal rows can store it. */

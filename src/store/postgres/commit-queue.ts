@@ -11,7 +11,8 @@ import { CommitBatch, type Pending, type Refusal } from "./commit-batch.ts";
 import { WRITE } from "./commit-columns.ts";
 import { sqlState } from "./faults.ts";
 import type { KnownExecutions } from "./known-executions.ts";
-import type { Link } from "./link.ts";
+import type { Link, Statement, Value } from "./link.ts";
+import { WRITE_ONE } from "./one-row.ts";
 
 /** The most characters and commits of one call. */
 const CHARS_MAX = 8_388_608;
@@ -170,30 +171,40 @@ export class CommitQueue {
 
   /** Sends the call; false if the call must be tried again with newer data. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
-    const { link, knowledge, generation, lock, owner } = this.#options;
+    const written = await this.#sendOne(batch, session);
+    return written === "refused" ? this.#sendAll(batch, session) : written;
+  }
+
+  /** Sends a batch of one row. "refused" if the batch is more than that, or if nothing was written and a full call says why. */
+  async #sendOne(batch: CommitBatch, session: number): Promise<boolean | "refused"> {
+    const one = batch.buildOne();
+    if (one === null) return "refused";
+    const { generation, lock, owner, knowledge } = this.#options;
+    const values = [lock, generation, owner(), one.partition, one.epoch, ...one.values];
+    type Row = [execution: number | null];
+    const row = await this.#call<Row>(batch, {
+      statement: WRITE_ONE,
+      values,
+      session,
+      isWritten: isNumbered,
+    });
+    if (row === null) return false;
+    const [execution] = row;
+    if (execution === null) return "refused";
+    batch.wrote([execution], [], knowledge);
+    return true;
+  }
+
+  async #sendAll(batch: CommitBatch, session: number): Promise<boolean> {
+    const { knowledge, generation, lock, owner } = this.#options;
     const call = batch.build(await knowledge.lastLines(batch.repeating()));
     if (call === null) return true;
     const fixed = { ...call.fixed, p_lock: lock, p_generation: generation, p_owner: owner() };
     type Row = [refused: string | null, created: string | null, touched: string];
-    let rows: Row[] | null;
-    try {
-      rows = await link.run<Row>(WRITE, call.columns.values(fixed), {
-        writes: true,
-        session,
-        remember: ([row]) => (row?.[0] === null ? { kind: "commits", ...batch.acknowledged() } : null),
-      });
-    } catch (error) {
-      if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
-      // A row exists that was not cached: nothing was written, and reading again shows it.
-      knowledge.forget(batch.ids);
-      batch.startOver();
-      return false;
-    }
-    if (rows === null) {
-      batch.startOver();
-      return false;
-    }
-    const [refused, created, touched] = rows[0] as Row;
+    const values = call.columns.values(fixed);
+    const row = await this.#call<Row>(batch, { statement: WRITE, values, session, isWritten: isAccepted });
+    if (row === null) return false;
+    const [refused, created, touched] = row;
     if (refused !== null) {
       batch.refusedBy(JSON.parse(refused) as Refusal);
       return false;
@@ -201,7 +212,40 @@ export class CommitQueue {
     batch.wrote(numbersOf(created), numbersOf(touched), knowledge);
     return true;
   }
+
+  /** Runs a write and returns its row; null if data that it was built from is no longer right, and the batch starts over. */
+  async #call<Row extends readonly unknown[]>(batch: CommitBatch, call: Call<Row>): Promise<Row | null> {
+    const { link, knowledge } = this.#options;
+    const { statement, values, session, isWritten } = call;
+    try {
+      const rows = await link.run<Row>(statement, values, {
+        writes: true,
+        session,
+        remember: ([row]) =>
+          row !== undefined && isWritten(row) ? { kind: "commits", ...batch.acknowledged() } : null,
+      });
+      if (rows !== null) return rows[0] as Row;
+    } catch (error) {
+      if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
+      // A row exists that was not cached: nothing was written, and reading again shows it.
+      knowledge.forget(batch.ids);
+    }
+    batch.startOver();
+    return null;
+  }
 }
+
+interface Call<Row> {
+  readonly statement: Statement;
+  readonly values: readonly Value[];
+  readonly session: number;
+  /** Whether the row says that the batch was written. */
+  readonly isWritten: (row: Row) => boolean;
+}
+
+const isNumbered = ([execution]: readonly [number | null]): boolean => execution !== null;
+const isAccepted = ([refused]: readonly [refused: string | null, ...rest: unknown[]]): boolean =>
+  refused === null;
 
 /**
  * Keeps the order of mailbox messages: if one commit deletes a message and another stores it again, they need two calls,

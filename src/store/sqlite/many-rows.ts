@@ -23,16 +23,19 @@ export class ManyRows {
     for (const value of row) this.#values.push(value);
   }
 
-  flush(): void {
+  /** Runs the statements of the batch; returns how many rows they changed. */
+  flush(): number {
     const values = this.#values;
-    if (values.length === 0) return;
+    if (values.length === 0) return 0;
     this.#values = [];
     let from = 0;
+    let changed = 0;
     for (const { rows, statement } of this.#statements) {
       const width = rows * this.#columns;
       for (; values.length - from >= width; from += width)
-        statement.run(width === values.length ? values : values.slice(from, from + width));
+        changed += statement.run(width === values.length ? values : values.slice(from, from + width));
     }
+    return changed;
   }
 
   /** Discards the batch, since its commit is rolled back. */

@@ -1,5 +1,4 @@
 /** The form of a commit between the threads: one flat array, since cloning many small objects is slow. */
-import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, MailboxMessage, Snapshot } from "../store.ts";
 

@@ -63,8 +63,10 @@ export class SqliteWriter {
     this.#chars = 0;
     this.#connection.exec("BEGIN IMMEDIATE");
     try {
+      const created = this.#createAll(writes);
+      let creates = 0;
       for (const write of writes) {
-        const known = write.create ? this.#create(write) : this.#find(write.execution);
+        const known = write.create ? (created[creates++] ?? null) : this.#find(write.execution);
         if (write.create && known === null) {
           exists.push(write.execution);
           continue;
@@ -121,11 +123,44 @@ export class SqliteWriter {
     return why !== null && (writes.length > 0 || this.#records.hasOneOf(mailTaken)) ? why : null;
   }
 
+  /**
+   * Inserts the rows of all new executions of a commit, before anything else is written: many rows in a statement. The result has
+   * an entry for each, in order; null if the id is taken.
+   */
+  #createAll(writes: readonly RowWrite[]): (Known | null)[] {
+    const rows: { readonly id: string; readonly known: Known }[] = [];
+    for (const write of writes)
+      if (write.create)
+        rows.push({ id: write.execution, known: this.#create(write, this.#lastE + rows.length + 1) });
+    if (rows.length === 0) return [];
+    if (this.#statements.create.flush() === rows.length) {
+      for (const { id, known } of rows) this.#created(id, known);
+      return rows.map(({ known }) => known);
+    }
+    // An id is taken. Nothing else is written yet, so it starts over, row by row: a taken id uses up no number.
+    this.#connection.rollback();
+    this.#connection.exec("BEGIN IMMEDIATE");
+    return writes.filter(({ create }) => create).map((write) => this.#createOne(write));
+  }
+
   /** Inserts the row of an execution; null if the id is taken. */
-  #create(write: RowWrite): Known | null {
+  #createOne(write: RowWrite): Known | null {
+    const known = this.#create(write, this.#lastE + 1);
+    if (this.#statements.create.flush() === 0) return null;
+    this.#created(write.execution, known);
+    return known;
+  }
+
+  #created(id: string, known: Known): void {
+    this.#lastE = known.e;
+    this.#rows++;
+    this.#recent.set(id, known);
+  }
+
+  /** Adds the row of an execution to the batch. */
+  #create(write: RowWrite, e: number): Known {
     const head = write.head as RowHead;
-    const e = this.#lastE + 1;
-    const created = this.#statements.create.run([
+    this.#statements.create.add(
       e,
       write.execution,
       head.partition,
@@ -141,14 +176,9 @@ export class SqliteWriter {
       head.tags,
       head.error === null ? null : textValue(head.error),
       this.#epoch,
-    ]);
-    if (created === 0) return null;
-    this.#lastE = e;
-    this.#rows++;
+    );
     const { status, want, finishedAt } = head;
-    const known = { e, end: 0, status, want, finishedAt, epoch: this.#epoch };
-    this.#recent.set(write.execution, known);
-    return known;
+    return { e, end: 0, status, want, finishedAt, epoch: this.#epoch };
   }
 
   #write(known: Known, write: RowWrite): void {
@@ -234,6 +264,7 @@ export class SqliteWriter {
   }
 
   #takeBack(): void {
+    this.#statements.create.clear();
     this.#statements.append.clear();
     this.#statements.changeRest.clear();
     this.#statements.changeAll.clear();
@@ -274,8 +305,10 @@ function prepareStatements(connection: Connection) {
     end: prepare(
       `SELECT ${integer("seq + count - 1")} AS "end" FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1`,
     ),
-    create: prepare(
-      "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+    create: new ManyRows(
+      connection,
+      15,
+      (rows) => `INSERT INTO executions VALUES ${rows} ON CONFLICT (id) DO NOTHING`,
     ),
     append: new ManyRows(
       connection,

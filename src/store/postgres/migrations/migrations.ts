@@ -16,6 +16,7 @@ import {
 import { COUNT_HEADS, FORGET_EXECUTIONS, PUT_DERIVED, SEARCH } from "./execution-functions.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { ANNOUNCE_VERSIONS, MOVE_PARTITIONS, UNCLEAN_ENDS } from "./partition-functions.ts";
+import { WRITE_ONE } from "./write-one.ts";
 
 export interface Migration {
   readonly compatibleFrom: number;
@@ -62,4 +63,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { compatibleFrom: 1, sql: SEARCH },
   { compatibleFrom: 1, sql: UNCLEAN_ENDS },
   { compatibleFrom: 1, sql: ACKNOWLEDGED },
+  { compatibleFrom: 1, sql: WRITE_ONE },
 ];
