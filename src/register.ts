@@ -1,2 +1,15 @@
-/** `node --import rondo/register` lets Node.js load TypeScript files, on every runtime that Rondo supports. */
-import "jiti/register";
+/**
+ * `node --import rondo/register` lets Node.js load TypeScript files, on every runtime that Rondo supports. Stacks have the
+ * lines and columns of the TypeScript files: jiti writes source maps, and register-hooks.ts corrects those of its wrapper.
+ */
+import { register } from "node:module";
+import process from "node:process";
+
+/** This module has no exports, so it is imported by a name that the compiler does not look up. */
+const JITI: string = "jiti/register";
+
+// The thread of the hooks gets a copy of the environment, so this comes before jiti registers its hooks.
+process.env["JITI_SOURCE_MAPS"] ??= "true";
+process.setSourceMapsEnabled(true);
+await import(JITI);
+register("./register-hooks.js", import.meta.url);

@@ -1,0 +1,28 @@
+/**
+ * A loader hook in front of jiti's. jiti puts compiled code into a function, whose head is on the first line of the code, so that
+ * the columns of that line are wrong in its source map. The hook moves the head to a line of its own, and the map along.
+ */
+import type { LoadHook } from "node:module";
+
+const HEAD = "jitiImport) { ";
+const MAP = /\/\/# sourceMappingURL=data:application\/json;charset=utf-8;base64,([A-Za-z0-9+/=]+)/;
+
+export const load: LoadHook = async (url, context, nextLoad) => {
+  const loaded = await nextLoad(url, context);
+  const { source } = loaded;
+  if (typeof source !== "string") return loaded;
+  const head = source.indexOf(HEAD);
+  const map = MAP.exec(source);
+  if (head < 0 || map === null || source.lastIndexOf("\n", head) >= 0) return loaded;
+  const begin = head + HEAD.length;
+  const moved = `${source.slice(0, begin)}\n${source.slice(begin)}`;
+  // A comment of jiti's cache may follow on the line of the map; Node.js reads a map only from a line of its own.
+  const later = `//# sourceMappingURL=data:application/json;charset=utf-8;base64,${lineLater(map[1] as string)}\n`;
+  return { ...loaded, source: moved.replace(map[0], later) };
+};
+
+/** A source map, in base64, of code that begins one line later. */
+function lineLater(map: string): string {
+  const parsed = JSON.parse(Buffer.from(map, "base64").toString()) as { mappings: string };
+  return Buffer.from(JSON.stringify({ ...parsed, mappings: `;${parsed.mappings}` })).toString("base64");
+}

@@ -1,0 +1,32 @@
+// `node --import rondo/register`: stacks name the lines and columns of the TypeScript files.
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
+
+const PROGRAM = `interface Order { id: number } export function fail(order: Order): never { const id: number = order.id; throw new Error(\`order \${id}\`); }
+type Shape = {
+  id: number;
+};
+class Resource { async [Symbol.asyncDispose](): Promise<void> {} }
+await using resource = new Resource();
+try { const order: Shape = { id: 7 }; fail(order as Order); } catch (thrown) { console.log((thrown as Error).stack, typeof resource); }
+`;
+
+test("a stack has the lines and columns of the file, also when its compiled form is cached", () => {
+  const directory = temporaryDirectory();
+  const file = join(directory, "program.ts");
+  writeFileSync(file, PROGRAM);
+  const lines = PROGRAM.split("\n");
+  const places = [
+    `1:${(lines[0] as string).indexOf("new Error") + 1}`,
+    `7:${(lines[6] as string).indexOf("fail(") + 1}`,
+  ];
+  const args = ["--import", resolve("dist/src/register.js"), file];
+  for (const run of ["first", "cached"]) {
+    const stack = execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" });
+    const found = [...stack.matchAll(/program\.ts:(\d+:\d+)/g)].map(([, place]) => place);
+    expect([run, ...found.slice(0, 2)]).toEqual([run, ...places]);
+  }
+});
