@@ -205,10 +205,10 @@ describe("refused, with its path, is", () => {
     ],
     [
       "too many workflows",
-      { "project-x": { workflows: new Array(101).fill({ steps: [step] }) } },
+      { "project-x": { workflows: new Array(1_001).fill({ steps: [step] }) } },
       "invalid_input",
       "project-x.workflows",
-      "project-x.workflows: it has 101 entries",
+      "project-x.workflows: it has 1001 entries",
     ],
   ];
   test.each(cases)("%s", (_, body, ...[code, path, message]) => {

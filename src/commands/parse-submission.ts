@@ -52,7 +52,7 @@ export interface Submission {
 }
 
 /** The most workflows in one document. */
-export const SUBMITTED_MAX = 100;
+export const SUBMITTED_MAX = 1_000;
 /** A project name that is not allowed: a document uses it for the cursor of its page. */
 const RESERVED_PROJECT = "next";
 

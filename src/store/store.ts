@@ -402,6 +402,15 @@ export interface ExecutionSearch {
   clearIndex(): Promise<void>;
 }
 
+export interface NamedDefinition {
+  readonly name: string;
+  readonly hash: string;
+  readonly body: string;
+}
+
+/** The definition that a name had before `addDefinitions`. */
+export type FoundDefinition = "none" | "same" | "other";
+
 /** Small values beside executions. Writes need no fence. */
 export interface DocumentStore {
   /** Stores a document (a schedule, a token, a setting, an entry of the audit log); a body of null deletes it. */
@@ -415,6 +424,11 @@ export interface DocumentStore {
   listDocuments(kind: string, range: DocumentRange): Promise<readonly StoredDocument[]>;
   /** Stores a definition under its hash, and makes it the newest definition of its name. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
+  /**
+   * Stores generated definitions under their hashes in one transaction, each if its name is new. Each name is given once. Returns
+   * what was found for each: nothing (it is added), the same definition, or another or damaged one, which stays.
+   */
+  addDefinitions(definitions: readonly NamedDefinition[]): Promise<readonly FoundDefinition[]>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null>;
   /** Deletes a definition, and its name if it is the newest of that name. The caller checks that no execution uses it. */
   dropDefinition(name: string, hash: string): Promise<void>;
@@ -459,7 +473,7 @@ export const STORE_METHODS = Object.keys({
   ...{ listHeads: 0, countHeads: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
   ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },
   ...{ putDocument: 0, swapDocument: 0, getDocument: 0, listDocuments: 0 },
-  ...{ putDefinition: 0, getDefinition: 0, dropDefinition: 0, listDefinitions: 0 },
+  ...{ putDefinition: 0, addDefinitions: 0, getDefinition: 0, dropDefinition: 0, listDefinitions: 0 },
   ...{ putDerived: 0, timersOf: 0, dropDamaged: 0, auditTables: 0 },
 } satisfies Record<keyof StoreMethods, 0>) as readonly (keyof StoreMethods)[];
 

@@ -1,5 +1,6 @@
 import { type ChannelModel, connect } from "amqplib";
 import { showBroker, whyNoConnection } from "../../protocol/broker-address.ts";
+import { hangUp } from "./socket.ts";
 
 /**
  * Connects to a broker and returns its product and version; throws if the broker refuses the connection or accepts no messages.
@@ -25,9 +26,4 @@ async function publishOne(connection: ChannelModel): Promise<void> {
   const channel = await connection.createConfirmChannel();
   channel.publish("", "rondo.check.nobody", Buffer.from("{}"));
   await channel.waitForConfirms();
-}
-
-/** Destroys the socket of a connection. */
-export function hangUp(connection: ChannelModel): void {
-  (connection.connection as unknown as { readonly stream: { destroy(): void } }).stream.destroy();
 }

@@ -13,8 +13,8 @@ import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { atMost, Longer, within } from "../../std/within.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
-import { hangUp } from "./check-broker.ts";
-import { Delivery, type Lane, watchLane } from "./delivery.ts";
+import { Delivery, Lane } from "./delivery.ts";
+import { gatherWrites, hangUp, SOCKET_OPTIONS } from "./socket.ts";
 
 export interface QueueCounts {
   /** The number of messages that no consumer has received. */
@@ -246,6 +246,7 @@ class Session implements BrokerSession {
   /** Closes the connections. A broker that does not read does not notice the close; then the sockets are destroyed. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#lane?.flush();
     if (this.#lane !== null) this.#lane.isOpen = false;
     const closed = this.#connections.splice(0).map((connection) => this.#close(connection));
     await Promise.all(closed);
@@ -267,10 +268,12 @@ class Session implements BrokerSession {
     const connection = await connect(withHeartbeat(url), {
       timeout: CONNECT_MS,
       noDelay: true,
+      ...SOCKET_OPTIONS,
       clientProperties: { connection_name: name },
     }).catch((thrown: unknown) => {
       throw new BrokerFault(whyNoConnection(url, thrown), { cause: thrown });
     });
+    gatherWrites(connection);
     let fault = new BrokerFault("the connection is gone");
     // A close follows each error.
     connection.on("error", (thrown) => {
@@ -290,7 +293,7 @@ class Session implements BrokerSession {
 
   async #openLane(): Promise<Lane> {
     const channel = await this.#consuming.createChannel();
-    const lane = watchLane(channel);
+    const lane = new Lane(channel);
     this.#breakWith(channel);
     await channel.prefetch(this.#options.prefetch ?? 1);
     this.#lane = lane;

@@ -5,7 +5,7 @@ import type { Clock } from "../../std/clock.ts";
 import { every } from "../../std/within.ts";
 import { type BrokerFault, toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./connection.ts";
-import { Delivery, type Lane, watchLane } from "./delivery.ts";
+import { Delivery, Lane } from "./delivery.ts";
 import type { QueueRepair } from "./queue-repair.ts";
 
 export interface ConsumerOptions {
@@ -40,7 +40,7 @@ export class Consumer {
   async open(session: BrokerSession): Promise<BrokerFault | null> {
     try {
       const channel = await session.openChannel();
-      const lane = watchLane(channel);
+      const lane = new Lane(channel);
       this.#lane = lane;
       channel.on("error", (error) => this.#gone(lane, error.message));
       this.#queue = await session.answered(this.#options.prepare(channel, session), "declaring a queue");
@@ -87,6 +87,7 @@ export class Consumer {
   /** Closes the channel too: the broker delivers all unacknowledged messages again. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#lane?.flush();
     if (this.#lane?.isOpen === true) await this.#lane.channel.close().catch(() => {});
   }
 

@@ -1,20 +1,63 @@
 /** A delivered message. It can only be acknowledged over the channel that delivered it. */
 import type { Channel, ConsumeMessage } from "amqplib";
 
-/** A channel, and whether its deliveries can still be acknowledged. */
-export interface Lane {
+/**
+ * A channel with its unacknowledged deliveries. Acknowledgements of one turn of the event loop that no older delivery
+ * interrupts are sent as one frame (`multiple`).
+ */
+export class Lane {
   readonly channel: Channel;
-  isOpen: boolean;
-}
+  /** Whether deliveries can still be acknowledged. */
+  isOpen = true;
+  /** The tags of the deliveries that are neither acknowledged nor returned, in ascending order. */
+  readonly #open = new Set<number>();
+  /** Deliveries that are acknowledged at the end of this turn. */
+  #acked: ConsumeMessage[] = [];
 
-export function watchLane(channel: Channel): Lane {
-  const lane = { channel, isOpen: true };
-  const end = (): void => {
-    lane.isOpen = false;
-  };
-  channel.on("error", end);
-  channel.on("close", end);
-  return lane;
+  constructor(channel: Channel) {
+    this.channel = channel;
+    const end = (): void => {
+      this.isOpen = false;
+    };
+    channel.on("error", end);
+    channel.on("close", end);
+  }
+
+  /** Called for each message that the channel delivers. */
+  onDelivered({ fields }: ConsumeMessage): void {
+    this.#open.add(fields.deliveryTag);
+  }
+
+  ack(message: ConsumeMessage): void {
+    if (!this.isOpen) return;
+    this.#open.delete(message.fields.deliveryTag);
+    if (this.#acked.length === 0) queueMicrotask(() => this.flush());
+    this.#acked.push(message);
+  }
+
+  nack(message: ConsumeMessage): void {
+    if (!this.isOpen) return;
+    this.#open.delete(message.fields.deliveryTag);
+    unlessClosing(() => this.channel.nack(message, false, true));
+  }
+
+  /** Sends the acknowledgements that wait for the end of this turn. */
+  flush(): void {
+    const acked = this.#acked;
+    this.#acked = [];
+    if (!this.isOpen) return;
+    const [oldest = Number.POSITIVE_INFINITY] = this.#open;
+    let last: ConsumeMessage | null = null;
+    unlessClosing(() => {
+      for (const message of acked) {
+        const { deliveryTag } = message.fields;
+        if (deliveryTag > oldest) this.channel.ack(message);
+        else if (last === null || deliveryTag > last.fields.deliveryTag) last = message;
+      }
+      // Every delivery up to this one is acknowledged here, or was settled before.
+      if (last !== null) this.channel.ack(last, true);
+    });
+  }
 }
 
 export class Delivery {
@@ -26,6 +69,7 @@ export class Delivery {
     this.message = message;
     this.queue = queue;
     this.#lane = lane;
+    lane.onDelivered(message);
   }
 
   /** Whether the delivery can still be acknowledged. If not, the broker delivers the message again. */
@@ -33,12 +77,13 @@ export class Delivery {
     return this.#lane.isOpen;
   }
 
+  /** Acknowledges the message at the end of this turn of the event loop. */
   ack(): void {
-    if (this.isOpen) unlessClosing(() => this.#lane.channel.ack(this.message));
+    this.#lane.ack(this.message);
   }
 
   nack(): void {
-    if (this.isOpen) unlessClosing(() => this.#lane.channel.nack(this.message, false, true));
+    this.#lane.nack(this.message);
   }
 }
 

@@ -12,6 +12,7 @@ import { projectDocumentSchema, submissionSchema, workflowDocumentSchema } from 
 import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.ts";
 import { hash } from "../schemas/workflow.ts";
 import { readCommands } from "../services/command-reader.ts";
+import type { KnownDefinition } from "../services/definitions.ts";
 import { filterOf, type Hashes, hasHashes } from "../services/find-by-hash.ts";
 import { submitAll } from "../services/submit-commands.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
@@ -78,12 +79,10 @@ const submitRoute = route({
         .slice(0, 200),
       project,
     );
-    const documents: WorkflowDocument[] = [];
-    for (const { id } of started) {
-      const document = await documentOf(services, id);
-      if (isRejection(document)) return document;
-      documents.push(document);
-    }
+    const read = await Promise.all(started.map(({ id, known }) => documentOf(services, id, known)));
+    const refusal = read.find(isRejection);
+    if (refusal !== undefined) return refusal;
+    const documents = read as readonly WorkflowDocument[];
     const [first] = started;
     const status = started.every(({ existed }) => existed) ? 200 : 201;
     if (submission.isDocument) return json({ [project]: { workflows: documents } }, { status });
@@ -161,9 +160,14 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   return bytes(body);
 }
 
-async function documentOf(services: Services, id: string): Promise<WorkflowDocument | Rejection> {
+/** Reads an execution as a document. `known` is its definition, if the caller has it. */
+async function documentOf(
+  services: Services,
+  id: string,
+  known?: KnownDefinition,
+): Promise<WorkflowDocument | Rejection> {
   const found = await services.engine.inspect(id);
-  return isRejection(found) ? found : readCommands(services, found);
+  return isRejection(found) ? found : readCommands(services, found, known);
 }
 
 /**

@@ -6,22 +6,24 @@ import { assert } from "../../std/assert.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { EventReader } from "../views/event-reader.ts";
-import type { Definitions } from "./definitions.ts";
+import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 export interface ReaderParts {
   readonly store: Pick<Store, "readJournal">;
   readonly definitions: Definitions;
 }
 
+/** Reads the document of an execution. `given` is its definition, if the caller has it. */
 export async function readCommands(
   { store, definitions }: ReaderParts,
   { view, commands = [] }: Inspection,
+  given?: KnownDefinition,
 ): Promise<WorkflowDocument | Rejection> {
   if (commands.length === 0)
     return reject("not_found", `execution ${view.id} has no commands`, {
       hint: `see it at /v1/executions/${view.id}`,
     });
-  const known = await definitions.byHash(view.workflowHash);
+  const known = given?.hash === view.workflowHash ? given : await definitions.byHash(view.workflowHash);
   if (isRejection(known)) return known;
   const events = new EventReader(store, view.id);
   const read: ReadCommand[] = [];

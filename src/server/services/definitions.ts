@@ -81,6 +81,47 @@ export class Definitions {
     return { known, isNew: true };
   }
 
+  /** Compiles a parsed definition of a submission, without storing it. */
+  async compile(definition: Definition): Promise<KnownDefinition | Rejection> {
+    const known = await this.#know(definition, (parsed) => parsed);
+    return isRejection(known) ? known : ((await this.#wrongPlace(known.plan)) ?? known);
+  }
+
+  /**
+   * Stores definitions of submissions, each as the newest of its name, in one transaction. Returns the hashes of those that were
+   * stored before.
+   */
+  async putAll(all: readonly KnownDefinition[]): Promise<ReadonlySet<string> | Rejection> {
+    const firsts = new Map<string, KnownDefinition>();
+    const others = new Map<string, KnownDefinition>();
+    for (const known of all) {
+      const { name } = known.definition;
+      const first = firsts.get(name);
+      if (first === undefined) firsts.set(name, known);
+      else if (first.hash !== known.hash) others.set(known.hash, known);
+    }
+    const added = [...firsts.values()];
+    const found = await this.#parts.store.addDefinitions(
+      added.map(({ definition, hash }) => ({
+        name: definition.name,
+        hash,
+        body: JSON.stringify(definition),
+      })),
+    );
+    const before = new Set<string>();
+    added.forEach((known, i) => {
+      if (found[i] === "same") before.add(known.hash);
+      if (found[i] === "other") others.set(known.hash, known);
+    });
+    // The name has another definition, or a damaged one.
+    for (const known of others.values()) {
+      const put = await this.put(known.definition);
+      if (isRejection(put)) return put;
+      if (!put.isNew) before.add(known.hash);
+    }
+    return before;
+  }
+
   /** Checks the state stores that a definition names. Targets of broadcasts are checked when the broadcast is sent. */
   async #wrongPlace(plan: Plan): Promise<Rejection | null> {
     for (const { phase, handler, command } of plan.commands) {
@@ -100,7 +141,10 @@ export class Definitions {
     return isRejection(definition) ? definition : this.#know(definition, parseStored);
   }
 
-  async #know(data: unknown, parse = parseDefinition): Promise<KnownDefinition | Rejection> {
+  async #know<T>(
+    data: T,
+    parse: (data: T) => Definition | Rejection = parseDefinition,
+  ): Promise<KnownDefinition | Rejection> {
     const definition = parse(data);
     if (isRejection(definition)) return definition;
     const input =

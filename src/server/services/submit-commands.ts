@@ -2,6 +2,7 @@
 import type { Submission, SubmittedWorkflow } from "../../commands/parse-submission.ts";
 import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";
+import type { PlannedCommand } from "../../kernel/definition/plan.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { idTaken, keyedId } from "../routes/services.ts";
@@ -27,47 +28,67 @@ interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
   readonly workflowHash: string;
-  /** Whether the definition was not stored before the request. */
-  readonly isNew: boolean;
 }
 
-/** Starts all workflows of a submission, or none if one of them is invalid. */
+export interface Submitted extends Started {
+  readonly known: KnownDefinition;
+}
+
+/** Starts all workflows of a submission, or none if one of them is invalid. Definitions and starts share commits. */
 export async function submitAll(
   parts: SubmitParts,
   request: SubmitRequest,
-): Promise<readonly Started[] | Rejection> {
-  const { workflows } = request.submission;
-  const twice = workflows.find(
-    ({ id }, i) => id !== null && workflows.findIndex((other) => other.id === id) < i,
-  );
-  if (twice !== undefined)
-    return reject("invalid_input", `${twice.path}: the id ${twice.id} is used twice`, { path: twice.path });
+): Promise<readonly Submitted[] | Rejection> {
+  const prepared = await prepareAll(parts, request);
+  if (isRejection(prepared)) return prepared;
+  const before = await parts.definitions.putAll(prepared.map(({ known }) => known));
+  if (isRejection(before)) return before;
+  const begun = await Promise.all(prepared.map((one, i) => submitOne(parts, one, { ...request, i })));
+  // An unused definition may have been deleted just before it got an execution again.
+  const old = prepared.map(({ known }) => known).filter(({ hash }) => before.has(hash));
+  const again = old.length === 0 ? before : await parts.definitions.putAll(old);
+  if (isRejection(again)) return again;
+  const started = begun.filter((one): one is Submitted => !isRejection(one));
+  const refusal = begun.find(isRejection);
+  return refusal === undefined ? started : besideOthers(refusal, started);
+}
+
+/** Makes the definitions of all workflows, and checks them and their topics. */
+async function prepareAll(
+  { definitions, topics }: SubmitParts,
+  { submission: { workflows }, project }: SubmitRequest,
+): Promise<readonly Prepared[] | Rejection> {
+  const ids = new Set<string>();
+  const admitted = new Set<string>();
   const prepared: Prepared[] = [];
   for (const workflow of workflows) {
+    const { id, path } = workflow;
+    if (id !== null && ids.has(id))
+      return reject("invalid_input", `${path}: the id ${id} is used twice`, { path });
+    if (id !== null) ids.add(id);
     const made = submissionDefinition(workflow);
     if (isRejection(made)) return made;
-    const put = await parts.definitions.put(made.definition);
-    if (isRejection(put)) return inDocument(put, workflow.path);
-    const refusal = await parts.topics.admit(request.project, put.known.plan.commands);
-    if (refusal !== null) return inDocument(refusal, workflow.path);
-    prepared.push({ workflow, ...put, workflowHash: made.workflowHash });
+    const known = await definitions.compile(made.definition);
+    if (isRejection(known)) return inDocument(known, path);
+    // A document has few topics, and each is checked once.
+    const unchecked = known.plan.commands.filter(({ command }) => !admitted.has(topicsOf(command)));
+    const refusal = unchecked.length === 0 ? null : await topics.admit(project, unchecked);
+    if (refusal !== null) return inDocument(refusal, path);
+    for (const { command } of unchecked) admitted.add(topicsOf(command));
+    prepared.push({ workflow, known, workflowHash: made.workflowHash });
   }
-  const started: Started[] = [];
-  for (const [i, one] of prepared.entries()) {
-    const begun = await submitOne(parts, one, { ...request, i });
-    if (isRejection(begun)) return afterOthers(begun, started);
-    // An unused definition may have been deleted just before it got an execution again.
-    if (!one.isNew) await parts.definitions.put(one.known.definition);
-    started.push(begun);
-  }
-  return started;
+  return prepared;
+}
+
+function topicsOf({ topic, receiptTopic }: PlannedCommand["command"]): string {
+  return `${topic} ${receiptTopic}`;
 }
 
 async function submitOne(
   { starts }: SubmitParts,
   { workflow, known, workflowHash }: Prepared,
   { project, caller, key, trace, i }: SubmitRequest & { readonly i: number },
-): Promise<Started | Rejection> {
+): Promise<Submitted | Rejection> {
   const at = workflow.path === "" ? "workflow_id" : `${workflow.path}.workflow_id`;
   const id = workflow.id ?? (key === null ? undefined : keyedId(project, key, `commands ${i}`));
   const started = await starts.begin(known, "{}", {
@@ -87,12 +108,12 @@ async function submitOne(
       reject("conflict", `execution ${started.id} exists with other topics or options`),
       at,
     );
-  return started;
+  return { ...started, known };
 }
 
-/** Adds to a rejection the names of the workflows that were started before it. */
-function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
+/** Adds to a rejection the ids of the other workflows, which were started. */
+function besideOthers(refusal: Rejection, started: readonly Started[]): Rejection {
   if (started.length === 0) return refusal;
   const ids = started.map(({ id }) => id).join(", ");
-  return { ...refusal, message: `${refusal.message}; the workflows before it were started: ${ids}` };
+  return { ...refusal, message: `${refusal.message}; the other workflows were started: ${ids}` };
 }

@@ -1,6 +1,6 @@
 /** Documents and definitions in plain maps. They are durable at once: a simulated crash takes none of them back. */
 import { assertDocumentKey } from "../check-write.ts";
-import type { DocumentRange, StoredDefinition, Swap } from "../store.ts";
+import type { DocumentRange, FoundDefinition, NamedDefinition, StoredDefinition, Swap } from "../store.ts";
 
 export class MemoryDocuments {
   /** Documents by kind, then by id. */
@@ -41,6 +41,16 @@ export class MemoryDocuments {
   putDefinition(name: string, hash: string, body: string): void {
     if (!this.#definitions.has(hash)) this.#definitions.set(hash, body);
     this.#newestOf.set(name, hash);
+  }
+
+  addDefinitions(definitions: readonly NamedDefinition[]): FoundDefinition[] {
+    return definitions.map(({ name, hash, body }) => {
+      const newest = this.#newestOf.get(name);
+      if (newest !== undefined)
+        return newest === hash && this.#definitions.get(hash) === body ? "same" : "other";
+      this.putDefinition(name, hash, body);
+      return "none";
+    });
   }
 
   dropDefinition(name: string, hash: string): void {

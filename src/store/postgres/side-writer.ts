@@ -1,7 +1,7 @@
 /** Writes that need no fence, and purges. Each statement checks the generation ($1). */
 import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";
-import type { Swap } from "../store.ts";
+import type { FoundDefinition, NamedDefinition, Swap } from "../store.ts";
 import { UnreadableValue } from "./faults.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
@@ -18,6 +18,28 @@ const STATEMENTS = {
     )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
+  // Names are locked in their order, so that two transactions do not wait for each other.
+  "add-definitions": String.raw`
+    WITH given AS MATERIALIZED (
+      SELECT * FROM ROWS FROM (
+        string_to_table($2, E'\x1f'), string_to_table($3, E'\x1f'), string_to_table($4, E'\x1f')
+      ) WITH ORDINALITY AS g (name, hash, body, i), ${CHECKED}
+    ), added AS (
+      INSERT INTO newest_definitions (name, hash) SELECT name, hash FROM given ORDER BY name
+      ON CONFLICT (name) DO NOTHING RETURNING name
+    ), put AS (
+      INSERT INTO definitions (hash, body) SELECT g.hash, g.body FROM given g JOIN added a ON a.name = g.name
+      ON CONFLICT (hash) DO UPDATE SET body = excluded.body WHERE definitions.body <> excluded.body
+    )
+    SELECT CASE
+      WHEN a.name IS NOT NULL THEN 'none'
+      WHEN EXISTS (
+        SELECT 1 FROM newest_definitions n JOIN definitions d ON d.hash = n.hash
+        WHERE n.name = g.name AND n.hash = g.hash AND d.body = g.body
+      ) THEN 'same'
+      ELSE 'other'
+    END
+    FROM given g LEFT JOIN added a ON a.name = g.name ORDER BY g.i`,
   // This statement is for a definition that the database cannot read, and therefore cannot compare.
   "replace-definition": `
     INSERT INTO definitions (hash, body) SELECT $2, $3 FROM ${CHECKED}
@@ -71,6 +93,19 @@ export class SideWriter {
     if (!(put instanceof UnreadableValue)) return;
     await this.#run("replace-definition", values.slice(1));
     await this.#run("put-definition", values);
+  }
+
+  async addDefinitions(definitions: readonly NamedDefinition[]): Promise<FoundDefinition[]> {
+    if (definitions.length === 0) return [];
+    const found = await orUnreadable(
+      this.#run<[found: FoundDefinition]>("add-definitions", [
+        joinTexts(definitions.map(({ name }) => plainText(name))),
+        joinTexts(definitions.map(({ hash }) => plainText(hash))),
+        joinTexts(definitions.map(({ body }) => encodeText(body))),
+      ]),
+    );
+    // A definition that the database cannot read may be any of them. Nothing is added.
+    return found instanceof UnreadableValue ? definitions.map(() => "other") : found.map(([one]) => one);
   }
 
   async dropDefinition(name: string, hash: string): Promise<void> {

@@ -2,7 +2,7 @@
 import { assertDocumentKey } from "../check-write.ts";
 import { readTasks } from "../read-tags.ts";
 import { openDocument, sealDocument } from "../sealed-documents.ts";
-import type { Swap } from "../store.ts";
+import type { FoundDefinition, NamedDefinition, Swap } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import {
   type Bytes,
@@ -31,6 +31,24 @@ export class SideWriter {
       this.#statements.definition.run([hash, textValue(body)]);
       this.#statements.newestDefinition.run([name, hash]);
     });
+  }
+
+  addDefinitions(definitions: readonly NamedDefinition[]): FoundDefinition[] {
+    if (definitions.length === 0) return [];
+    const chars = definitions.reduce((sum, { body }) => sum + body.length, 0);
+    return this.#write(chars, () => definitions.map((one) => this.#addDefinition(one)), definitions.length);
+  }
+
+  #addDefinition({ name, hash, body }: NamedDefinition): FoundDefinition {
+    const value = textValue(body);
+    const newest = this.#statements.newestHash.get<{ hash: string }>([name]);
+    if (newest !== undefined) {
+      const isSame = newest.hash === hash && this.#statements.isDefinition.get([hash, value]) !== undefined;
+      return isSame ? "same" : "other";
+    }
+    this.#statements.definition.run([hash, value]);
+    this.#statements.newestDefinition.run([name, hash]);
+    return "none";
   }
 
   dropDefinition(name: string, hash: string): void {
@@ -71,10 +89,10 @@ export class SideWriter {
     });
   }
 
-  /** Runs a transaction that writes one row with about this many characters. */
-  #write<T>(chars: number, write: () => T): T {
+  /** Runs a transaction that writes rows with about this many characters. */
+  #write<T>(chars: number, write: () => T, rows = 1): T {
     const written = inTransaction(this.#connection, write);
-    this.#checkpoints.note(1, chars);
+    this.#checkpoints.note(rows, chars);
     return written;
   }
 }
@@ -83,6 +101,8 @@ const STATEMENTS = {
   definition:
     "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
   newestDefinition: "INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)",
+  newestHash: "SELECT hash FROM newest_definitions WHERE name = ?",
+  isDefinition: "SELECT 1 FROM definitions WHERE hash = ? AND body = ?",
   dropDefinition: "DELETE FROM definitions WHERE hash = ?",
   dropNewest: "DELETE FROM newest_definitions WHERE name = ? AND hash = ?",
   document: "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",

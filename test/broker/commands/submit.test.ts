@@ -87,6 +87,37 @@ describe.each(STORES)("over a %s store", (_, store) => {
     expect((await api.get("/v1/workflows")).body).toEqual({ data: [], next: null });
   });
 
+  test("workflows of one document share their commands, or only their name, and each is started; a taken id stops only itself", async () => {
+    const api = await serve({ store: store() });
+    const elsewhere = step("A", "ELSEWHERE");
+    const workflows = [
+      { steps: [one], workflow_id: "w-1" },
+      { steps: [one], workflow_id: "w-2" },
+      { steps: [elsewhere], workflow_id: "w-3" },
+    ];
+    for (const status of [201, 200]) {
+      const sent = await api.post(PATH, { [P]: { workflows } });
+      expect(sent.status).toBe(status);
+      expect(pageOf(sent, P).ids).toEqual(["w-1", "w-2", "w-3"]);
+    }
+    for (const [id, topic] of [
+      ["w-2", "A_CMD"],
+      ["w-3", "ELSEWHERE"],
+    ] as const)
+      expect((await read(api, P, id)).steps[0]?.proc.target_topic_name).toBe(topic);
+    const refused = await api.post(PATH, {
+      [P]: {
+        workflows: [
+          { steps: [two], workflow_id: "w-1" },
+          { steps: [two], workflow_id: "w-4" },
+        ],
+      },
+    });
+    expect(refused.status).toBe(409);
+    expect(textOf(refused.body["detail"])).toContain("the other workflows were started: w-4");
+    expect((await read(api, P, "w-4")).steps).toHaveLength(1);
+  });
+
   test("L1 equal commands have equal hashes, whatever the order of keys; swapped ones others", async () => {
     const api = await serve({ store: store() });
     const hashes = async (...steps: unknown[]): Promise<[workflow: string, ...commands: unknown[]]> => {

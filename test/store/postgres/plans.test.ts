@@ -77,6 +77,7 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
   await store.listDocuments("token", { max: 5 });
   await store.listDocuments("token", { max: 5, before: "z", descending: true });
   await store.putDefinition("w0", "h", "body");
+  await store.addDefinitions([{ name: "w0", hash: "h", body: "body" }]);
   await store.getDefinition({ newestOf: "w0" });
   await store.listDefinitions({ after: "", max: 5 });
   const parts = (id: string): Partial<ExecutionWrite> => ({

@@ -193,6 +193,29 @@ function describeDefinitions(get: () => Lives): void {
     expect(await store.listDefinitions({ after: "b", max: 9 })).toEqual([]);
   });
 
+  test("definitions are added together, each if its name is new; others stay as they are", async () => {
+    const lives = get();
+    const { store } = lives;
+    await store.putDefinition("a", "h1", "one");
+    await store.putDefinition("b", "h2", "two");
+    expect(await store.addDefinitions([])).toEqual([]);
+    const given = [
+      { name: "c", hash: "h3", body: "three \0 \u{1F600}" },
+      { name: "b", hash: "h2", body: "two" },
+      { name: "a", hash: "h4", body: "four" },
+      { name: "d", hash: "h5", body: "" },
+    ];
+    expect(await store.addDefinitions(given)).toEqual(["none", "same", "other", "none"]);
+    expect(await store.addDefinitions(given)).toEqual(["same", "same", "other", "same"]);
+    // A body that is not the stored one may be damaged.
+    expect(await store.addDefinitions([{ name: "b", hash: "h2", body: "else" }])).toEqual(["other"]);
+    await lives.restart({ clean: false });
+    expect(await lives.store.getDefinition({ newestOf: "a" })).toEqual({ hash: "h1", body: "one" });
+    expect(await lives.store.getDefinition({ newestOf: "c" })).toEqual({ hash: "h3", body: given[0]?.body });
+    expect(await lives.store.getDefinition({ hash: "h4" })).toBeNull();
+    expect(await lives.store.getDefinition({ hash: "h5" })).toEqual({ hash: "h5", body: "" });
+  });
+
   test("a definition is null for what was never put", async () => {
     const { store } = get();
     expect(await store.getDefinition({ hash: "h" })).toBeNull();

@@ -167,6 +167,10 @@ class Side {
         return store.listHeads(operation.filter, operation);
       case "putDefinition":
         return store.putDefinition(operation.name, operation.hash, `body of ${operation.hash}`);
+      case "addDefinitions":
+        return store.addDefinitions(
+          operation.definitions.map(({ name, hash }) => ({ name, hash, body: `body of ${hash}` })),
+        );
       case "getDefinition":
         return store.getDefinition(operation.by);
       case "restart":
