@@ -1,17 +1,17 @@
-/** Formats a log line of a handler: `phase/handler#task` and the logged values. */
+/** Prints a log line of a handler: `phase/handler#task` and the logged values. */
 import { inspect } from "node:util";
 import type { LogLine } from "../index.ts";
-import type { Piece } from "./style.ts";
+import type { Screen } from "./progress/screen.ts";
 
-/** Formats a log line; null if it is not for people, such as progress. `own` is the id of the execution that is shown. */
-export function logLine(line: LogLine, own: string): Piece[] | null {
-  if (line.level === "progress") return null;
+/** Prints a log line, unless it is progress, which is for programs. `own` is the id of the execution that is shown. */
+export function printLog(screen: Screen, line: LogLine, own = ""): void {
+  if (line.level === "progress") return;
   const attempt = line.attempt > 1 ? ` (attempt ${line.attempt})` : "";
   const place = `${line.phase}/${line.handler}${line.task < 0 ? "" : `#${line.task}`}${attempt}`;
   const prefix = line.execution === own ? place : `${line.execution} ${place}`;
   const text = line.parts.map(show).join(" ").replaceAll("\n", "\n  ");
   const style = line.level === "error" ? "red" : line.level === "warn" ? "yellow" : null;
-  return [[prefix, "dim"], " ", style === null ? text : [text, style]];
+  screen.print([prefix, "dim"], " ", style === null ? text : [text, style]);
 }
 
 function show(part: unknown): string {

@@ -35,6 +35,11 @@ export class Screen {
     this.write(`${this.#painter.line(pieces)}\n`);
   }
 
+  /** Prints a permanent line that Rondo itself says, not the user's code. */
+  note(text: string): void {
+    this.print(["rondo: ", "yellow"], text);
+  }
+
   /** Prints permanent text unchanged. While live lines are shown, a missing line end is added. */
   write(text: string): void {
     const isTorn = this.#render !== null && !text.endsWith("\n");

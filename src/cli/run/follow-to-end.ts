@@ -3,7 +3,7 @@ import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
 import { packageRoot } from "../../package-root.ts";
-import type { ExecutionHandle } from "../../sdk/handle.ts";
+import type { ExecutionHandle, RondoClient } from "../../sdk/handle.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
@@ -13,8 +13,10 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { follow } from "../progress/follow.ts";
 import { type PhaseLabels, Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
+import type { Attached } from "./attach.ts";
 import type { Detach } from "./detach.ts";
 import { type EndReportOptions, printEnd } from "./print-outcome.ts";
+import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
 export interface FollowToEndOptions extends EndReportOptions {
   readonly screen: Screen;
@@ -74,6 +76,27 @@ export async function followToEnd(
   screen.print(`execution ${handle.id} has not ended; its finished tasks are kept`);
   screen.print(`  continue it with: ${goOn}`);
   return detach.exit ?? EXIT.unreachable;
+}
+
+/** Follows the execution that `rondo run FILE` has started or found. */
+export function followWanted(
+  rondo: RondoClient,
+  { file, options, input, workflow }: Wanted,
+  { screen, detach, handle, before }: Attached & Pick<FollowToEndOptions, "screen" | "detach">,
+): Promise<ExitCode> {
+  return followToEnd(handle, {
+    screen,
+    detach,
+    before,
+    names: phaseNames(workflow),
+    timeout: options.timeout,
+    json: options.json,
+    hasInput: before !== null || input !== undefined,
+    whyOf: (id) => rondo.execution(id).why(),
+    goOn: goOnCommand(file, handle.id, options),
+    see: goOnCommand(file, handle.id, options, ["--json"]),
+    retry: goOnCommand(file, handle.id, options, ["--retry"]),
+  });
 }
 
 /** Refuses an invalid --timeout before anything is started. */

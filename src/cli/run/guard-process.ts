@@ -35,6 +35,12 @@ export class ProcessGuard {
     process.exit(exit);
   }
 
+  /** Ends the process after a bug in a part of Rondo. */
+  stop(part: "engine" | "worker", thrown: unknown): never {
+    this.#screen.print(["✗", "red"], ` the ${part} had to stop: ${textOf(thrown)}`);
+    this.leave(EXIT.broken);
+  }
+
   /** Restores the console and the handlers. */
   release(): void {
     globalThis.console = this.#console;
@@ -43,9 +49,11 @@ export class ProcessGuard {
   }
 
   #printThrown(error: unknown): void {
-    const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#screen.still();
-    this.#screen.print(["✗", "red"], ` code threw outside of any task, which ends this process: ${what}`);
+    this.#screen.print(
+      ["✗", "red"],
+      ` code threw outside of any task, which ends this process: ${textOf(error)}`,
+    );
     this.#printContinue();
     this.leave(EXIT.broken);
   }
@@ -61,4 +69,8 @@ export class ProcessGuard {
   #printContinue(): void {
     if (this.goOn !== null) this.#screen.print(`  finished tasks are kept; continue with: ${this.goOn}`);
   }
+}
+
+function textOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
 }

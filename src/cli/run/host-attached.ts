@@ -11,15 +11,15 @@ import { loggedBy } from "../../worker/attempt-place.ts";
 import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker } from "../../worker/http/remote-worker.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { logLine } from "../log-line.ts";
+import { printLog } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
 import { fetchOver } from "../server/fetch-over-http.ts";
-import { type Attached, attach } from "./attach.ts";
+import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
-import { type FollowToEndOptions, followToEnd } from "./follow-to-end.ts";
+import { followWanted } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
-import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
+import { goOnCommand, type Wanted } from "./run-options.ts";
 
 /** The process that has the engine. */
 export interface Owner {
@@ -76,8 +76,7 @@ export async function hostAttached(
     own.id = handle.id;
     guard.goOn = goOnCommand(wanted.file, handle.id, wanted.options);
     printStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
-    const whyOf = (id: string) => rondo.execution(id).why();
-    return await stay(screen, { handle, before, detach, wanted, whyOf });
+    return await followWanted(rondo, wanted, { screen, detach, handle, before });
   } catch (thrown) {
     if (detach.exit !== null) return detach.exit;
     isOwnerGone = owner.mayGo && isGone(thrown);
@@ -112,10 +111,8 @@ function makeWorker(
     version: readManifest().version,
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: (grant, item, level, parts) => {
-      const pieces = logLine({ ...loggedBy(grant, item), level, parts }, own.id ?? "");
-      if (pieces !== null) screen.print(...pieces);
-    },
+    onLog: (grant, item, level, parts) =>
+      printLog(screen, { ...loggedBy(grant, item), level, parts }, own.id ?? undefined),
     onTrouble: (what) => {
       const isAway = what !== null;
       if (isAway !== wasAway) screen.print(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);
@@ -123,38 +120,8 @@ function makeWorker(
     },
     onRegistered: () => {},
     onDrain: () => screen.print(`${owner.name} asks this worker to leave; it gets no further tasks`),
-    onDropped: (attempt, why) => screen.print(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
-    onBug: (thrown) => {
-      const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
-      guard.leave(EXIT.broken);
-    },
-  });
-}
-
-function stay(
-  screen: Screen,
-  {
-    handle,
-    before,
-    detach,
-    wanted,
-    whyOf,
-  }: Attached & Pick<FollowToEndOptions, "detach" | "whyOf"> & { readonly wanted: Wanted },
-): Promise<ExitCode> {
-  const { file, options, input, workflow } = wanted;
-  return followToEnd(handle, {
-    screen,
-    detach,
-    before,
-    names: phaseNames(workflow),
-    timeout: options.timeout,
-    json: options.json,
-    hasInput: before !== null || input !== undefined,
-    whyOf,
-    goOn: goOnCommand(file, handle.id, options),
-    see: goOnCommand(file, handle.id, options, ["--json"]),
-    retry: goOnCommand(file, handle.id, options, ["--retry"]),
+    onDropped: (attempt, why) => screen.note(`${attempt}: ${why.message}`),
+    onBug: (thrown) => guard.stop("worker", thrown),
   });
 }
 

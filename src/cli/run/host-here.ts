@@ -3,15 +3,15 @@ import { type Owner, openOwner, type ServerOptions } from "../../compose/compose
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, Rondo } from "../../index.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { logLine } from "../log-line.ts";
+import { printLog } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
-import { followToEnd } from "./follow-to-end.ts";
+import { followWanted } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
-import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
+import { goOnCommand, type Wanted } from "./run-options.ts";
 
 /** The most other open executions whose ids are printed. */
 const OTHERS_TOLD = 5;
@@ -27,7 +27,7 @@ export async function hostHere(
   const { store } = config;
   const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
   const risk = directoryRisk(store);
-  if (risk !== null) screen.print(["rondo: ", "yellow"], `${risk.what}: ${risk.mend}`);
+  if (risk !== null) screen.note(`${risk.what}: ${risk.mend}`);
   let own = "";
   const owner = await openOwner({
     ...lasting,
@@ -39,15 +39,9 @@ export async function hostHere(
     allowTargets: config.allowTargets,
     webhookSecrets: config.webhookSecrets,
     unsafeNoJail: options.unsafeNoJail === true,
-    onLog: (line) => {
-      const pieces = logLine(line, own);
-      if (pieces !== null) screen.print(...pieces);
-    },
-    onFaultLine: (line) => screen.print(["rondo: ", "yellow"], line),
-    onStop: (reason) => {
-      screen.print(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
-      guard.leave(EXIT.broken);
-    },
+    onLog: (line) => printLog(screen, line, own),
+    onFaultLine: (line) => screen.note(line),
+    onStop: (reason) => guard.stop("engine", reason),
   });
   const { rondo } = owner;
   const server = new LateServer(owner, { ...lasting, hasDirectory: store.startsWith("file:") });
@@ -61,26 +55,13 @@ export async function hostHere(
     rondo.serve(...workflows, ...topics);
     const { handle, before } = await attach(rondo, workflow, input, options);
     own = handle.id;
-    const goOn = goOnCommand(file, own, options);
-    guard.goOn = goOn;
+    guard.goOn = goOnCommand(file, own, options);
     printStart(screen, `${workflow.name}: execution ${own}`, before, `in ${store}`);
     printOthers(
       screen,
       others.filter((id) => id !== own),
     );
-    return await followToEnd(handle, {
-      screen,
-      detach,
-      before,
-      names: phaseNames(workflow),
-      timeout: options.timeout,
-      json: options.json,
-      hasInput: before !== null || input !== undefined,
-      whyOf: (id) => rondo.execution(id).why(),
-      goOn,
-      see: goOnCommand(file, own, options, ["--json"]),
-      retry: goOnCommand(file, own, options, ["--retry"]),
-    });
+    return await followWanted(rondo, wanted, { screen, detach, handle, before });
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
     // The failure was caused by closing the engine, which the user asked for.

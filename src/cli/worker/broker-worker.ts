@@ -12,7 +12,7 @@ import { type HostedPart, withChildren } from "../../worker/handler-code.ts";
 import { chooseJail } from "../../worker/sandbox/jail-probe.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { logLine } from "../log-line.ts";
+import { printLog } from "../log-line.ts";
 import { printJson } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
@@ -54,7 +54,7 @@ export async function runBrokerWorker(
     const loaded = await loadAll(config.files);
     const workflows = withChildren(loaded.workflows);
     if (addresses.length > 0) {
-      const tell = (what: string): void => screen.print(["rondo: ", "yellow"], what);
+      const tell = (what: string): void => screen.note(what);
       const options = { isOver: shutdown.asked, tell };
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
         return EXIT.ok;
@@ -109,18 +109,11 @@ async function work(parts: WorkParts): Promise<void> {
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: (grant, item, level, parts) => {
-      const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
-      if (pieces !== null) screen.print(...pieces);
-    },
+    onLog: (grant, item, level, parts) => printLog(screen, { ...loggedBy(grant, item), level, parts }),
     onTrouble: (what) => {
       if (json) printJson({ kind: "trouble", what });
-      else if (what === null) screen.print(["rondo: ", "yellow"], "the broker is back");
-      else
-        screen.print(
-          ["rondo: ", "yellow"],
-          `the broker does not answer (${what}); receipts are kept, and the worker tries again`,
-        );
+      else if (what === null) screen.note("the broker is back");
+      else screen.note(`the broker does not answer (${what}); receipts are kept, and the worker tries again`);
     },
     onReady: () => {
       const { name, capacity } = settings;
@@ -136,12 +129,8 @@ async function work(parts: WorkParts): Promise<void> {
       else screen.print(`worker ${name} serves ${showBroker(broker)}, prefix ${prefix}`);
       process.send?.({ kind: "ready", worker: name });
     },
-    onNote: (what) => screen.print(["rondo: ", "yellow"], what),
-    onBug: (thrown) => {
-      const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
-      guard.leave(EXIT.broken);
-    },
+    onNote: (what) => screen.note(what),
+    onBug: (thrown) => guard.stop("worker", thrown),
   });
   const telling = setInterval(() => {
     if (process.connected) process.send?.({ kind: "load", held: worker.held, capacity: worker.capacity });
@@ -165,8 +154,7 @@ function checkUrl(broker: string): void {
 function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   if (workflows.length === 0) return;
   const names = workflows.map(({ name }) => name).join(", ");
-  screen.print(
-    ["rondo: ", "yellow"],
+  screen.note(
     `the definitions of ${names} are not registered: a worker over a broker needs --url for that. ` +
       "Name the server once with --url, or POST /v1/workflows",
   );
@@ -189,7 +177,7 @@ async function scriptsFor(
   const refuse = (why: string): null => {
     const names = needed.length === 0 ? "" : ` of ${needed.join(", ")}`;
     if (needed.length > 0 || workflows.length === 0)
-      screen.print(["rondo: ", "yellow"], `this worker does not run the scripts${names}: ${why}`);
+      screen.note(`this worker does not run the scripts${names}: ${why}`);
     return null;
   };
   if (addresses.length === 0)

@@ -1,11 +1,6 @@
 /** Finds the server of a worker, and registers the definitions of the worker's workflows with it. */
 import { dirname } from "node:path";
-import {
-  type HttpAnswer,
-  HttpConnection,
-  type HttpConnectionOptions,
-  type HttpRequest,
-} from "../../net/http-connection.ts";
+import { HttpConnection } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { BackOff, backOffMs } from "../../std/back-off.ts";
@@ -63,10 +58,12 @@ export async function registerDefinitions(
   for (let round = 0; !isOver; round++) {
     const timeoutMs = backOffMs(round, TIMEOUT);
     const connections = addresses.map(
-      (address) => new Connection({ address, ...(token === null ? {} : { token }) }, timeoutMs),
+      (address) => new HttpConnection({ address, ...(token === null ? {} : { token }) }),
     );
     try {
-      const kept = await Promise.any(connections.map((connection) => postAll(connection, workflows)));
+      const kept = await Promise.any(
+        connections.map((connection) => postAll(connection, workflows, timeoutMs)),
+      );
       if (kept !== null)
         options.tell(
           `this token is bound to the project "${kept}" and cannot register definitions: the server keeps those that it has`,
@@ -95,46 +92,27 @@ function absence([address = ""]: readonly string[], [error]: readonly Error[]): 
     : String(error?.message);
 }
 
-/** A connection with a time limit for every answer. */
-class Connection {
-  readonly #connection: HttpConnection;
-  readonly #timeoutMs: number;
-
-  constructor(options: HttpConnectionOptions, timeoutMs: number) {
-    this.#connection = new HttpConnection(options);
-    this.#timeoutMs = timeoutMs;
-  }
-
-  get address(): string {
-    return this.#connection.address;
-  }
-
-  send(request: HttpRequest): Promise<HttpAnswer> {
-    return this.#connection.send({ ...request, timeoutMs: this.#timeoutMs });
-  }
-
-  close(): void {
-    this.#connection.close();
-  }
-}
-
 /** Stores the definitions at the server. A token that is bound to a project may not do that; then that project is returned. */
-async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]): Promise<string | null> {
+async function postAll(
+  connection: HttpConnection,
+  workflows: readonly AnyWorkflow[],
+  timeoutMs: number,
+): Promise<string | null> {
   try {
-    for (const { definition } of workflows) await post(connection, definition);
+    for (const { definition } of workflows) await post(connection, definition, timeoutMs);
     return null;
   } catch (thrown) {
     if (!(thrown instanceof RondoError) || thrown.code !== "forbidden") throw thrown;
-    const { status, text } = await connection.send({ method: "GET", path: "/v1/session" });
+    const { status, text } = await connection.send({ method: "GET", path: "/v1/session", timeoutMs });
     const { role, project } = (status === 200 ? jsonFields(text) : null) ?? {};
     if (typeof project === "string" && (role === "worker" || role === "admin")) return project;
     throw thrown;
   }
 }
 
-async function post(connection: Connection, definition: unknown): Promise<void> {
+async function post(connection: HttpConnection, definition: unknown, timeoutMs: number): Promise<void> {
   const body = JSON.stringify(definition);
-  const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body });
+  const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body, timeoutMs });
   if (status >= 200 && status < 300) return;
   const { code, detail, hint } = jsonFields(text) ?? {};
   // An answer of a starting or stopping server, or of a proxy, counts as unreachable. So does a request that was damaged in

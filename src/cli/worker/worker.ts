@@ -17,7 +17,7 @@ import { makeWorkerId } from "../../worker/http/worker-lane.ts";
 import { chooseJail } from "../../worker/sandbox/jail-probe.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { logLine } from "../log-line.ts";
+import { printLog } from "../log-line.ts";
 import { printJson } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
@@ -54,8 +54,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   try {
     const loaded = await loadAll(wanted);
     const workflows = withChildren(loaded.workflows);
-    for (const line of smallCapacityLines(workflows, settings.capacity))
-      screen.print(["rondo: ", "yellow"], line);
+    for (const line of smallCapacityLines(workflows, settings.capacity)) screen.note(line);
     const host = new WorkerHost({
       screen,
       guard,
@@ -68,7 +67,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     });
     const isThere = await registerDefinitions({ addresses, token }, workflows, {
       isOver: shutdown.asked,
-      tell: (what) => screen.print(["rondo: ", "yellow"], what),
+      tell: (what) => screen.note(what),
     });
     if (isThere) await host.run();
     return EXIT.ok;
@@ -173,10 +172,7 @@ class WorkerHost {
       version: readManifest().version,
       clock: systemClock({ hold: true }),
       random: systemRandom,
-      onLog: (grant, item, level, parts) => {
-        const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
-        if (pieces !== null) screen.print(...pieces);
-      },
+      onLog: (grant, item, level, parts) => printLog(screen, { ...loggedBy(grant, item), level, parts }),
       onTrouble: (what) => this.#troubled(what),
       onRegistered: (worker) => this.#registered(worker, isMain),
       onRefused: ({ status, message }) => {
@@ -186,18 +182,12 @@ class WorkerHost {
       },
       onDrain: () => shutdown.end(),
       onDamagedSpool: ({ path, lines }) =>
-        screen.print(
-          ["rondo: ", "yellow"],
+        screen.note(
           `a spool file is damaged: ${lines} of its lines cannot be read, and those reports are lost unless the tasks run again; ` +
             `the other reports are sent, and the file is kept as ${path}`,
         ),
-      onDropped: (attempt, why) =>
-        screen.print(["rondo: ", "yellow"], `the report of ${attempt} was refused: ${why.message}`),
-      onBug: (thrown) => {
-        const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-        screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
-        guard.leave(EXIT.broken);
-      },
+      onDropped: (attempt, why) => screen.note(`the report of ${attempt} was refused: ${why.message}`),
+      onBug: (thrown) => guard.stop("worker", thrown),
     };
   }
 
@@ -211,7 +201,7 @@ class WorkerHost {
       what === null
         ? "the server is back"
         : `the server does not answer (${what}); receipts are kept, and the worker tries again`;
-    screen.print(["rondo: ", "yellow"], says);
+    screen.note(says);
   }
 
   #registered(worker: string, isMain: boolean): void {

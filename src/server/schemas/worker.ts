@@ -176,7 +176,8 @@ export const eventsSchema = described(
   z.strictObject({
     tokens: z.record(z.string(), z.string()),
     acknowledged: z.record(z.string(), z.number().int().min(0).max(EVENT_NUMBER_MAX)).optional().meta({
-      description: "the last event of each attempt that was acknowledged, after a server's restart",
+      description:
+        "after a restart of the server: the number of the last acknowledged event, for each attempt",
     }),
     events: z.array(
       z.union(
