@@ -92,7 +92,7 @@ export class ClusterNode {
       store,
       clock,
       readMembers: () => this.#ownership.refresh(),
-      scanLetters: () => local.cluster.notify({ kind: "mail-stored" }),
+      scanMail: () => local.cluster.notify({ kind: "mail-stored" }),
       timersDue: (timers) => local.cluster.notify({ kind: "timers-due", timers }),
       onFault,
       ...defined({ settings: options.ring }),

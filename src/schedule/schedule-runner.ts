@@ -8,7 +8,6 @@ import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
 import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
-import type { Json } from "../std/json.ts";
 import { hashText } from "../std/random.ts";
 import { isRejection, type Rejection, type RejectionCode, RondoError } from "../std/rejection.ts";
 import { Alarms } from "./alarms.ts";

@@ -50,7 +50,7 @@ export interface SchedulesOptions extends ScheduleEngine {
 
 export class Schedules {
   readonly #options: SchedulesOptions;
-  readonly #book: ScheduleStore;
+  readonly #store: ScheduleStore;
   readonly #checks: StartChecks;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
@@ -61,18 +61,18 @@ export class Schedules {
   private constructor(options: SchedulesOptions) {
     const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
     this.#options = options;
-    this.#book = new ScheduleStore(options.store);
+    this.#store = new ScheduleStore(options.store);
     this.#checks = new StartChecks(options.store, options.check);
     this.#runner = new ScheduleRunner({
       clock,
       engine: options,
-      schedules: this.#book,
+      schedules: this.#store,
       lanes: this.#lanes,
       onFault,
       isShared: isMine !== undefined,
       isMine: isMine ?? (() => true),
     });
-    const { schedules, runner } = { schedules: this.#book, runner: this.#runner };
+    const { schedules, runner } = { schedules: this.#store, runner: this.#runner };
     this.#watch =
       isMine === undefined ? null : new ScheduleWatch({ clock, schedules, runner, isMine, onMoved, onFault });
   }
@@ -82,7 +82,7 @@ export class Schedules {
     const schedules = new Schedules(options);
     if (schedules.#watch !== null) await schedules.#watch.begin();
     else
-      for await (const schedule of schedules.#book.all())
+      for await (const schedule of schedules.#store.all())
         if ("damage" in schedule) options.onFault?.(damagedFault(schedule));
         else schedules.#runner.watch(schedule);
     return schedules;
@@ -96,7 +96,7 @@ export class Schedules {
     if (wrong !== null) return wrong;
     return this.#changeAny(spec.id, async (stored) => {
       // The remaining documents of a damaged schedule are removed first, and a new schedule begins.
-      if (stored instanceof DamagedData) await this.#book.forgetParts(spec.id);
+      if (stored instanceof DamagedData) await this.#store.forgetParts(spec.id);
       const now = this.#now;
       const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
       const state = old?.state ?? newState(now);
@@ -112,7 +112,7 @@ export class Schedules {
           lastError: null,
         },
       };
-      await this.#book.write(schedule);
+      await this.#store.write(schedule);
       return { schedule: viewSchedule(schedule, now), created: old === null };
     });
   }
@@ -124,7 +124,7 @@ export class Schedules {
   }
 
   async list(filter: ScheduleFilter = {}): Promise<SchedulePage | Rejection> {
-    const page = await this.#book.list(filter, this.#now);
+    const page = await this.#store.list(filter, this.#now);
     if (isRejection(page)) return page;
     return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
@@ -133,7 +133,7 @@ export class Schedules {
   async remove(id: string): Promise<Rejection | null> {
     return this.#changeAny(id, async (old) => {
       if (old === null) return unknown(id);
-      await this.#book.remove(id);
+      await this.#store.remove(id);
       return null;
     });
   }
@@ -161,13 +161,13 @@ export class Schedules {
       if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
       // The manual run is stored before the start, so that no due time overlaps with it. If the start fails, the entry does no
       // harm.
-      if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, { execution, isStarted: false });
+      if (schedule.overlap !== "allow") await this.#store.writeRun(schedule, { execution, isStarted: false });
       const answer = await this.#options.start(startOf(schedule, execution));
       if (isRejection(answer)) {
-        if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, before);
+        if (schedule.overlap !== "allow") await this.#store.writeRun(schedule, before);
         return answer;
       }
-      await this.#book.writeRun(schedule, { execution, isStarted: true });
+      await this.#store.writeRun(schedule, { execution, isStarted: true });
       return { execution, existed: false };
     });
   }
@@ -215,7 +215,7 @@ export class Schedules {
       if (stored === null) return unknown(id);
       const { schedule } = stored;
       const changed = { ...schedule, state: change(schedule.state) };
-      if (changed.state !== schedule.state) await this.#book.write(changed);
+      if (changed.state !== schedule.state) await this.#store.write(changed);
       return viewSchedule(changed, this.#now);
     });
   }
@@ -232,7 +232,7 @@ export class Schedules {
 
   async #read(id: string): Promise<StoredSchedule | DamagedData | null> {
     try {
-      return await this.#book.read(id);
+      return await this.#store.read(id);
     } catch (thrown) {
       if (thrown instanceof DamagedData) return thrown;
       throw thrown;
@@ -262,7 +262,7 @@ export class Schedules {
   async #mark(id: string): Promise<void> {
     if (this.#watch === null) return;
     try {
-      await this.#book.putMark(`${id} ${this.#now} ${this.#draw()}`);
+      await this.#store.putMark(`${id} ${this.#now} ${this.#draw()}`);
     } catch (thrown) {
       this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }

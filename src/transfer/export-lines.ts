@@ -31,7 +31,7 @@ export async function* exportLines(
   yield* newestDefinitions(store);
   yield* deadLetters(store);
   for (const { partition } of info.owned) yield* timers(store, partition);
-  yield* letters(store);
+  yield* mail(store);
 }
 
 /** Keeps data that the last owner left for its successor. Returns whether attempts of remote workers may still run. */
@@ -209,7 +209,7 @@ async function* timers(store: Store, partition: number): AsyncGenerator<Line> {
     yield { kind: "timers", rows: all.slice(from, from + ROWS) };
 }
 
-async function* letters(store: Store): AsyncGenerator<Line> {
+async function* mail(store: Store): AsyncGenerator<Line> {
   for (let after = 0; ; ) {
     const page = await store.scanMail({ after, max: ROWS, partitions: null });
     const last = page.at(-1);

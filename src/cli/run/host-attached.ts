@@ -10,7 +10,7 @@ import { RondoError } from "../../std/rejection.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { withChildren } from "../../worker/handler-code.ts";
 import { RemoteWorker } from "../../worker/http/remote-worker.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import type { ExitCode } from "../exit-code.ts";
 import { printLog } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
 import { fetchOver } from "../server/fetch-over-http.ts";

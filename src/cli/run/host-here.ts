@@ -2,7 +2,7 @@
 import { type Owner, openOwner, type ServerOptions } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, Rondo } from "../../index.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import type { ExitCode } from "../exit-code.ts";
 import { printLog } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
 import { directoryRisk } from "../server/directory-risk.ts";

@@ -26,7 +26,7 @@ export interface RingDriverOptions {
   readonly settings?: Partial<RingSettings>;
   /** Called when the ring noticed a change that the store may know already. */
   readonly readMembers: () => void;
-  readonly scanLetters: (partitions: readonly number[]) => void;
+  readonly scanMail: (partitions: readonly number[]) => void;
   /** Called with overdue timers of this node's executions, as a watching node has reported them. */
   readonly timersDue: (timers: readonly StoredTimer[]) => void;
   readonly onFault: (fault: Error) => void;
@@ -105,7 +105,7 @@ export class RingDriver {
       case "read-members":
         return this.#options.readMembers();
       case "scan-mailbox":
-        return this.#options.scanLetters(output.partitions);
+        return this.#options.scanMail(output.partitions);
       case "scan-timers":
         return this.#track(this.#scan(output));
       case "timer-due":

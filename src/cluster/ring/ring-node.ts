@@ -60,7 +60,8 @@ export class RingNode {
   #seenAt = 0;
   #sentAt = Number.NEGATIVE_INFINITY;
   #sentTo: string | null = null;
-  #letters = new Set<number>();
+  /** Partitions of this node whose mailboxes are to be scanned. */
+  #withMail = new Set<number>();
   #readMembersAt = Number.NEGATIVE_INFINITY;
   #made = 0;
   #dropped = 0;
@@ -85,7 +86,7 @@ export class RingNode {
         this.#owned = new Set(input.partitions);
         return;
       case "hint":
-        if (this.#owns(input.partition)) this.#letters.add(input.partition);
+        if (this.#owns(input.partition)) this.#withMail.add(input.partition);
         else this.#queue.hint(input.partition, input.count);
         return;
       case "timers-set":
@@ -127,11 +128,11 @@ export class RingNode {
     if (place.kind === "asking" && this.#now >= place.until) this.#apply(place.token);
     if (this.#place.kind === "elsewhere" && /* @plant lost token not replaced */ this.#now >= this.#lostAt())
       this.#makeToken();
-    for (const partition of this.#queue.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
+    for (const partition of this.#queue.takeHints((one) => this.#owns(one))) this.#withMail.add(partition);
     this.#maybePass();
-    if (this.#letters.size > 0) {
-      this.#emit({ kind: "scan-mailbox", partitions: [...this.#letters].toSorted((a, b) => a - b) });
-      this.#letters.clear();
+    if (this.#withMail.size > 0) {
+      this.#emit({ kind: "scan-mailbox", partitions: [...this.#withMail].toSorted((a, b) => a - b) });
+      this.#withMail.clear();
     }
     const scan = this.#watch.wantedScan(this.#now);
     if (scan !== null) this.#emit({ kind: "scan-timers", ...scan });
@@ -239,7 +240,7 @@ export class RingNode {
 
   /** Reads another node's message and removes the entries for this node. */
   #read(message: TokenMessage): TokenMessage {
-    for (const { partition } of message.hints) if (this.#owns(partition)) this.#letters.add(partition);
+    for (const { partition } of message.hints) if (this.#owns(partition)) this.#withMail.add(partition);
     const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
     if (message.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(message.from))) {
       for (const timer of message.timers) this.#watch.set(timer);
