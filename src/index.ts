@@ -17,11 +17,13 @@ export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
+export { StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { LogLine, Rondo } from "./rondo/rondo.ts";
 export type * from "./sdk/command.ts";
 export type * from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
+export { type Flow, type FlowContext, type FlowOptions, flow } from "./sdk/flow.ts";
 export type * from "./sdk/handle.ts";
 export {
   type AnswerOptions,
@@ -57,7 +59,15 @@ export {
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";
 export { type Rejection, type RejectionCode, RondoError } from "./std/rejection.ts";
-export type { BatchAttempt, HostedTopic, HostedWorkflow, Log, TaskError } from "./worker/handler-code.ts";
+export type {
+  BatchAttempt,
+  HostedTopic,
+  HostedWorkflow,
+  Log,
+  StepContext,
+  StepOptions,
+  TaskError,
+} from "./worker/handler-code.ts";
 
 /**
  * The former name of `Rondo`.

@@ -131,7 +131,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   retention: 300,
   rondo: 1_050,
   schedule: 1_800,
-  sdk: 2_600,
+  sdk: 2_900,
   server: 15_600,
   std: 1_650,
   store: 12_800,

@@ -183,6 +183,8 @@ export class Auditor {
       case "tasks.lost":
       case "tasks.waiting":
         return this.#begun(seq, event, event.tasks);
+      case "task.waiting":
+        return this.#begun(seq, event, [event.task]);
       case "tasks.enumerated":
       case "handler.enumerated":
       case "handler.finished":

@@ -14,7 +14,8 @@ import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
 import { closeRun } from "./tasks/run-notices.ts";
-import { arm, clearTimers, ENGINE } from "./timers.ts";
+import { clearTimers } from "./timer-ids.ts";
+import { arm, ENGINE } from "./timers.ts";
 import { unreadPhase, unreadSignals } from "./unread.ts";
 
 /** Runs the execution forward until it waits for a message. */

@@ -16,6 +16,8 @@ import type {
   Recorded,
   TaskRun,
   TaskStep,
+  TaskStepFailed,
+  TaskStepRetrying,
   TasksAccepted,
   TasksEnumerated,
   TasksLate,
@@ -25,6 +27,7 @@ import type {
   TasksSettled,
   TasksStarted,
   TasksWaiting,
+  TaskWaiting,
   TimerEvent,
 } from "./event.ts";
 import {
@@ -88,8 +91,13 @@ function fold(execution: Execution, event: Event): void {
       return tasksRetried(execution, event);
     case "tasks.waiting":
       return tasksWaiting(execution, event);
+    case "task.waiting":
+      return taskWaiting(execution, event);
     case "task.step":
       return taskStep(execution, event);
+    case "task.step.retrying":
+    case "task.step.failed":
+      return taskStepFailed(execution, event);
     case "task.run":
       return taskRun(execution, event);
     case "task.run.started":
@@ -395,10 +403,12 @@ function judge(
   else if (execution.formerEnd !== null) execution.formerEnd.failure ??= failing;
 }
 
-function consumeSignal(execution: Execution, name: string): void {
+/** Removes the signal that a wait takes: the oldest one of its name, or the one with this id. */
+function consumeSignal(execution: Execution, name: string, id?: string): void {
   const queue = execution.signals.get(name);
+  const at = id === undefined ? 0 : (queue?.findIndex((kept) => kept.id === id) ?? -1);
   // @plant newest signal first
-  const taken = queue?.shift();
+  const taken = at > 0 ? queue?.splice(at, 1)[0] : queue?.shift();
   assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
   if (queue.length === 0) execution.signals.delete(name);
   execution.signalCount--;
@@ -590,7 +600,7 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
     const due = signal === null ? (event.dues[i] as number) : null;
     const by = { task, attempt, round };
     if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
-    handler.progress.wait(by, { name, due, signal });
+    handler.progress.wait(by, [{ name, due, signals: signal === null ? [] : [signal], alone: true }]);
     handler.notices.delete(task);
     handler.tasks.endAttempt(task, attempt, {
       // @plant suspended task uses up an attempt
@@ -601,17 +611,67 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
   }
 }
 
+/** Suspends a task with several waits. If one of them was answered while the attempt ran, the task continues at once. */
+function taskWaiting(execution: Execution, { task, attempt, waits, ...place }: TaskWaiting): void {
+  const handler = at(execution, place);
+  const { progress, tasks } = handler;
+  const by = { task, attempt, round: execution.currentVisit().round };
+  const answered = (name: string): boolean => progress.tasks.get(task)?.named.get(name)?.kind === "step";
+  const open = waits.filter(({ name }) => !answered(name));
+  for (const { name, due, retry } of open)
+    if (due !== undefined && retry !== true) progress.note(by, { kind: "sleep", name, due });
+  progress.wait(
+    by,
+    open.map(({ due = null, retry: _, signals = [], ...wait }) => ({ ...wait, due, signals })),
+  );
+  handler.notices.delete(task);
+  const until = progress.tasks.get(task)?.due ?? NEVER;
+  tasks.endAttempt(task, attempt, { burns: "nothing", until });
+  if (open.length === waits.length) return;
+  progress.resume(task);
+  tasks.release(task, execution.now);
+}
+
 function taskStep(execution: Execution, event: TaskStep): void {
   const handler = at(execution, event);
   const { task, attempt } = event;
   const { round } = execution.currentVisit();
-  const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
+  noteSleepsOver(execution, handler, task);
+  const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
+  const wait = handler.progress.answer(task, event.name);
   handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
   if (event.reason === "done") return;
-  handler.progress.stopWaiting(task);
-  handler.tasks.release(task, execution.now);
+  // While an attempt runs, the answer only becomes a checkpoint: the attempt finds it when it suspends the task.
+  if (isSuspended) handler.tasks.release(task, execution.now);
+  if (event.reason !== "signalled") return;
+  const { signal = wait?.signals[0], id } = event.takes ?? {};
   // @plant signal taken twice
-  if (event.reason === "signalled" && signal !== null) consumeSignal(execution, signal);
+  if (signal !== undefined) consumeSignal(execution, signal, id);
+}
+
+function taskStepFailed(execution: Execution, event: TaskStepRetrying | TaskStepFailed): void {
+  const handler = at(execution, event);
+  const { task, attempt, name } = event;
+  const by = { task, attempt, round: execution.currentVisit().round };
+  noteSleepsOver(execution, handler, task);
+  if (event.kind === "task.step.retrying")
+    // @plant tries of a step forgotten
+    handler.progress.note(by, { kind: "tries", name, tries: event.tries, due: event.until });
+  else {
+    handler.progress.answer(task, name);
+    handler.progress.note(by, { kind: "step", name, seq: execution.seq, failed: true });
+  }
+}
+
+/** Marks the sleeps of a task that are over: they ended before the next checkpoint, also for later attempts. */
+function noteSleepsOver(execution: Execution, { progress }: HandlerState, task: number): void {
+  const known = progress.tasks.get(task);
+  if (known === undefined) return;
+  for (const { name, due } of known.waits) {
+    const sleep = known.named.get(name);
+    if (due !== null && due <= execution.now && sleep?.kind === "sleep" && sleep.over !== true)
+      known.note({ ...sleep, over: true });
+  }
 }
 
 function taskRun(execution: Execution, event: TaskRun): void {
@@ -623,6 +683,6 @@ function taskRun(execution: Execution, event: TaskRun): void {
   if (notices !== undefined) handler.notices.set(task, { ...notices, run: null });
 }
 
-function stepDone({ name, error }: TaskStep, seq: number): Checkpoint {
+function stepDone({ name, error }: TaskStep, seq: number): Extract<Checkpoint, { kind: "step" }> {
   return error === null ? { kind: "step", name, seq } : { kind: "step", name, seq, timedOut: true };
 }

@@ -7,7 +7,8 @@ import type { Ending, Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ChosenTasks, ControlMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
-import { arm, clearTimers } from "./timers.ts";
+import { clearTimers } from "./timer-ids.ts";
+import { arm } from "./timers.ts";
 
 /** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {

@@ -8,4 +8,5 @@ it("a kind is of the first version that knows it, so that older ones leave rows 
   expect(versions(["command.receipted", "postop.done", "postop.failed", "postop.retried"])).toEqual([
     3, 3, 3, 3,
   ]);
+  expect(versions(["task.waiting", "task.step.retrying", "task.step.failed"])).toEqual([6, 6, 6]);
 });

@@ -33,8 +33,15 @@ const SINCE_5: readonly string[] = [
   "task.run.crashed",
 ];
 
+/**
+ * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, and tasks with several waits. An
+ * older version knows nothing of them, so it must not continue such a task.
+ */
+const SINCE_6: readonly string[] = ["task.step.retrying", "task.step.failed", "task.waiting"];
+
 /** The first version that knows this kind of event. */
 export function versionOf(kind: string): number {
+  if (SINCE_6.includes(kind)) return 6;
   if (SINCE_5.includes(kind)) return 5;
   if (SINCE_3.includes(kind)) return 3;
   return SINCE_2.includes(kind) ? 2 : 1;
@@ -218,6 +225,55 @@ export interface TasksWaiting extends Place {
   readonly signals: readonly (string | null)[];
 }
 
+/** One of the waits of a suspended task. It has a time, signals, or both. */
+export interface OpenWait {
+  readonly name: string;
+  /** When a sleep or a back-off ends. */
+  readonly due?: number;
+  /** Whether `due` is the end of the back-off of the step with this name; if not, it is the end of a sleep. */
+  readonly retry?: true;
+  /** The signals that answer the wait. The first one that arrives does. */
+  readonly signals?: readonly string[];
+  /** Values that the payload of the signal must have, as JSON text. */
+  readonly match?: string;
+  /** Whether the answer contains the name of its signal. */
+  readonly any?: true;
+}
+
+/** An attempt ended as suspended, and the task has several waits or one of a new form. The first answer continues the task. */
+export interface TaskWaiting extends Place {
+  readonly kind: "task.waiting";
+  readonly task: number;
+  readonly attempt: number;
+  readonly waits: readonly OpenWait[];
+}
+
+/** A try at a step with its own budget failed, and the step is tried again. */
+export interface TaskStepRetrying extends Place {
+  readonly kind: "task.step.retrying";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  /** The number of tries so far. */
+  readonly tries: number;
+  /** When the step is tried again. */
+  readonly until: number;
+  /** The error of the last try, as JSON text. */
+  readonly error: string;
+}
+
+/** A step failed for good: its budget is used up, or its error is fatal. Later attempts get the same error. */
+export interface TaskStepFailed extends Place {
+  readonly kind: "task.step.failed";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  /** The number of tries. */
+  readonly tries: number;
+  /** The error of the last try, as JSON text. */
+  readonly error: string;
+}
+
 /** A step of a task is done, or its wait was answered; a wait that timed out has an error. */
 export interface TaskStep extends Place {
   readonly kind: "task.step";
@@ -227,6 +283,8 @@ export interface TaskStep extends Place {
   readonly result: string | null;
   readonly error: string | null;
   readonly reason: "done" | "signalled" | "timer";
+  /** The signal that answered the wait, if it need not be the oldest one of the wait's only signal. */
+  readonly takes?: { readonly signal: string; readonly id: string };
 }
 
 /** A run of a script task is finished. */
@@ -396,7 +454,10 @@ export type Event =
   | TasksLate
   | TasksRetried
   | TasksWaiting
+  | TaskWaiting
   | TaskStep
+  | TaskStepRetrying
+  | TaskStepFailed
   | TaskRun
   | TaskRunStarted
   | TaskRunCrashed

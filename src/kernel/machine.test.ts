@@ -191,22 +191,26 @@ function checkProgress(
   const prefix = `${visit.plan.name}.${visit.visit}.${plan.name}.`;
   for (const [timer, { purpose }] of execution.timers) {
     if (purpose !== "task" || !timer.startsWith(prefix)) continue;
-    const task = Number(timer.slice(prefix.length));
-    const signal = progress.tasks.get(task)?.waiting?.signal ?? null;
-    must(signal !== null, where(`a timer for task ${task}, which does not wait`));
+    const [task = "", name] = timer.slice(prefix.length).split("/");
+    const waits = progress.tasks.get(Number(task))?.waits ?? [];
+    const isOpen = waits.some(
+      (wait) => wait.signals.length > 0 && (name === undefined ? wait.alone === true : wait.name === name),
+    );
+    must(isOpen, where(`a timer for task ${task}, which does not wait`));
   }
-  for (const [task, { waiting, checkpoints }] of progress.tasks) {
-    must(waiting === null || !tasks.settled.has(task), where(`task ${task} is settled and waits`));
+  for (const [task, { waits, checkpoints }] of progress.tasks) {
+    must(waits.length === 0 || !tasks.settled.has(task), where(`task ${task} is settled and waits`));
     must(!tasks.settled.has(task) || tasks.failed.has(task), where(`done task ${task} has checkpoints`));
     const names = checkpoints.map(({ kind, name }) => `${kind === "run"} ${name}`);
     must(new Set(names).size === names.length, where(`task ${task} has two checkpoints of one name`));
   }
   const isOpen = !execution.draining && !execution.ended && visit.status === "running";
-  for (const signal of execution.signals.keys())
-    must(
-      !isOpen || progress.firstWaitingFor(signal) === undefined,
-      where(`"${signal}" is kept and waited for`),
-    );
+  for (const [signal, kept] of execution.signals)
+    for (const { data } of kept)
+      must(
+        !isOpen || progress.firstWaitingFor({ signal, data }, execution.now) === undefined,
+        where(`"${signal}" is kept and waited for`),
+      );
   const open = [...children].filter(([, child]) => child.isOpen);
   must(openChildren === open.length, where(`${openChildren} children are open, not ${open.length}`));
   must(

@@ -59,6 +59,8 @@ export interface Outcome {
   readonly total?: number;
   /** For a suspended attempt only: the reason of the wait. */
   readonly wait?: TaskWait;
+  /** For a suspended attempt with several waits: all of them, in place of `wait`. The first answer continues the task. */
+  readonly waits?: readonly TaskWait[];
 }
 
 /** The end of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */
@@ -73,7 +75,7 @@ export function endsEnumeration(outcome: Outcome): outcome is EnumerationOutcome
   return outcome.status !== "done" || outcome.total !== undefined;
 }
 
-/** The wait of a suspended task: for a time, or for a signal and at most `timeoutMs`. */
+/** A wait of a suspended task: for a time, or for a signal and at most `timeoutMs`. */
 export interface TaskWait {
   readonly name: string;
   /** The time at which a sleep ends, in milliseconds since 1970. */
@@ -82,6 +84,17 @@ export interface TaskWait {
   readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
+  /** Several signals in place of `signal`: the first one that arrives is the answer, which names it. */
+  readonly anyOf?: readonly string[];
+  /** Values that the payload of the signal must have, as JSON text. Other signals stay kept. */
+  readonly match?: string;
+  /** Whether the time is the back-off of the step with this name. */
+  readonly retry?: true;
+}
+
+/** The waits of a suspended attempt; none if the task continues at once. */
+export function waitsOf({ wait, waits }: Pick<Outcome, "wait" | "waits">): readonly TaskWait[] {
+  return waits ?? (wait === undefined ? [] : [wait]);
 }
 
 export interface Receipt {
@@ -195,6 +208,7 @@ export interface CheckpointMessage extends Place {
   readonly live: boolean;
   readonly done:
     | { readonly kind: "step"; readonly name: string; readonly result: string }
+    | StepFailure
     | {
         readonly kind: "run";
         readonly name: string;
@@ -206,6 +220,15 @@ export interface CheckpointMessage extends Place {
       }
     | RunNotice;
 }
+
+/** A failed try of a step with its own budget: it is tried again after `forMs`, or has failed for good. */
+export type StepFailure = {
+  readonly name: string;
+  /** The number of tries, with this one. */
+  readonly tries: number;
+  /** The error of this try, as JSON text. */
+  readonly error: string;
+} & ({ readonly kind: "step.retrying"; readonly forMs: number } | { readonly kind: "step.failed" });
 
 /** A notice that a run of a script began or crashed. */
 export type RunNotice = {

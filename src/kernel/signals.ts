@@ -9,6 +9,7 @@ import { LIMITS } from "./definition/definition.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, SignalMessage } from "./message.ts";
 import type { Step } from "./step.ts";
+import type { Waiting } from "./tasks/checkpoint.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
 
@@ -31,14 +32,14 @@ export function signal(step: Step, message: SignalMessage): Answer {
         (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
       )
     : undefined;
-  const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
+  const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message, step.now) : undefined;
   // A signal that an open wait takes at once is not kept, so it needs no room.
   const refusal = waiting === undefined && waiter === undefined ? whyNotKept(execution, message) : null;
   if (refusal !== null) return refusal;
   keepSignal(step, message);
   const { seq } = execution;
   if (waiting !== undefined) takeKept(step, waiting, message.signal);
-  else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter.task, message.signal);
+  else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter);
   if (isOpen) advance(step);
   return answerTo(execution, message, seq);
 }
@@ -91,10 +92,14 @@ function whyNotKept(execution: Execution, message: SignalMessage): Rejection | n
 }
 
 /** The task that has waited longest for a signal inside `process`. */
-function taskWaiter(visit: Visit, name: string): { handler: HandlerState; task: number } | undefined {
+function taskWaiter(
+  visit: Visit,
+  message: SignalMessage,
+  now: number,
+): { handler: HandlerState; task: number; wait: Waiting } | undefined {
   for (const handler of visit.handlers) {
-    const task = handler.progress.firstWaitingFor(name);
-    if (task !== undefined) return { handler, task };
+    const waiter = handler.progress.firstWaitingFor(message, now);
+    if (waiter !== undefined) return { handler, ...waiter };
   }
   return undefined;
 }

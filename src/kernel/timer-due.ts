@@ -7,7 +7,8 @@ import type { Answer, TimerDueMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { childOutOfTime } from "./tasks/children.ts";
 import { waitOutOfTime } from "./tasks/task-waits.ts";
-import { ENGINE, settleBuiltIn, taskOfTimer, timerId, waitTimeout } from "./timers.ts";
+import { taskOfTimer, timerId } from "./timer-ids.ts";
+import { ENGINE, settleBuiltIn, waitTimeout } from "./timers.ts";
 
 const TIME_IS_UP = { status: "done", reason: "timer", payload: "null" } as const;
 
@@ -24,7 +25,7 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
     case "task": {
       const timed = taskOfTimer(step, message.timer);
       if (timed?.handler.plan.mode === "workflow") childOutOfTime(step, timed.handler, timed.task);
-      else if (timed !== null) waitOutOfTime(step, timed.handler, timed.task);
+      else if (timed !== null) waitOutOfTime(step, timed.handler, timed);
       break;
     }
     case "deadline":

@@ -2,6 +2,7 @@
 import type { HandlerState } from "./execution.ts";
 import type { Step } from "./step.ts";
 import { settleOne } from "./tasks/bulk-recorder.ts";
+import { clearTimer, timerId } from "./timer-ids.ts";
 
 /** The name under which the engine itself acts. */
 export const ENGINE = "engine";
@@ -27,39 +28,6 @@ export function takeKept(step: Step, handler: HandlerState, name: string): boole
   clearTimer(step, timerId(step, handler));
   settleBuiltIn(step, handler, { status: "done", reason: "signalled", payload: kept.data });
   return true;
-}
-
-/** Clears a timer; false if it is not set. */
-export function clearTimer(step: Step, timer: string): boolean {
-  const armed = step.execution.timers.get(timer);
-  if (armed === undefined) return false;
-  step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
-  return true;
-}
-
-/** Clears the timers of the execution whose purpose matches. */
-export function clearTimers(step: Step, which: (purpose: string) => boolean = () => true): void {
-  for (const [timer, { purpose }] of [...step.execution.timers]) if (which(purpose)) clearTimer(step, timer);
-}
-
-/** The id of the timer of a sleep or a wait. */
-export function timerId(step: Step, handler: HandlerState): string {
-  const visit = step.execution.currentVisit();
-  return `${visit.plan.name}.${visit.visit}.${handler.plan.name}`;
-}
-
-/** The id of the timer of one task: of its wait for a signal, or of its child's time limit. */
-export function taskTimerId(step: Step, handler: HandlerState, task: number): string {
-  return `${timerId(step, handler)}.${task}`;
-}
-
-/** The handler and the task that the id of a task's timer names; null if the current visit has no such task. */
-export function taskOfTimer(step: Step, timer: string): { handler: HandlerState; task: number } | null {
-  const task = Number(timer.slice(timer.lastIndexOf(".") + 1));
-  const handler = step.execution
-    .currentVisit()
-    .handlers.find((candidate) => taskTimerId(step, candidate, task) === timer);
-  return handler === undefined ? null : { handler, task };
 }
 
 /** The error (a JSON text) of a wait whose signal did not arrive in time. */

@@ -1,6 +1,6 @@
 /** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
 import type { Place, RunStats } from "../kernel/event.ts";
-import type { EnumerationOutcome, Outcome, RunNotice } from "../kernel/message.ts";
+import type { EnumerationOutcome, Outcome, RunNotice, StepFailure } from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
 export type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
@@ -175,6 +175,8 @@ export type Report =
     })
   /** A step of a task is done. Its result is journaled before the code continues. */
   | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })
+  /** A try at a step with its own budget failed. */
+  | (ReportedAttempt & StepFailure)
   /** A run of a script task is finished. */
   | (ReportedAttempt & {
       readonly kind: "run";

@@ -93,6 +93,8 @@ export interface WorkItem {
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   /** The checkpoints of earlier attempts of the task. */
   readonly steps?: readonly StepDone[];
+  /** Steps with failed tries: how many, and until when (0: no longer) the next one waits. */
+  readonly tries?: readonly { readonly name: string; readonly tries: number; readonly until: number }[];
   /** For a script: the runs to do, the number of finished runs before them, and the state before the first of them. */
   readonly runs?: readonly {
     readonly name: string;
@@ -149,6 +151,20 @@ export type WireEventBody =
       readonly identities?: readonly string[];
     }
   | { readonly kind: "step"; readonly name: string; readonly result?: unknown }
+  /** A try at a step with its own budget failed: it is tried again after `forMs`, or has failed for good. */
+  | {
+      readonly kind: "step_retrying";
+      readonly name: string;
+      readonly tries: number;
+      readonly forMs: number;
+      readonly error?: WireError;
+    }
+  | {
+      readonly kind: "step_failed";
+      readonly name: string;
+      readonly tries: number;
+      readonly error?: WireError;
+    }
   | { readonly kind: "run_started"; readonly run: string }
   | {
       readonly kind: "run_finished";
@@ -172,6 +188,16 @@ export interface RunStats {
   readonly memoryBytes?: number;
 }
 
+/** A wait for a time or for a signal. */
+export interface WireWait {
+  readonly name: string;
+  readonly untilMs?: number;
+  /** The length of the wait in milliseconds, independent of clocks. It replaces `untilMs`. */
+  readonly forMs?: number;
+  readonly signal?: string;
+  readonly timeoutMs?: number;
+}
+
 /** The receipt of an attempt, which is its last event. */
 export interface WireReceipt {
   readonly kind: "receipt";
@@ -180,14 +206,16 @@ export interface WireReceipt {
   /** For an enumeration: the number of tasks. */
   readonly total?: number;
   /** Why the attempt is suspended. The outcome of the wait comes back in `steps`. */
-  readonly wait?: {
-    readonly name: string;
-    readonly untilMs?: number;
-    /** The length of the wait in milliseconds, independent of clocks. It replaces `untilMs`. */
-    readonly forMs?: number;
-    readonly signal?: string;
-    readonly timeoutMs?: number;
-  };
+  readonly wait?: WireWait;
+  /** All waits of a suspended attempt, in place of `wait`. The first answer continues the task. */
+  readonly waits?: readonly (WireWait & {
+    /** Several signals in place of `signal`; the answer is `{ name, value }`. */
+    readonly anyOf?: readonly string[];
+    /** Values that the payload of the signal must have. */
+    readonly match?: unknown;
+    /** Whether the time is the back-off of the step with this name. */
+    readonly retry?: true;
+  })[];
   readonly error?: WireError;
   readonly stats?: RunStats;
 }

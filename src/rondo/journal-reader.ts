@@ -44,6 +44,7 @@ export function resultsOf(store: Store): ResultsSource {
     async checkpoint(execution, seq) {
       const event = (await rows.find(execution, seq))?.event;
       if (event?.kind === "task.run") return { result: event.state };
+      if (event?.kind === "task.step.failed") return { error: event.error };
       if (event?.kind === "task.step")
         return event.error === null ? { result: event.result ?? "null" } : { error: event.error };
       throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);

@@ -9,6 +9,7 @@ import type { Json } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
+import type { FirstSignal } from "./context.ts";
 import { Fatal } from "./errors.ts";
 import type { AnswerOptions, AnySpec, Compensation, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
@@ -224,13 +225,17 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "u
 
 /** A `waitFor` that parses its payload by the schema that user code passes. */
 function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"] {
-  return async (name, { schema, ...options } = {}) => {
+  return async (given, { schema, ...options } = {}) => {
+    const name = typeof given === "string" ? given : given.join("|");
     if (schema !== undefined && !isStandardSchema(schema))
       throw new Fatal(`waitFor "${name}": schema is not a Standard Schema`);
-    const payload = await wait(name, options);
-    if (schema === undefined) return payload;
-    const parsed = await parseWithSchema(schema, payload, `signal "${name}"`);
-    if (!isRejection(parsed)) return parsed.value;
+    const answer = await wait(given, options);
+    if (schema === undefined) return answer;
+    const isFirst =
+      typeof given !== "string" || (options.signal !== undefined && typeof options.signal !== "string");
+    const { name: signal, value } = isFirst ? (answer as FirstSignal<unknown>) : { name, value: answer };
+    const parsed = await parseWithSchema(schema, value, `signal "${signal}"`);
+    if (!isRejection(parsed)) return isFirst ? { name: signal, value: parsed.value } : parsed.value;
     // The journaled payload does not change in this round; the next round waits for another signal.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };

@@ -38,22 +38,89 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
    * Code outside of steps runs again in each attempt: after a failure, after a crash, and after each `sleep` and `waitFor`. It
    * need not be deterministic, except that the names of finished steps stay the same.
    */
-  readonly step: <T>(name: string, run: () => T | Promise<T>) => Promise<Stored<T>>;
+  readonly step: Step;
   /**
    * Ends the attempt; no worker is occupied while the time passes. Then the task runs again from its beginning, skips the
-   * finished steps, and this call returns at once. The promise settles only in that attempt: do not race it. If several run at
-   * the same time, the first one ends the attempt.
+   * finished steps, and this call returns at once. While steps run in other branches, the attempt goes on, and the sleep may end
+   * within it.
    */
   readonly sleep: (name: string, duration: Duration) => Promise<void>;
   /**
    * Ends the attempt until the execution gets a signal of this name, and returns its payload, parsed by the schema. If none
-   * comes within `timeout`, it throws an error named `WaitTimeout` with the code `wait_timeout`, which fails the task unless it
-   * is caught.
+   * comes within `timeout`, it throws `WaitTimeout`, which fails the task unless it is caught. While steps run in other branches,
+   * the attempt goes on. A list waits for the first of several signals.
    */
-  readonly waitFor: <Schema extends StandardSchema = StandardSchema<Json>>(
+  readonly waitFor: WaitFor;
+  /**
+   * The signals of one name, one after the other: `for await (const item of signals("item"))`. The loop ends if none comes within
+   * `timeout`.
+   */
+  readonly signals: <Schema extends StandardSchema = StandardSchema<Json>>(
     name: string,
-    options?: { readonly schema?: Schema; readonly timeout?: Duration },
-  ) => Promise<SchemaOutput<Schema>>;
+    options?: Omit<WaitSignal<Schema>, "signal">,
+  ) => AsyncIterable<SchemaOutput<Schema>>;
+  /** A number from 0 up to 1, the same in each attempt. It is that of the name; without one, that of the n-th call. */
+  readonly random: (name?: string) => number;
+  /** A UUID, the same in each attempt. It is that of the name; without one, that of the n-th call. */
+  readonly uuid: (name?: string) => string;
+}
+
+/** Runs a step of a task, with or without a budget of its own. */
+export interface Step {
+  /** Runs the code once per task. An error goes to the caller, and is not journaled. */
+  <T>(name: string, run: (context: untyped.StepContext) => T | Promise<T>): Promise<Stored<T>>;
+  /**
+   * Runs the code with a budget of its own. When the budget is used up, it throws `StepFailed`, in this attempt and in later
+   * ones.
+   */
+  <T>(
+    name: string,
+    options: untyped.StepOptions,
+    run: (context: untyped.StepContext) => T | Promise<T>,
+  ): Promise<Stored<T>>;
+}
+
+/** Options of a wait inside a task. */
+export interface WaitSignal<Schema extends StandardSchema> extends Omit<untyped.WaitOptions, "match"> {
+  /**
+   * Checks the payload, and gives it its type.
+   *
+   * @default any JSON
+   */
+  readonly schema?: Schema;
+  /**
+   * Values that the payload must have, such as `{ order: 17 }`. Signals without them stay kept for other waits.
+   *
+   * @default any payload
+   */
+  readonly match?: Json;
+}
+
+/** A signal that came first among several. */
+export interface FirstSignal<Value, Name extends string = string> {
+  /** The name of the signal. */
+  readonly name: Name;
+  /** Its payload. */
+  readonly value: Value;
+}
+
+/** Waits for a signal inside a task. */
+export interface WaitFor {
+  /** Waits for the first of several signals. */
+  <const Name extends string, Schema extends StandardSchema = StandardSchema<Json>>(
+    names: readonly Name[],
+    options?: Omit<WaitSignal<Schema>, "signal">,
+  ): Promise<FirstSignal<SchemaOutput<Schema>, Name>>;
+  /** Waits under a name of its own for the first of several signals. */
+  <const Name extends string, Schema extends StandardSchema = StandardSchema<Json>>(
+    name: string,
+    options: WaitSignal<Schema> & { readonly signal: readonly Name[] },
+  ): Promise<FirstSignal<SchemaOutput<Schema>, Name>>;
+  /** Waits for one signal. */
+  <Schema extends StandardSchema = StandardSchema<Json>>(
+    name: string,
+    options?: WaitSignal<Schema> & { readonly signal?: string },
+  ): Promise<SchemaOutput<Schema>>;
 }
 
 /** The context of `compensate`: that of a task, and how the task that it undoes ended. */

@@ -1,10 +1,12 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
-import type { Outcome, RunNotice } from "../kernel/message.ts";
+import type { Outcome, RunNotice, TaskWait } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
+import { WaitTimeout } from "../protocol/step-errors.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { sha256 } from "../std/hash.ts";
 import type {
   BatchAttempt,
   BatchContext,
@@ -13,6 +15,8 @@ import type {
   Log,
   PhasesReader,
   ProcessContext,
+  StepCode,
+  StepOptions,
 } from "./handler-code.ts";
 import { JournaledSteps } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
@@ -56,12 +60,48 @@ interface LineOptions {
   readonly run?: string;
 }
 
+/** Random values of a task that are the same in each of its attempts. They derive from its idempotency key and a name. */
+class DerivedValues {
+  readonly #key: string;
+  #randoms = 0;
+  #uuids = 0;
+
+  constructor(key: string) {
+    this.#key = key;
+  }
+
+  /** A number from 0 up to 1. Without a name, it is that of the n-th call in the attempt. */
+  random(name?: string): number {
+    const drawn = this.#draw("random", name ?? `#${++this.#randoms}`);
+    // 52 bits are exact in a double.
+    return Number.parseInt(drawn.slice(0, 13), 16) / 2 ** 52;
+  }
+
+  /** A UUID of version 8, whose bits derive from the task. Without a name, it is that of the n-th call in the attempt. */
+  uuid(name?: string): string {
+    const hex = this.#draw("uuid", name ?? `#${++this.#uuids}`);
+    const variant = ((Number.parseInt(hex[16] as string, 16) & 3) | 8).toString(16);
+    return [
+      hex.slice(0, 8),
+      hex.slice(8, 12),
+      `8${hex.slice(13, 16)}`,
+      `${variant}${hex.slice(17, 20)}`,
+      hex.slice(20, 32),
+    ].join("-");
+  }
+
+  #draw(kind: string, name: string): string {
+    return sha256(`${kind}\n${this.#key}\n${name}`);
+  }
+}
+
 class Extras {
   controller: AbortController | null = null;
   phases: PhasesReader | null = null;
   lines: AttemptLog | null = null;
   log: Log | null = null;
   steps: JournaledSteps | null = null;
+  derived: DerivedValues | null = null;
 }
 
 /** The members of every context. `item` is the attempt that its logs belong to. */
@@ -174,6 +214,7 @@ export class AttemptContext {
   endWith(outcome: Outcome, reason: Error): void {
     if (this.ending !== null) return;
     this.ending = outcome;
+    this.#extras?.steps?.close();
     if (this.running !== null) this.shared.around.end(this.running, outcome);
     this.abort(reason);
   }
@@ -181,6 +222,7 @@ export class AttemptContext {
   close(outcome: Outcome): void {
     this.flushLog();
     this.ending = outcome;
+    this.#extras?.steps?.close();
   }
 
   get #controller(): AbortController {
@@ -225,7 +267,8 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get step(): ProcessContext["step"] {
-    return (name, run) => this.#steps.step(name, run);
+    return <T>(name: string, given: StepOptions | StepCode<T>, run?: StepCode<T>) =>
+      this.#steps.step(name, given, run);
   }
 
   get sleep(): ProcessContext["sleep"] {
@@ -233,8 +276,39 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get waitFor(): ProcessContext["waitFor"] {
-    const wait: ProcessContext["waitFor"] = (name, options) => this.#steps.waitFor(name, options);
+    const wait: ProcessContext["waitFor"] = (name, { schema: _, ...options } = {}) =>
+      typeof name === "string"
+        ? this.#steps.waitFor(name, options)
+        : this.#steps.waitFor(name.join("|"), { ...options, signal: name });
     return this.shared.code?.parsingWait?.(wait) ?? wait;
+  }
+
+  get signals(): ProcessContext["signals"] {
+    const { waitFor } = this;
+    return async function* (name, options = {}) {
+      for (let n = 1; ; n++) {
+        const wait = waitFor(n === 1 ? name : `${name}#${n}`, { ...options, signal: name });
+        const payload = await wait.catch((thrown: unknown) => {
+          if (thrown instanceof WaitTimeout) return thrown;
+          throw thrown;
+        });
+        if (payload instanceof WaitTimeout) return;
+        yield payload;
+      }
+    };
+  }
+
+  get random(): ProcessContext["random"] {
+    return (name) => this.#derived.random(name);
+  }
+
+  get uuid(): ProcessContext["uuid"] {
+    return (name) => this.#derived.uuid(name);
+  }
+
+  get #derived(): DerivedValues {
+    this.extras.derived ??= new DerivedValues(this.idempotencyKey);
+    return this.extras.derived;
   }
 
   get #steps(): JournaledSteps {
@@ -245,10 +319,18 @@ export class TaskContext extends AttemptContext implements ProcessContext {
       item: this.item,
       clock: this.shared.around.clock,
       results: this.shared.around.results,
+      signal: () => this.signal,
+      redact: (error) => {
+        const { secrets } = this.shared.around;
+        return secrets.isEmpty ? error : secrets.redactJson(error);
+      },
       isOver: () => this.ending !== null,
       ask: (report) => this.ask(report),
-      suspend: (wait) =>
-        this.endWith({ status: "suspended", payload: "null", wait }, new Error("the task waits")),
+      suspend: (waits) =>
+        this.endWith(
+          { status: "suspended", payload: "null", ...waitsIn(waits) },
+          new Error("the task waits"),
+        ),
       lose: () => this.endWith(handedBack("lost"), new Error("lease lost")),
     });
     return this.extras.steps;
@@ -275,6 +357,13 @@ export class GroupContext extends AttemptContext implements BatchContext {
       idempotencyKey: idempotencyKey(grant, item.number),
     }));
   }
+}
+
+/** The waits of a suspended attempt, in the form that older servers know if that is possible. */
+function waitsIn(waits: readonly TaskWait[]): Pick<Outcome, "wait" | "waits"> {
+  const [wait] = waits;
+  const isPlain = wait?.anyOf === undefined && wait?.match === undefined && wait?.retry === undefined;
+  return waits.length === 1 && wait !== undefined && isPlain ? { wait } : { waits };
 }
 
 function idOf(grant: Grant, item: GrantItem): string {

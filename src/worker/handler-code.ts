@@ -120,9 +120,10 @@ export interface ProcessContext extends AnswerContext {
   progress(done: number, total?: number): void;
   /**
    * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code
-   * outside of steps runs again in each attempt.
+   * outside of steps runs again in each attempt. With `retry`, a step has its own budget, and its final failure is journaled, too.
    */
-  step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
+  step<T>(name: string, run: StepCode<T>): Promise<T>;
+  step<T>(name: string, options: StepOptions, run: StepCode<T>): Promise<T>;
   /**
    * Ends the attempt, so that no worker is occupied until the time has passed. Then the task runs again from its beginning,
    * with its journaled steps. The promise settles only in that later attempt.
@@ -130,9 +131,92 @@ export interface ProcessContext extends AnswerContext {
   sleep(name: string, duration: Duration): Promise<void>;
   /**
    * Ends the attempt until a signal with this name arrives, and returns the signal's payload. After `timeout` it throws a
-   * `WaitTimeout`.
+   * `WaitTimeout`. A list waits for the first of several signals, and returns `{ name, value }`.
    */
-  waitFor(name: string, options?: { schema?: unknown; timeout?: Duration }): Promise<unknown>;
+  waitFor(name: string | readonly string[], options?: WaitOptions & { schema?: unknown }): Promise<unknown>;
+  /** The signals of one name, one after the other. The loop ends if none arrives within `timeout`. */
+  signals(name: string, options?: Omit<WaitOptions, "signal"> & { schema?: unknown }): AsyncIterable<unknown>;
+  /** A number from 0 up to 1 that is the same in each attempt of the task. */
+  random(name?: string): number;
+  /** A UUID that is the same in each attempt of the task. */
+  uuid(name?: string): string;
+}
+
+/** The code of a step. */
+export type StepCode<T> = (context: StepContext) => T | Promise<T>;
+
+/** What the code of a step gets. */
+export interface StepContext {
+  /** Aborted when the step exceeds its time limit, and when its attempt is cancelled, exceeds its own, or loses its lease. */
+  readonly signal: AbortSignal;
+  /** The number of this try, from 1. Without `retry` it is always 1. */
+  readonly attempt: number;
+  /** A key that is the same for all tries of this step. */
+  readonly idempotencyKey: string;
+}
+
+/** The options of a step. */
+export interface StepOptions {
+  /**
+   * The budget of the step. Failed tries are journaled. When the budget is used up, the failure is the outcome of the step: it
+   * throws `StepFailed`, in later attempts, too.
+   *
+   * @default none: an error goes to the code, and is not journaled
+   */
+  readonly retry?: {
+    /**
+     * The most tries, with the first one.
+     *
+     * @default 3
+     */
+    readonly attempts?: number;
+    /**
+     * Whether the time between two tries doubles or stays the same.
+     *
+     * @default "exponential"
+     */
+    readonly backoff?: "exponential" | "constant";
+    /**
+     * The time before the second try.
+     *
+     * @default "1s"
+     */
+    readonly min?: Duration;
+    /**
+     * The longest time between two tries.
+     *
+     * @default "60s"
+     */
+    readonly max?: Duration;
+  };
+  /**
+   * The longest time of one try.
+   *
+   * @default no limit
+   */
+  readonly timeout?: Duration;
+}
+
+/** The options of a wait inside a task. */
+export interface WaitOptions {
+  /**
+   * The longest time to wait.
+   *
+   * @default no limit
+   */
+  readonly timeout?: Duration;
+  /**
+   * The signal, if it is not the name of the wait; a list waits for the first of several.
+   *
+   * @default the name of the wait
+   */
+  readonly signal?: string | readonly string[];
+  /**
+   * Values that the payload must have. Other signals of the name stay kept for other waits.
+   *
+   * @default any payload
+   */
+  readonly match?: unknown;
 }
 
 /** The context of `processBatch`. Its logs belong to the first of the tasks. */

@@ -153,18 +153,22 @@ describe("step", () => {
     expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1 to 200 bytes");
   });
 
-  test("beyond a thousand names is fatal, those of earlier attempts included", async () => {
+  test("beyond ten thousand names is fatal, those of earlier attempts included", async () => {
     const bench = fixtureOf(
       async ({ step }) => {
-        for (let i = 0; i < 1_001; i++) await step(`s${i}`, () => i);
+        for (let i = 0; i < 10_001; i++) await step(`s${i}`, () => i);
       },
       { journal: { 1: { result: "0" } } },
     );
     await bench.give([1]);
-    expect(bench.of("step")).toHaveLength(1_000);
+    expect(bench.of("step")).toHaveLength(10_000);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1000 steps");
-    const known = Array.from({ length: 600 }, (_, i) => ({ kind: "step" as const, name: `old${i}`, seq: 1 }));
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("10000 steps");
+    const known = Array.from({ length: 9_600 }, (_, i) => ({
+      kind: "step" as const,
+      name: `old${i}`,
+      seq: 1,
+    }));
     const before = bench.of("step").length;
     await again(bench, known);
     expect(bench.of("step").length - before).toBe(400);

@@ -1,23 +1,31 @@
 /**
- * `step`, `sleep` and `waitFor` inside `process`. A checkpoint that an earlier attempt journaled under a name is returned. A
- * new step is journaled before the code goes on; a new sleep or wait ends the attempt until it is over. The code between them
- * runs again in each attempt.
- * A promise of an attempt that is over never settles, so that its code does not go on. Steps that run beside a sleep or a wait
- * are journaled before the attempt ends, because they would otherwise run twice. A step that contains the sleep cannot end
+ * `step`, `sleep`, `waitFor` and `signals` inside `process`. A checkpoint that an earlier attempt journaled under a name is
+ * returned. A new step is journaled before the code goes on. A new sleep or wait ends the attempt until it is over, as soon as no
+ * step runs beside it; then the receipt has all open waits, and the first answer continues the task. The code between steps runs
+ * again in each attempt.
+ * A promise of an attempt that is over never settles, so that its code does not go on. A step that contains a sleep cannot end
  * before it, so it is not awaited.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { LIMITS } from "../kernel/definition/definition.ts";
+import { DEFAULTS, LIMITS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
-import type { TaskWait } from "../kernel/message.ts";
+import { parseAnswer } from "../kernel/definition/parse-option.ts";
+import { decodeDefinition } from "../kernel/definition/parse-primitive.ts";
+import type { StepFailure, TaskWait } from "../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../kernel/tasks/checkpoint.ts";
+import { delayMs, type RetryPolicy } from "../kernel/tasks/retry.ts";
 import { reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
+import { idempotencyKey } from "../protocol/idempotency-key.ts";
+import { readError, StepFailed, WaitTimeout } from "../protocol/step-errors.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
+import { Heap } from "../std/heap.ts";
 import { toStoredText } from "../std/json.ts";
-import { isRejection } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { StepCode, StepContext, StepOptions, WaitOptions } from "./handler-code.ts";
+import { threw } from "./outcome.ts";
 import type { ResultsSource } from "./results-reader.ts";
 
 /** The parts of the attempt that steps need. */
@@ -26,18 +34,40 @@ export interface StepsOptions {
   readonly item: GrantItem;
   readonly clock: Clock;
   readonly results: ResultsSource;
+  /** The signal of the attempt, which is aborted when the attempt ends early. */
+  readonly signal: () => AbortSignal;
+  /** Redacts secrets in the JSON text of an error. */
+  readonly redact: (error: string) => string;
   readonly isOver: () => boolean;
   /** Reports an event of the attempt; resolves with the verdict after the commit. */
   readonly ask: (report: Report) => Promise<string | undefined>;
   /** Ends the attempt because the task waits. */
-  readonly suspend: (wait: TaskWait) => void;
+  readonly suspend: (waits: readonly TaskWait[]) => void;
   /** Ends the attempt because this worker does not own it any more. */
   readonly lose: () => void;
 }
 
+/** The longest back-off between two tries that a step waits out in its attempt. A longer one suspends the task. */
+const SHORT_BACK_OFF_MS = 1_000;
+
+/** The most characters of the values that a signal must match. */
+const MATCH_CHARS_MAX = 4_096;
+
+type Known = Exclude<Checkpoint, { kind: "run" }>;
+
 /** A step that runs or is being journaled, and the step that contains this one. */
 interface Frame {
   readonly above: Frame | undefined;
+}
+
+/** A sleep or wait that ends the attempt when no step runs beside it. */
+interface Held {
+  readonly above: Frame | undefined;
+  readonly wait: () => TaskWait;
+  /** For a sleep: when it ends, and the function that lets the code go on if it ends within this attempt. */
+  readonly due: number | null;
+  readonly resolve: () => void;
+  stop: (() => void) | null;
 }
 
 /** The step that contains the running code. */
@@ -45,106 +75,250 @@ const inside = new AsyncLocalStorage<Frame>();
 
 export class JournaledSteps {
   readonly #options: StepsOptions;
-  readonly #known: ReadonlyMap<string, Checkpoint>;
+  readonly #known = new Map<string, Known>();
+  /** The place of each known checkpoint in the order in which they were journaled. */
+  readonly #order = new Map<string, number>();
+  readonly #replay: ReplayOrder;
   readonly #used = new Set<string>();
   /** The number of step names that earlier attempts did not have. */
   #added = 0;
   readonly #underWay = new Set<Frame>();
-  /** A sleep or a wait that ends the attempt when no step runs beside it. */
-  #held: { readonly suspend: () => void; readonly above: Frame | undefined } | null = null;
+  /** Sleeps and waits of this attempt that have no answer, by name. */
+  readonly #held = new Map<string, Held>();
+  #isReleasing = false;
 
   constructor(options: StepsOptions) {
     this.#options = options;
-    this.#known = new Map((options.item.checkpoints ?? []).map((known) => [known.name, known]));
+    for (const known of options.item.checkpoints ?? []) {
+      if (known.kind === "run") continue;
+      this.#order.set(known.name, this.#known.size);
+      this.#known.set(known.name, known);
+    }
+    this.#replay = new ReplayOrder(options.clock, () => this.#release());
   }
 
-  async step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+  async step<T>(name: string, given: StepOptions | StepCode<T>, code?: StepCode<T>): Promise<T> {
     const known = this.#enter(name, "step");
     if (this.#options.isOver()) return never();
     if (known?.kind === "sleep") throw changed(name, "a sleep", "a step");
-    if (known !== undefined) return (await this.#read(name, known)) as T;
+    if (known?.kind === "step") return (await this.#recall(name, known, stepFailed)) as T;
+    const run = typeof given === "function" ? given : code;
     if (typeof run !== "function") throw fatal(`step "${name}" has no function to run`);
+    const budget = typeof given === "function" ? NO_BUDGET : readStepOptions(given, `step "${name}"`);
+    if (isRejection(budget)) throw refused(budget);
+    return this.#besideOthers((frame) => this.#try(name, run, { budget, frame, known }));
+  }
+
+  async sleep(name: string, duration: Duration): Promise<void> {
+    const known = this.#enter(name, "sleep");
+    const ms = this.#duration(duration, `sleep "${name}"`);
+    const { clock, isOver } = this.#options;
+    if (isOver()) return never();
+    const now = clock.now();
+    // The journal may contain an ended sleep as a step.
+    const isOld = known?.kind === "step" || (known?.kind === "sleep" && known.due <= now);
+    if (isOld) return this.#replay.recall(this.#order.get(name) ?? 0, Promise.resolve());
+    const due = known?.kind === "sleep" ? known.due : now + ms;
+    await this.#hold(name, {
+      due,
+      wait: () =>
+        known?.kind === "sleep"
+          ? { name, untilMs: due }
+          : { name, untilMs: due, forMs: Math.max(0, due - clock.now()) },
+    });
+    // The time has passed while other branches ran. Later attempts must find the sleep ended, too.
+    await this.#besideOthers(() => this.#journal(name, null));
+  }
+
+  async waitFor(name: string, options: WaitOptions = {}): Promise<unknown> {
+    const known = this.#enter(name, "waitFor");
+    const { timeout, signal = name, match } = options;
+    const ms = timeout === undefined ? undefined : this.#duration(timeout, `waitFor "${name}".timeout`);
+    const { clock, isOver } = this.#options;
+    if (isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a wait");
+    if (known?.kind === "step") return this.#recall(name, known, waitTimeout);
+    const until = ms === undefined ? undefined : clock.now() + ms;
+    const asked = { name, ...signalsOf(name, signal), ...matchOf(name, match) };
+    await this.#hold(name, {
+      due: null,
+      wait: () => (until === undefined ? asked : { ...asked, timeoutMs: Math.max(0, until - clock.now()) }),
+    });
+    return never();
+  }
+
+  /** Called when the attempt has ended: stops the timers of its sleeps. */
+  close(): void {
+    for (const held of this.#held.values()) held.stop?.();
+    this.#held.clear();
+  }
+
+  /** Runs a part of the code beside which no sleep or wait ends the attempt. */
+  async #besideOthers<T>(run: (frame: Frame) => Promise<T>): Promise<T> {
     const frame = { above: inside.getStore() };
     this.#underWay.add(frame);
     try {
-      return await inside.run(frame, () => this.#run(name, run));
+      return await inside.run(frame, () => run(frame));
     } finally {
       this.#underWay.delete(frame);
       // The code must first see the result of the step: it may then end the attempt or begin another step.
-      if (this.#held !== null) this.#options.clock.soon(() => this.#release());
+      if (this.#held.size > 0) this.#release();
     }
   }
 
-  /** Runs a step and journals its result. */
-  async #run<T>(name: string, run: () => T | Promise<T>): Promise<T> {
-    const value = await run();
+  /** Runs a step until it is done or its budget is used up, and journals its outcome. */
+  async #try<T>(
+    name: string,
+    run: StepCode<T>,
+    { budget, frame, known }: { budget: StepBudget; frame: Frame; known: Known | undefined },
+  ): Promise<T> {
+    const { clock, isOver, redact } = this.#options;
+    const before = known?.kind === "tries" ? known : { tries: 0, due: 0 };
+    if (before.due > clock.now()) await this.#backOff(name, before.due - clock.now(), frame);
+    const key = `${idempotencyKey(this.#options.grant, this.#options.item.number)}/${encodeURIComponent(name)}`;
+    for (let tries = before.tries + 1; ; tries++) {
+      let value: T;
+      try {
+        value = await this.#call(run, budget, { attempt: tries, idempotencyKey: key });
+      } catch (thrown) {
+        if (isOver()) return never();
+        const { retry } = budget;
+        if (retry === null) throw thrown;
+        const { payload, fatal: isFatal, retryAfterMs } = threw(thrown);
+        const failure = { name, tries, error: redact(payload) };
+        if (isFatal === true || tries >= retry.attempts) {
+          await this.#report({ kind: "step.failed", ...failure });
+          throw new StepFailed(name, thrown);
+        }
+        const forMs = delayMs(retry, tries, { id: `${key}/${tries}`, retryAfterMs });
+        await this.#report({ kind: "step.retrying", ...failure, forMs });
+        await this.#backOff(name, forMs, frame);
+        continue;
+      }
+      return this.#journal(name, value);
+    }
+  }
+
+  /** Calls the code of a step once, within its time limit. */
+  async #call<T>(
+    run: StepCode<T>,
+    { timeoutMs }: StepBudget,
+    given: Pick<StepContext, "attempt" | "idempotencyKey">,
+  ): Promise<T> {
+    const { signal: ofAttempt, clock } = this.#options;
+    if (timeoutMs === null)
+      return run({
+        ...given,
+        get signal() {
+          return ofAttempt();
+        },
+      });
+    const limit = new AbortController();
+    const late = new Error(`ran longer than ${timeoutMs} ms`);
+    Object.assign(late, { name: "Timeout", code: "timeout" });
+    let stop = (): void => {};
+    const outOfTime = new Promise<never>((_, reject) => {
+      stop = clock.after(timeoutMs, () => {
+        limit.abort(late);
+        reject(late);
+      });
+    });
+    const signal = AbortSignal.any([ofAttempt(), limit.signal]);
+    try {
+      return await Promise.race([run({ ...given, signal }), outOfTime]);
+    } finally {
+      stop();
+    }
+  }
+
+  /** Waits before the next try of a step. */
+  async #backOff(name: string, ms: number, above: Frame): Promise<void> {
+    const { clock, isOver } = this.#options;
+    if (ms <= SHORT_BACK_OFF_MS) await new Promise<void>((resolve) => clock.after(ms, resolve));
+    else {
+      const due = clock.now() + ms;
+      const wait = (): TaskWait => ({ name, forMs: Math.max(0, due - clock.now()), retry: true });
+      await this.#hold(name, { due, wait, above });
+    }
+    if (isOver()) await never();
+  }
+
+  /** Journals the result of a step; returns the result as later attempts get it. */
+  async #journal<T>(name: string, value: T): Promise<T> {
     if (this.#options.isOver()) return never();
     const result = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: `step "${name}"` });
     if (isRejection(result)) {
       const { code, message, hint, path } = result;
       throw Object.assign(fatal(message), { name: "NotStorable", code, hint, path });
     }
-    const { grant, item, ask, lose } = this.#options;
-    const verdict = await ask({ kind: "step", ...reportedAttempt(grant, item), name, result });
-    if (this.#options.isOver()) return never();
-    if (verdict === "accepted" || verdict === "duplicate") return JSON.parse(result) as T;
+    await this.#report({ kind: "step", name, result });
+    return JSON.parse(result) as T;
+  }
+
+  /** Reports a step and waits for its commit. If the attempt is lost, its code does not go on. */
+  async #report(
+    done: { readonly kind: "step"; readonly name: string; readonly result: string } | StepFailure,
+  ): Promise<void> {
+    const { grant, item, ask, lose, isOver } = this.#options;
+    const verdict = await ask({ ...reportedAttempt(grant, item), ...done });
+    if (isOver()) return never();
+    if (verdict === "accepted" || verdict === "duplicate") return;
     lose();
     return never();
   }
 
-  async sleep(name: string, duration: Duration): Promise<void> {
-    const known = this.#enter(name, "sleep");
-    const ms = this.#duration(duration, `sleep "${name}"`);
-    const { clock, suspend, isOver } = this.#options;
-    if (isOver()) return never();
-    const now = clock.now();
-    // The journal may contain an ended sleep as a step.
-    if (known?.kind === "step" || (known?.kind === "sleep" && known.due <= now)) return;
-    this.#suspend(() =>
-      suspend(
-        known?.kind === "sleep"
-          ? { name, untilMs: known.due }
-          : { name, untilMs: now + ms, forMs: Math.max(0, now + ms - clock.now()) },
-      ),
-    );
-    return never();
+  /** Holds the code at a sleep or wait; resolves only if the time of a sleep passes within this attempt. */
+  #hold(
+    name: string,
+    {
+      wait,
+      due,
+      above = inside.getStore(),
+    }: Pick<Held, "wait" | "due"> & { readonly above?: Frame | undefined },
+  ): Promise<void> {
+    return new Promise((resolve) => {
+      this.#held.set(name, { above, wait, due, resolve, stop: null });
+      this.#release();
+    });
   }
 
-  async waitFor(name: string, options: { timeout?: Duration } = {}): Promise<unknown> {
-    const known = this.#enter(name, "waitFor");
-    const { timeout } = options;
-    const ms = timeout === undefined ? undefined : this.#duration(timeout, `waitFor "${name}".timeout`);
-    const { clock, suspend, isOver } = this.#options;
-    if (isOver()) return never();
-    if (known?.kind === "sleep") throw changed(name, "a sleep", "a wait");
-    if (known !== undefined) return this.#read(name, known);
-    const until = ms === undefined ? undefined : clock.now() + ms;
-    this.#suspend(() =>
-      suspend({
-        name,
-        signal: name,
-        ...(until === undefined ? {} : { timeoutMs: Math.max(0, until - clock.now()) }),
-      }),
-    );
-    return never();
-  }
-
-  /** Ends the attempt as soon as no step runs beside the sleep or wait. Only the first call has an effect. */
-  #suspend(suspend: () => void): void {
-    this.#held ??= { suspend, above: inside.getStore() };
-    this.#release();
-  }
-
+  /** Ends the attempt in the next turn, if then no step runs beside the sleeps and waits. */
   #release(): void {
-    if (this.#held === null || this.#options.isOver()) return;
-    let beside = this.#underWay.size;
-    for (let frame = this.#held.above; frame !== undefined; frame = frame.above)
-      if (this.#underWay.has(frame)) beside--;
-    if (beside === 0) this.#held.suspend();
+    if (this.#isReleasing || this.#held.size === 0) return;
+    this.#isReleasing = true;
+    // The code may begin other branches in this turn.
+    this.#options.clock.soon(() => {
+      this.#isReleasing = false;
+      if (this.#options.isOver() || this.#replay.isBusy || this.#held.size === 0) return;
+      if (this.#runsBeside()) return this.#armSleeps();
+      const waits = [...this.#held.values()].map((held) => held.wait());
+      this.#options.suspend(waits);
+    });
+  }
+
+  /** Whether a step runs that contains none of the sleeps and waits. */
+  #runsBeside(): boolean {
+    const around = new Set<Frame>();
+    for (const { above } of this.#held.values())
+      for (let frame = above; frame !== undefined; frame = frame.above) around.add(frame);
+    for (const frame of this.#underWay) if (!around.has(frame)) return true;
+    return false;
+  }
+
+  /** Lets sleeps end within this attempt, because other branches run on. */
+  #armSleeps(): void {
+    const { clock } = this.#options;
+    for (const [name, held] of this.#held) {
+      if (held.due === null || held.stop !== null) continue;
+      held.stop = clock.after(Math.max(0, held.due - clock.now()), () => {
+        this.#held.delete(name);
+        if (!this.#options.isOver()) held.resolve();
+      });
+    }
   }
 
   /** Checks the name of a step, sleep or wait; returns the checkpoint that is journaled under it. */
-  #enter(name: string, what: string): Exclude<Checkpoint, { kind: "run" }> | undefined {
+  #enter(name: string, what: string): Known | undefined {
     const known = this.#known.get(name);
     const wrong = known === undefined ? whyNoName(name) : null;
     if (wrong !== null) throw fatal(`the name of a ${what} ${wrong} (a name has ${NAME_RULE})`);
@@ -153,7 +327,7 @@ export class JournaledSteps {
         `"${name}" is used twice in one attempt: each step, sleep and wait of a task needs a name of its own`,
       );
     this.#used.add(name);
-    if (known !== undefined && known.kind !== "run") return known;
+    if (known !== undefined) return known;
     if (this.#known.size + ++this.#added > CHECKPOINTS_MAX)
       throw fatal(
         `a task can have ${CHECKPOINTS_MAX} steps, sleeps and waits over all of its attempts; "${name}" is one more`,
@@ -163,18 +337,119 @@ export class JournaledSteps {
 
   #duration(duration: Duration, what: string): number {
     const ms = parseDuration(duration, what);
-    if (isRejection(ms)) throw fatal(ms.hint === undefined ? ms.message : `${ms.message} (${ms.hint})`);
+    if (isRejection(ms)) throw refused(ms);
     return ms;
   }
 
-  /** Reads a checkpoint: its value, or the error of a wait that timed out. */
-  async #read(name: string, known: { readonly seq: number }): Promise<unknown> {
+  /** Reads a checkpoint: its value, or its error. */
+  async #recall(
+    name: string,
+    { seq }: { readonly seq: number },
+    failed: (name: string, error: string) => Error,
+  ): Promise<unknown> {
     const { grant, results, isOver } = this.#options;
-    const found = await results.checkpoint(grant.execution, known.seq);
+    const reading = results.checkpoint(grant.execution, seq);
+    const found = await this.#replay.recall(this.#order.get(name) ?? 0, reading);
     if (isOver()) return never();
     if ("result" in found) return JSON.parse(found.result) as unknown;
-    throw waitTimeout(name, found.error);
+    throw failed(name, found.error);
   }
+}
+
+interface Recalled {
+  readonly order: number;
+  readonly settle: () => Promise<void>;
+}
+
+/**
+ * Gives checkpoints of earlier attempts back to the code in the order in which they were journaled, one in each turn. So code
+ * that races several branches sees the same winner in every attempt.
+ */
+class ReplayOrder {
+  readonly #clock: Clock;
+  /** Called after each turn, when the code has seen a checkpoint. */
+  readonly #onTurn: () => void;
+  readonly #queue = new Heap<Recalled>((a, b) => a.order < b.order);
+  #isRunning = false;
+
+  constructor(clock: Clock, onTurn: () => void) {
+    this.#clock = clock;
+    this.#onTurn = onTurn;
+  }
+
+  /** Whether checkpoints are waiting for their turn. */
+  get isBusy(): boolean {
+    return this.#isRunning;
+  }
+
+  /** Resolves with the value once all checkpoints that were journaled before and are asked for now were given back. */
+  recall<T>(order: number, reading: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      // A failed read is reported in its turn.
+      reading.catch(() => {});
+      this.#queue.push({ order, settle: () => reading.then(resolve, reject) });
+      if (this.#isRunning) return;
+      this.#isRunning = true;
+      this.#clock.soon(() => void this.#run());
+    });
+  }
+
+  async #run(): Promise<void> {
+    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) {
+      await next.settle();
+      // The code goes on with this value, and may ask for more, before the next one is given back.
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    }
+    this.#isRunning = false;
+    this.#onTurn();
+  }
+}
+
+/** A checked form of `StepOptions`. */
+interface StepBudget {
+  /** The budget of the step; null if an error goes to the code at once. */
+  readonly retry: (RetryPolicy & { readonly attempts: number }) | null;
+  readonly timeoutMs: number | null;
+}
+
+const NO_BUDGET: StepBudget = { retry: null, timeoutMs: null };
+
+/** Checks the options of a step. */
+function readStepOptions(options: StepOptions, path: string): StepBudget | Rejection {
+  const { retry, timeout, ...others } = options;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) return reject("invalid_input", `${path} has the unknown option "${unknown}"`);
+  if (typeof retry === "object" && retry !== null && "crashes" in retry)
+    return reject("invalid_input", `${path}.retry.crashes: a crash counts for the task, not for the step`);
+  const read = decodeDefinition(parseAnswer, { use: "step", retry, timeout }, path);
+  if (isRejection(read)) return read;
+  const { attempts = DEFAULTS.attempts, backoff = "exponential", min, max } = read.retry ?? {};
+  const retryMinMs = min ?? DEFAULTS.retryMinMs;
+  const retryMaxMs = max ?? DEFAULTS.retryMaxMs;
+  return {
+    retry: retry === undefined ? null : { attempts, backoff, retryMinMs, retryMaxMs },
+    timeoutMs: read.timeout ?? null,
+  };
+}
+
+/** The signals of a wait as a worker reports them. */
+function signalsOf(name: string, signal: string | readonly string[]): Pick<TaskWait, "signal" | "anyOf"> {
+  const all = typeof signal === "string" ? [signal] : signal;
+  if (!Array.isArray(all) || all.length === 0 || all.length > 100)
+    throw fatal(`waitFor "${name}": signal must be a name or a list of 1 to 100 names`);
+  for (const one of all as readonly string[]) {
+    const wrong = whyNoName(one);
+    if (wrong !== null)
+      throw fatal(`waitFor "${name}": the name of a signal ${wrong} (a name has ${NAME_RULE})`);
+  }
+  return typeof signal === "string" ? { signal } : { anyOf: signal };
+}
+
+function matchOf(name: string, match: unknown): Pick<TaskWait, "match"> {
+  if (match === undefined) return {};
+  const text = toStoredText(match, { bytesMax: MATCH_CHARS_MAX, what: `waitFor "${name}".match` });
+  if (isRejection(text)) throw refused(text);
+  return { match: text };
 }
 
 function never(): Promise<never> {
@@ -186,16 +461,19 @@ function fatal(message: string): Error {
   return brandFatal(new Error(message));
 }
 
+function refused({ message, hint }: Rejection): Error {
+  return fatal(hint === undefined ? message : `${message} (${hint})`);
+}
+
 function changed(name: string, was: string, is: string): Error {
   return fatal(`"${name}" was ${was} in an earlier attempt and is ${is} now: give it another name`);
 }
 
-/**
- * Makes the error of a wait that timed out. It is fatal unless the code catches it: the time-out is journaled and will not
- * change.
- */
+function stepFailed(name: string, error: string): Error {
+  return new StepFailed(name, readError(error));
+}
+
 function waitTimeout(name: string, error: string): Error {
   const { message } = (JSON.parse(error) ?? {}) as { message?: unknown };
-  const text = typeof message === "string" ? message : `no signal "${name}" came in time`;
-  return Object.assign(fatal(text), { name: "WaitTimeout", code: "wait_timeout" });
+  return new WaitTimeout(typeof message === "string" ? message : `no signal "${name}" came in time`);
 }

@@ -32,51 +32,39 @@ describe("sleep", () => {
     expect(bench.of("receipts")).toHaveLength(1);
   });
 
-  test("at the very beginning needs no start of its own", async () => {
+  test("at the very beginning leaves no timer behind", async () => {
     const bench = fixtureOf(({ sleep }) => sleep("nap", 5));
     await bench.give([1]);
-    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
+    expect(bench.of("receipts")).toHaveLength(1);
     expect(bench.outcomes.get(0)?.status).toBe("suspended");
     expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test.each<[string, (context: ProcessContext) => unknown]>([
+  test.each<[string, (context: ProcessContext) => unknown, string]>([
     [
       "returns a value",
       ({ sleep }) => {
         void sleep("nap", 5);
         return "value";
       },
+      "done",
     ],
     [
       "throws",
-      ({ sleep }) => {
-        void sleep("nap", 5);
-        throw new Error("ignored");
-      },
-    ],
-    [
-      "rejects later",
       async ({ sleep }) => {
         void sleep("nap", 5);
         await Promise.resolve();
-        throw new Error("ignored");
+        throw new Error("counts");
       },
+      "failed",
     ],
-    [
-      "logs and steps on",
-      async ({ sleep, step, log }) => {
-        void sleep("nap", 5);
-        log("ignored");
-        await step("ignored", () => 1);
-      },
-    ],
-  ])("counts also if the code %s: later words are ignored", async (_what, process) => {
+  ])("that the code does not await ends nothing: it %s", async (_what, process, status) => {
     const bench = fixtureOf(process);
     await bench.give([1]);
     await bench.clock.advance("1s");
-    expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+    expect(bench.outcomes.get(0)).toMatchObject({ status });
+    expect(bench.of("receipts")).toHaveLength(1);
+    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("whose time has passed gives back; one that has not is waited for until its own time", async () => {
@@ -94,13 +82,56 @@ describe("sleep", () => {
     expect(bench.outcomes.get(0)).toMatchObject({ wait: { name: "future", untilMs: now + 17 } });
   });
 
-  test("of several side by side, the first ends the attempt", async () => {
+  test("of several side by side, all are in the receipt", async () => {
     const bench = fixtureOf(({ sleep, waitFor }) =>
-      Promise.all([sleep("a", "1h"), sleep("b", "2h"), waitFor("c")]),
+      Promise.all([
+        sleep("a", "1h"),
+        sleep("b", "2h"),
+        waitFor("c"),
+        waitFor(["d", "e"], { match: { n: 1 } }),
+      ]),
     );
     await bench.give([1]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "a" } });
+    expect(bench.outcomes.get(0)).toMatchObject({
+      status: "suspended",
+      waits: [
+        { name: "a", forMs: 3_600_000 },
+        { name: "b", forMs: 7_200_000 },
+        { name: "c", signal: "c" },
+        { name: "d|e", anyOf: ["d", "e"], match: '{"n":1}' },
+      ],
+    });
     expect(bench.of("receipts")).toHaveLength(1);
+  });
+
+  test("that ends while a step runs beside it is journaled, and its branch goes on", async () => {
+    let finish: (value: string) => void = () => {};
+    const trace: string[] = [];
+    const bench = fixtureOf(({ sleep, step }) =>
+      Promise.all([
+        sleep("nap", "1m").then(() => trace.push("awake")),
+        step("slow", () => new Promise<string>((resolve) => (finish = resolve))),
+      ]),
+    );
+    await bench.give([1]);
+    await bench.clock.advance("2m");
+    expect(trace).toEqual(["awake"]);
+    expect(bench.of("step")).toMatchObject([{ name: "nap", result: "null" }]);
+    finish("done");
+    await bench.clock.settle();
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+  });
+
+  test("and waits that are answered are given back in the order of the journal", async () => {
+    const bench = fixtureOf(
+      ({ sleep, waitFor }) => Promise.race([sleep("limit", "1h").then(() => "late"), waitFor("paid")]),
+      { journal: { 7: { result: '"paid"' } } },
+    );
+    await again(bench, [
+      { kind: "step", name: "paid", seq: 7 },
+      { kind: "sleep", name: "limit", due: 0 },
+    ]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"paid"' });
   });
 
   describe("beside a step that still runs", () => {

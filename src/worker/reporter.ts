@@ -233,6 +233,9 @@ function sizeOf(report: Report): number {
   switch (report.kind) {
     case "step":
       return report.result.length;
+    case "step.retrying":
+    case "step.failed":
+      return report.error.length;
     case "run":
       return report.state.length;
     case "logs":

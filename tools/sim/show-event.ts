@@ -41,10 +41,14 @@ function showEvent(event: Event): string {
         ? ` ${event.name} ${event.reason}`
         : event.kind === "tasks.waiting"
           ? ` ${event.names.join()} ${event.dues.join()}`
-          : "status" in event
-            ? ` ${event.status}`
-            : "timer" in event
-              ? ` ${event.timer} ${event.due}`
-              : "";
+          : event.kind === "task.waiting"
+            ? ` ${event.waits.map(({ name, due, signals }) => `${name} ${due ?? signals?.join("|")}`).join()}`
+            : event.kind === "task.step.retrying" || event.kind === "task.step.failed"
+              ? ` ${event.name} ${event.tries}`
+              : "status" in event
+                ? ` ${event.status}`
+                : "timer" in event
+                  ? ` ${event.timer} ${event.due}`
+                  : "";
   return `${event.kind}${place}${list}${what}`;
 }

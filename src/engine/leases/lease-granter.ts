@@ -370,17 +370,19 @@ function newGrant(
 
 type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
-/** The checkpoints of earlier attempts. Sleeps that are over are marked, so that the worker's clock does not matter. */
+/** The checkpoints of earlier attempts. Sleeps and back-offs that are over are marked, so that the worker's clock does not matter. */
 function checkpointsOf(node: NodeState, queue: HandlerQueue, task: number): readonly Checkpoint[] | null {
   const progress = queue.state.progress.tasks.get(task);
-  if (progress === undefined || progress.checkpoints.length === 0) return null;
+  if (progress === undefined || progress.size === 0) return null;
   if (queue.state.plan.mode === "script") {
     // @plant journaled runs done again
     const runs = journaledRuns(queue.state, task);
     return runs.length === 0 ? null : runs;
   }
   return progress.checkpoints.map((known) =>
-    known.kind === "sleep" && known.due <= node.now ? { ...known, due: 0 } : known,
+    (known.kind === "sleep" || known.kind === "tries") && known.due <= node.now
+      ? { ...known, due: 0 }
+      : known,
   );
 }
 

@@ -115,6 +115,8 @@ export function toMessage(
       return { kind: "receipts", ...place, receipts };
     }
     case "step":
+    case "step.retrying":
+    case "step.failed":
     case "run":
     case "run.started":
     case "run.crashed": {
@@ -151,12 +153,19 @@ export function toMessage(
 
 /** The content of a report about a step or a run, without its attempt. */
 function doneIn(
-  report: Extract<Report, { kind: "step" | "run" | "run.started" | "run.crashed" }>,
+  report: Extract<
+    Report,
+    { kind: "step" | "step.retrying" | "step.failed" | "run" | "run.started" | "run.crashed" }
+  >,
 ): CheckpointMessage["done"] {
   const { name } = report;
   switch (report.kind) {
     case "step":
       return { kind: "step", name, result: report.result };
+    case "step.retrying":
+      return { kind: report.kind, name, tries: report.tries, error: report.error, forMs: report.forMs };
+    case "step.failed":
+      return { kind: report.kind, name, tries: report.tries, error: report.error };
     case "run": {
       const { index, state, oversized, stats } = report;
       return { kind: "run", name, index, state, oversized, stats };

@@ -205,7 +205,7 @@ describe("rows", () => {
     expect(versions(run.events)).toEqual([1]);
     run.stepDone("a", 1);
     expect(versions(run.last)).toEqual([2]);
-    run.suspend("a", 1, { signal: "go", timeoutMs: 5 });
+    run.suspend("a", 1, { name: "w", signal: "go", timeoutMs: 5 });
     expect(versions(run.last)).toEqual([2]);
     run.signal("go", 1);
     expect(versions(run.last)).toEqual([2]);

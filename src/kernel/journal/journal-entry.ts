@@ -202,6 +202,8 @@ function payloadChars(event: Event): number {
   else if (event.kind === "tasks.settled") for (const text of event.payloads) chars += text.length;
   else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
   else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
+  else if (event.kind === "task.step.retrying" || event.kind === "task.step.failed")
+    chars += event.error.length;
   else if (event.kind === "task.run") chars += event.state.length;
   else if (event.kind === "command.receipted") chars += (event.result ?? event.error ?? "").length;
   return chars;

@@ -14,7 +14,10 @@ import {
   type TaskRunCrashed,
   type TaskRunStarted,
   type TaskStep,
+  type TaskStepFailed,
+  type TaskStepRetrying,
   type TasksWaiting,
+  type TaskWaiting,
   versionOf,
 } from "../event.ts";
 import { viewError } from "../view.ts";
@@ -131,7 +134,10 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
         ...place(event),
         ...list(event.tasks, detail, (i) => waitOf(event, i)),
       };
+    case "task.waiting":
     case "task.step":
+    case "task.step.retrying":
+    case "task.step.failed":
     case "task.run":
     case "task.run.started":
     case "task.run.crashed":
@@ -151,16 +157,40 @@ function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Re
 
 /** The fields of an event about one task, whose number is `n`. */
 function ofOneTask(
-  event: TaskStep | TaskRun | TaskRunStarted | TaskRunCrashed | ChildEvent,
+  event:
+    | TaskWaiting
+    | TaskStep
+    | TaskStepRetrying
+    | TaskStepFailed
+    | TaskRun
+    | TaskRunStarted
+    | TaskRunCrashed
+    | ChildEvent,
   detail: Detail,
 ): Record<string, unknown> {
   const { task: n, attempt } = event;
   switch (event.kind) {
     case "task.step": {
-      const { name, reason, result, error } = event;
+      const { name, reason, result, error, takes } = event;
       const answer = error === null ? { result: parse(result) } : { error: parse(error) };
-      return { ...place(event), n, attempt, name, reason, ...answer };
+      const signal = takes === undefined ? {} : { signal: takes.signal };
+      return { ...place(event), n, attempt, name, reason, ...signal, ...answer };
     }
+    case "task.step.retrying":
+    case "task.step.failed": {
+      const { name, tries, error } = event;
+      const until = event.kind === "task.step.failed" ? {} : { until: event.until };
+      return { ...place(event), n, attempt, name, tries, ...until, error: parse(error) };
+    }
+    case "task.waiting":
+      return {
+        ...place(event),
+        n,
+        attempt,
+        waits: event.waits.map(({ match, ...wait }) =>
+          match === undefined ? wait : { ...wait, match: parse(match) },
+        ),
+      };
     case "task.run": {
       const { name, index, oversized, stats } = event;
       // A summary only marks a state that is over the size limit.

@@ -1,11 +1,12 @@
 /** Collects changes of many tasks of one handler, and emits them in as few events as fit into journal rows. */
 import { SparseSet } from "../../std/sparse.ts";
 import { LIMITS } from "../definition/definition.ts";
-import type { AttemptStatus, Place, RetryReason, SettledStatus } from "../event.ts";
+import type { AttemptStatus, OpenWait, Place, RetryReason, SettledStatus } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 import type { Receipt } from "../message.ts";
 import type { Step } from "../step.ts";
 import { closeRun } from "./run-notices.ts";
+import { closeWaits } from "./wait-timers.ts";
 
 interface Settlement {
   readonly task: number;
@@ -28,6 +29,11 @@ interface Retry {
 interface Suspension {
   readonly task: number;
   readonly attempt: number;
+  readonly waits: readonly OpenWait[];
+}
+
+/** A single sleep, or a single wait for one signal, which versions before 6 know. */
+interface SingleWait extends Pick<Suspension, "task" | "attempt"> {
   readonly name: string;
   /** When a sleep ends; 0 if the task waits for a signal. */
   readonly due: number;
@@ -71,6 +77,7 @@ export class BulkRecorder {
 
   settle(settlement: Settlement): void {
     closeRun(this.#step, this.#handler, settlement.task, "ended");
+    if (this.#handler.progress.tasks.size > 0) closeWaits(this.#step, this.#handler, settlement.task);
     this.#hold(settlement.task, settlement.payload.length);
     this.#settled.push(settlement);
   }
@@ -83,7 +90,7 @@ export class BulkRecorder {
 
   wait(wait: Suspension): void {
     closeRun(this.#step, this.#handler, wait.task, "ended");
-    this.#hold(wait.task, wait.name.length);
+    this.#hold(wait.task, 0);
     this.#waits.push(wait);
   }
 
@@ -134,17 +141,36 @@ export class BulkRecorder {
         errors: retries.map((r) => r.error),
       });
     }
-    if (waits.length > 0) {
-      step.emit({
-        kind: "tasks.waiting",
-        ...at,
-        ...columns(waits),
-        names: waits.map((w) => w.name),
-        dues: waits.map((w) => w.due),
-        signals: waits.map((w) => w.signal),
-      });
-    }
+    if (waits.length > 0) this.#emitWaits(at, waits);
     if (settled.length > 0) this.#emitSettled(at, settled);
+  }
+
+  /** Single waits are one event; tasks with several waits, or with a wait of a new form, have an event each. */
+  #emitWaits(at: Place, suspended: readonly Suspension[]): void {
+    const single: SingleWait[] = [];
+    for (const { task, attempt, waits } of suspended) {
+      const [wait] = waits;
+      // A wait that was answered while its attempt ran continues the task, which the older form does not say.
+      const known = this.#handler.progress.tasks.get(task)?.named.get(wait?.name ?? "");
+      if (waits.length === 1 && wait !== undefined && isPlain(wait) && known?.kind !== "step")
+        single.push({
+          task,
+          attempt,
+          name: wait.name,
+          due: wait.due ?? 0,
+          signal: wait.signals?.[0] ?? null,
+        });
+      else this.#step.emit({ kind: "task.waiting", ...at, task, attempt, waits });
+    }
+    if (single.length === 0) return;
+    this.#step.emit({
+      kind: "tasks.waiting",
+      ...at,
+      ...columns(single),
+      names: single.map((w) => w.name),
+      dues: single.map((w) => w.due),
+      signals: single.map((w) => w.signal),
+    });
   }
 
   #emitSettled(at: Place, settled: readonly Settlement[]): void {
@@ -193,6 +219,11 @@ export class BulkRecorder {
     if (this.#first === -1) this.#first = task;
     else this.#others.add(task);
   }
+}
+
+/** Whether a wait has a form that versions before 6 know. */
+function isPlain({ retry, match, any }: OpenWait): boolean {
+  return retry === undefined && match === undefined && any === undefined;
 }
 
 /** Settles a single task. */

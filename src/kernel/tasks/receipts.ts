@@ -8,16 +8,19 @@
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { advance } from "../advance.ts";
 import { enrich } from "../command/post-op.ts";
+import type { OpenWait } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
-import type {
-  Answer,
-  AttemptRef,
-  LostMessage,
-  Outcome,
-  Receipt,
-  ReceiptsMessage,
-  StartedMessage,
-  Verdict,
+import {
+  type Answer,
+  type AttemptRef,
+  type LostMessage,
+  type Outcome,
+  type Receipt,
+  type ReceiptsMessage,
+  type StartedMessage,
+  type TaskWait,
+  type Verdict,
+  waitsOf,
 } from "../message.ts";
 import type { Step } from "../step.ts";
 import { ENGINE } from "../timers.ts";
@@ -28,6 +31,7 @@ import { closeRun } from "./run-notices.ts";
 import { finishedRuns } from "./script-runs.ts";
 import type { RecordedStart } from "./task-table.ts";
 import { armTask } from "./task-waits.ts";
+import { closeWaits } from "./wait-timers.ts";
 
 /** Applies a batch of receipts for one handler. */
 export function receipts(step: Step, message: ReceiptsMessage): Answer {
@@ -45,7 +49,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   if (handler.progress.tasks.size > 0)
     message.receipts.forEach(({ task, outcome }, i) => {
       if (outcome.status === "suspended" && verdicts[i] === "accepted")
-        armTask(step, handler, task, outcome.wait?.timeoutMs);
+        armTask(step, handler, task, waitsOf(outcome));
     });
   advance(step);
   return { kind: "applied", seq: execution.seq, verdicts };
@@ -214,7 +218,9 @@ function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, re
   if (outcome.status === "failed") noteErrorReceipt(step, handler, recorder, receipt);
   const isDraining = step.execution.draining;
   if (outcome.status === "suspended" && !isDraining) {
-    recorder.wait({ task, attempt, ...suspension(step, outcome) });
+    const waits = waitsOf(outcome);
+    if (handler.progress.tasks.size > 0) closeWaits(step, handler, task, waits);
+    recorder.wait({ task, attempt, waits: suspension(step, waits) });
     return "accepted";
   }
   if (outcome.status === "cancelled" || outcome.status === "suspended") {
@@ -295,20 +301,25 @@ function emitReceipted(
   });
 }
 
-/** The wait of a suspended attempt; if it has none, the task continues at once. */
-function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
-  const name = wait?.name ?? "";
-  if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
-  const until = wait?.forMs === undefined ? (wait?.untilMs ?? step.now) : step.now + wait.forMs;
-  return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
+/** The waits of a suspended attempt; if it has none, the task continues at once. */
+function suspension(step: Step, waits: readonly TaskWait[]): readonly OpenWait[] {
+  if (waits.length === 0) return [{ name: "", due: Math.max(1, step.now) }];
+  return waits.map(({ name, signal, anyOf, match, untilMs = step.now, forMs, retry }) => {
+    const matched = match === undefined ? {} : { match };
+    if (anyOf !== undefined) return { name, signals: anyOf, any: true, ...matched };
+    if (signal !== undefined) return { name, signals: [signal], ...matched };
+    const until = forMs === undefined ? untilMs : step.now + forMs;
+    const due = Math.max(1, Math.min(until, step.now + DURATION_MAX_MS));
+    return { name, due, ...(retry === true ? { retry } : {}) };
+  });
 }
 
 /** Counts a sleep or a wait as a checkpoint; a task with too many checkpoints fails for good. */
 function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Outcome {
   if (outcome.status !== "suspended") return outcome;
-  const checkpoints = handler.progress.tasks.get(task)?.checkpoints ?? [];
-  const isKnown = checkpoints.some(({ kind, name }) => kind !== "run" && name === outcome.wait?.name);
-  if (isKnown || checkpoints.length < CHECKPOINTS_MAX) return outcome;
+  const progress = handler.progress.tasks.get(task);
+  const added = waitsOf(outcome).filter(({ name }) => progress?.named.has(name) !== true).length;
+  if (added === 0 || (progress?.size ?? 0) + added <= CHECKPOINTS_MAX) return outcome;
   const error = {
     name: "TooManySteps",
     code: "too_large",

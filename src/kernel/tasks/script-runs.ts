@@ -19,9 +19,8 @@ const NONE: readonly RunCheckpoint[] = [];
 /** The journaled runs of a task: the longest prefix of the script, over all attempts. */
 export function journaledRuns(handler: HandlerState, task: number): readonly RunCheckpoint[] {
   const { script } = handler.plan.definition;
-  const checkpoints = handler.progress.tasks.get(task)?.checkpoints;
-  if (checkpoints === undefined || script === undefined) return NONE;
-  const runs = checkpoints.filter((one) => one.kind === "run");
+  const runs = handler.progress.tasks.get(task)?.runs;
+  if (runs === undefined || script === undefined) return NONE;
   const end = runs.findIndex(({ name }, i) => name !== script[i]?.name);
   return end < 0 ? runs : runs.slice(0, end);
 }

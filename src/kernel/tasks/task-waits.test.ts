@@ -131,7 +131,7 @@ describe("a wait for a signal", () => {
       const order: (number | undefined)[] = [];
       const table = execution.currentVisit().handler("a")?.progress;
       for (let i = 0; i < 4; i++) {
-        const task = table?.firstWaitingFor("go");
+        const task = table?.firstWaitingFor({ signal: "go", data: "null" }, run.now)?.task;
         order.push(task);
         if (execution !== run.execution) table?.stopWaiting(task ?? -1);
         else run.signal("go", i);
@@ -245,7 +245,9 @@ test("whatever tasks wait for and whatever comes, each wait gets one answer, and
         expect(replayed(run)).toBe(writeSnapshot(run.execution));
         // Nobody waits for what is kept.
         for (const kept of run.execution.signals.keys())
-          expect(run.handler("a").progress.firstWaitingFor(kept)).toBeUndefined();
+          expect(
+            run.handler("a").progress.firstWaitingFor({ signal: kept, data: "null" }, run.now),
+          ).toBeUndefined();
         // A timer is there only for a task that waits for a signal.
         for (const timer of run.execution.timers.keys())
           expect(waiting(run, Number(timer.split(".").at(-1)))?.signal).toMatch(/^g/);

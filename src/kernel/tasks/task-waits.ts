@@ -1,16 +1,20 @@
 /**
- * Checkpoints inside a task: its finished steps and runs, and the wait of a suspended task. The answer to a wait (a
+ * Checkpoints inside a task: its finished steps and runs, and the waits of a suspended task. The answer to a wait (a
  * signal, or a timeout) is journaled as a step, so that later attempts find it.
  */
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
-import type { HandlerState } from "../execution.ts";
-import type { Answer, CheckpointMessage } from "../message.ts";
+import type { TaskStep } from "../event.ts";
+import type { Execution, HandlerState } from "../execution.ts";
+import type { Answer, CheckpointMessage, TaskWait } from "../message.ts";
 import type { Step } from "../step.ts";
-import { clearTimer, taskTimerId, waitTimeout } from "../timers.ts";
-import { CHECKPOINTS_MAX } from "./checkpoint.ts";
+import { clearTimer } from "../timer-ids.ts";
+import { waitTimeout } from "../timers.ts";
+import { CHECKPOINTS_MAX, type Waiting } from "./checkpoint.ts";
+import { matchesPayload } from "./payload-match.ts";
 import { runNotice } from "./run-notices.ts";
 import { placeRun } from "./script-runs.ts";
+import { closeWait, timerOf } from "./wait-timers.ts";
 
 /** Journals a finished step or run of a live attempt, or a notice about a run, once. */
 export function checkpoint(step: Step, message: CheckpointMessage): Answer {
@@ -46,75 +50,117 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     step.emit({ kind: "task.run", ...at, name, index: place.index, state, oversized, stats });
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
-  const known = progress?.checkpoints ?? [];
-  if (known.some(({ kind, name }) => kind === "step" && name === done.name))
-    return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
-  if (known.length >= CHECKPOINTS_MAX)
+  const { name } = done;
+  const known = progress?.named.get(name);
+  if (known?.kind === "step") return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  if (known === undefined && (progress?.size ?? 0) >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
-  step.emit({
-    kind: "task.step",
-    ...at,
-    name: done.name,
-    result: done.result,
-    error: null,
-    reason: "done",
-  });
+  if (done.kind === "step") {
+    closeWait(step, handler, task, name);
+    step.emit({ kind: "task.step", ...at, name, result: done.result, error: null, reason: "done" });
+    return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
+  }
+  const { tries, error } = done;
+  // A report that is repeated has the same number of tries.
+  if (known?.kind === "tries" && known.tries >= tries)
+    return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  if (done.kind === "step.failed") step.emit({ kind: "task.step.failed", ...at, name, tries, error });
+  else {
+    const until = step.now + Math.min(done.forMs, DURATION_MAX_MS);
+    step.emit({ kind: "task.step.retrying", ...at, name, tries, until, error });
+  }
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
 }
 
-/** Starts the wait of a suspended task: takes a signal that arrived before, or sets the timer of the wait. */
-export function armTask(
-  step: Step,
-  handler: HandlerState,
-  task: number,
-  timeoutMs: number | undefined,
-): void {
-  const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
-  const timer = taskTimerId(step, handler, task);
-  if (signal === null || step.execution.timers.has(timer)) return;
-  if (
-    giveSignal(step, handler, task, signal) ||
-    /* @plant time limit of a wait forgotten */ timeoutMs === undefined
-  )
-    return;
-  step.emit({
-    kind: "timer.set",
-    timer,
-    purpose: "task",
-    due: step.now + Math.min(timeoutMs, DURATION_MAX_MS),
-  });
+/**
+ * Starts the waits of a suspended task: each takes a signal that arrived before, or sets its timer. A wait that was open before
+ * has its timer already.
+ */
+export function armTask(step: Step, handler: HandlerState, task: number, asked: readonly TaskWait[]): void {
+  for (const { name, timeoutMs } of asked) {
+    const wait = handler.progress.tasks.get(task)?.waits.find((one) => one.name === name);
+    if (wait === undefined || wait.signals.length === 0) continue;
+    const timer = timerOf(step, handler, task, wait);
+    if (giveSignal(step, handler, { task, wait })) continue;
+    if (
+      /* @plant time limit of a wait forgotten */ timeoutMs === undefined ||
+      step.execution.timers.has(timer)
+    )
+      continue;
+    const due = step.now + Math.min(timeoutMs, DURATION_MAX_MS);
+    step.emit({ kind: "timer.set", timer, purpose: "task", due });
+  }
 }
 
-/** Passes the oldest kept signal to a task that waits for it; false if there is none. */
-export function giveSignal(step: Step, handler: HandlerState, task: number, signal: string): boolean {
-  const kept = step.execution.signals.get(signal)?.[0];
-  if (kept === undefined) return false;
-  clearTimer(step, taskTimerId(step, handler, task));
-  answerWait(step, handler, task, { result: kept.data, error: null, reason: "signalled" });
+/** Passes the oldest kept signal to a wait that takes it; false if there is none. */
+export function giveSignal(
+  step: Step,
+  handler: HandlerState,
+  { task, wait }: { readonly task: number; readonly wait: Waiting },
+): boolean {
+  const kept = oldestFor(step.execution, wait);
+  if (kept === null) return false;
+  const { signal, id, data } = kept;
+  clearTimer(step, timerOf(step, handler, task, wait));
+  const isChosen = wait.any === true || wait.match !== undefined;
+  answerWait(
+    step,
+    handler,
+    { task, wait },
+    {
+      result: wait.any === true ? `{"name":${JSON.stringify(signal)},"value":${data}}` : data,
+      error: null,
+      reason: "signalled",
+      ...(isChosen ? { takes: { signal, id } } : {}),
+    },
+  );
   return true;
 }
 
-/** Answers a wait inside a task with its timeout. */
-export function waitOutOfTime(step: Step, handler: HandlerState, task: number): void {
-  const waiting = handler.progress.tasks.get(task)?.waiting;
-  if (waiting === undefined || waiting === null) return;
-  answerWait(step, handler, task, { result: null, error: waitTimeout(waiting.signal), reason: "timer" });
+/** The oldest kept signal that a wait takes; null if there is none. */
+function oldestFor(
+  { signals, applied }: Execution,
+  wait: Waiting,
+): { signal: string; id: string; data: string } | null {
+  let oldest: { signal: string; id: string; data: string } | null = null;
+  for (const signal of wait.signals) {
+    const kept = signals
+      .get(signal)
+      ?.find(({ data }) => wait.match === undefined || matchesPayload(data, wait.match));
+    if (kept === undefined) continue;
+    if (oldest === null || (applied.get(kept.id) ?? 0) < (applied.get(oldest.id) ?? 0))
+      oldest = { signal, ...kept };
+  }
+  return oldest;
+}
+
+/** Answers a wait inside a task with its timeout, or with a signal that arrived while its task ran. */
+export function waitOutOfTime(
+  step: Step,
+  handler: HandlerState,
+  { task, wait: name }: { readonly task: number; readonly wait: string | undefined },
+): void {
+  const waits = handler.progress.tasks.get(task)?.waits ?? [];
+  const wait = waits.find((one) => (name === undefined ? one.alone === true : one.name === name));
+  if (wait === undefined || giveSignal(step, handler, { task, wait })) return;
+  const error = waitTimeout(wait.signals.join('" or "'));
+  answerWait(step, handler, { task, wait }, { result: null, error, reason: "timer" });
 }
 
 function answerWait(
   step: Step,
   handler: HandlerState,
-  task: number,
-  answer: { result: string | null; error: string | null; reason: "signalled" | "timer" },
+  { task, wait }: { readonly task: number; readonly wait: Waiting },
+  answer: Pick<TaskStep, "result" | "error" | "takes"> & { readonly reason: "signalled" | "timer" },
 ): void {
   const progress = handler.progress.tasks.get(task);
-  if (progress === undefined || progress.waiting === null) return;
+  if (progress === undefined) return;
   step.emit({
     kind: "task.step",
     ...step.execution.currentVisit().place(handler.plan.name),
     task,
     attempt: progress.attempt,
-    name: progress.waiting.name,
+    name: wait.name,
     ...answer,
   });
 }

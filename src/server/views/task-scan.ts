@@ -95,6 +95,8 @@ export class TaskScan {
       case "task.step":
         if (event.reason !== "done") index.release(event.task);
         return;
+      case "task.waiting":
+        return index.note(event.task, { state: "waiting", attempt: event.attempt, at: since });
       case "child.started":
         index.hasChildren = true;
         return index.note(event.task, { state: "running", attempt: event.attempt, at: since });

@@ -73,6 +73,8 @@ export class EventBatch {
         return;
       }
       case "step":
+      case "step.retrying":
+      case "step.failed":
       case "run":
       case "run.started":
       case "run.crashed":

@@ -8,6 +8,8 @@ import type { ExecutionStore } from "../../store/store.ts";
 export interface ItemHistory {
   /** Steps, answered waits and sleeps of earlier attempts, as a JSON list. */
   readonly steps: string;
+  /** Failed tries of steps that are tried again, as a JSON list. */
+  readonly tries: string;
   /** The number of finished runs of a script, and the state after the last finished run, as JSON. */
   readonly finished: number;
   readonly state: string | null;
@@ -22,19 +24,29 @@ export async function readHistory(
 ): Promise<ItemHistory> {
   const journal = new JournalAt(store, execution);
   const steps: string[] = [];
+  const tries: string[] = [];
   const runs = checkpoints.filter((checkpoint) => checkpoint.kind === "run");
   for (const checkpoint of checkpoints) {
     const name = `"name":${JSON.stringify(checkpoint.name)}`;
     if (checkpoint.kind === "sleep")
       steps.push(checkpoint.due > now ? `{${name},"until":${checkpoint.due}}` : `{${name}}`);
+    else if (checkpoint.kind === "tries")
+      tries.push(
+        `{${name},"tries":${checkpoint.tries},"until":${checkpoint.due > now ? checkpoint.due : 0}}`,
+      );
     else if (checkpoint.kind === "step") {
       const { event } = await journal.read(checkpoint.seq);
-      assert(event.kind === "task.step", "a step's checkpoint points to its event");
-      steps.push(
-        event.error === null
-          ? `{${name},"result":${event.result ?? "null"}}`
-          : `{${name},"error":${event.error}}`,
+      assert(
+        event.kind === "task.step" || event.kind === "task.step.failed",
+        "a step's checkpoint points to its event",
       );
+      if (event.kind === "task.step.failed") steps.push(`{${name},"error":${event.error}}`);
+      else
+        steps.push(
+          event.error === null
+            ? `{${name},"result":${event.result ?? "null"}}`
+            : `{${name},"error":${event.error}}`,
+        );
     }
   }
   const last = runs.at(-1);
@@ -44,7 +56,7 @@ export async function readHistory(
     assert(event.kind === "task.run", "a run's checkpoint points to its event");
     state = event.state;
   }
-  return { steps: `[${steps.join(",")}]`, finished: runs.length, state };
+  return { steps: `[${steps.join(",")}]`, tries: `[${tries.join(",")}]`, finished: runs.length, state };
 }
 
 /**

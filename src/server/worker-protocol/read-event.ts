@@ -5,7 +5,8 @@
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
 import type { RunStats } from "../../kernel/event.ts";
-import type { Outcome, RunNotice, TaskWait } from "../../kernel/message.ts";
+import type { Outcome, RunNotice, StepFailure, TaskWait } from "../../kernel/message.ts";
+import { CHECKPOINTS_MAX } from "../../kernel/tasks/checkpoint.ts";
 import { cutText, storedCause } from "../../protocol/error-cause.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
@@ -27,6 +28,7 @@ export type ReadEvent =
       readonly identities: readonly string[] | null;
     }
   | { readonly kind: "step"; readonly name: string; readonly result: string }
+  | StepFailure
   | {
       readonly kind: "run";
       readonly name: string;
@@ -46,10 +48,12 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     log: ["text", "level", "at", "run"],
     page: ["from", "tasks", "keys", "identities"],
     step: ["name", "result"],
+    step_retrying: ["name", "tries", "forMs", "error"],
+    step_failed: ["name", "tries", "error"],
     run_started: ["run"],
     run_finished: ["run", "state", "index", "oversized", "stats"],
     run_crashed: ["run", "message", "stats"],
-    receipt: ["status", "result", "total", "wait", "error", "stats"],
+    receipt: ["status", "result", "total", "wait", "waits", "error", "stats"],
   }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
 );
 
@@ -59,6 +63,8 @@ const COUNT_MAX = 8_640_000_000_000_000;
 const STATE_BYTES_MAX = 8 * 1_048_576;
 const NAME_CHARS_MAX = 200;
 const KEY_CHARS_MAX = 1_000;
+const ANY_OF_MAX = 100;
+const MATCH_BYTES_MAX = 4_096;
 const NO_SECRETS = new Secrets();
 
 /** Reads an event; `now` becomes the time of log lines that have none. */
@@ -89,6 +95,9 @@ export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
       return readPage(event);
     case "step":
       return readStep(event);
+    case "step_retrying":
+    case "step_failed":
+      return readStepFailure(event);
     case "run_finished":
       return readRun(event);
     default:
@@ -181,6 +190,18 @@ function readStep({ name, result = null }: Fields): ReadEvent | Rejection {
   return isRejection(text) ? text : { kind: "step", name: name as string, result: text };
 }
 
+function readStepFailure({ kind, name, tries, forMs, error }: Fields): ReadEvent | Rejection {
+  const wrong = refuseName(name, "name", "the name of a step");
+  if (wrong !== null) return wrong;
+  if (!isCount(tries) || tries === 0) return invalid("tries", "must be the number of tries");
+  const failure = readError(error, "failed");
+  if (isRejection(failure)) return failure;
+  const failed = { name: name as string, tries, error: failure.payload };
+  if (kind === "step_failed") return { kind: "step.failed", ...failed };
+  if (!isLength(forMs)) return invalid("forMs", "must be a number of milliseconds");
+  return { kind: "step.retrying", ...failed, forMs };
+}
+
 function readRun({ run, state, index = null, oversized = false, stats }: Fields): ReadEvent | Rejection {
   if (!isName(run)) return invalid("run", "must be the name of a run");
   if (index !== null && !isCount(index)) return invalid("index", "must be the number of the run, from 0");
@@ -206,9 +227,9 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
   if (total !== undefined && !isCount(total)) return invalid("total", "must be a number of tasks");
   const durationMs = stats === undefined ? 0 : (stats as Fields | null)?.["durationMs"];
   if (!isCount(durationMs)) return invalid("stats.durationMs", "must be a number of milliseconds");
-  const wait = readWait(event["wait"]);
-  if (isRejection(wait)) return wait;
-  if ((status === "suspended") !== (wait !== null))
+  const waits = readWaits(event);
+  if (isRejection(waits)) return waits;
+  if ((status === "suspended") !== (waits !== null))
     return invalid("wait", "goes with the status suspended, and only with that");
   const kind = "receipt";
   const ms = durationMs;
@@ -217,21 +238,70 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
     if (isRejection(text)) return { kind, ms, outcome: notStorable(text) };
     return { kind, ms, outcome: { status, payload: text, ...(total === undefined ? {} : { total }) } };
   }
-  if (wait !== null) return { kind, ms, outcome: { status: "suspended", payload: "null", wait } };
+  if (waits !== null) return { kind, ms, outcome: { status: "suspended", payload: "null", ...waits } };
   const failure = readError(error, status as string);
   return isRejection(failure)
     ? failure
     : { kind, ms, outcome: { status: status as Outcome["status"], ...failure } };
 }
 
-function readWait(wait: unknown): TaskWait | null | Rejection {
-  if (wait === undefined || wait === null) return null;
+/** Reads the waits of a suspended attempt: `wait`, or the list `waits`; null if there are none. */
+function readWaits({ wait, waits }: Fields): Pick<Outcome, "wait" | "waits"> | null | Rejection {
+  if (waits === undefined || waits === null) {
+    if (wait === undefined || wait === null) return null;
+    const read = readWait(wait);
+    return isRejection(read) ? read : { wait: read };
+  }
+  if (wait !== undefined && wait !== null) return invalid("waits", "replaces wait");
+  if (!Array.isArray(waits) || waits.length === 0 || waits.length > CHECKPOINTS_MAX)
+    return invalid("waits", `must be a list of 1 to ${CHECKPOINTS_MAX} waits`);
+  const list: TaskWait[] = [];
+  const names = new Set<string>();
+  for (const one of waits as readonly unknown[]) {
+    const read = readWait(one, true);
+    if (isRejection(read)) return read;
+    if (names.has(read.name)) return invalid("waits", "has two waits of one name");
+    names.add(read.name);
+    list.push(read);
+  }
+  return { waits: list };
+}
+
+/** The fields of a wait that only a list of waits can have. */
+function readNewWait({ anyOf, match, retry }: Fields): Partial<TaskWait> | Rejection {
+  if (anyOf !== undefined) {
+    if (!Array.isArray(anyOf) || anyOf.length === 0 || anyOf.length > ANY_OF_MAX)
+      return invalid("wait.anyOf", `must be a list of 1 to ${ANY_OF_MAX} signals`);
+    for (const signal of anyOf) {
+      const wrong = refuseName(signal, "wait.anyOf", "the name of a signal");
+      if (wrong !== null) return wrong;
+    }
+  }
+  if (retry !== undefined && retry !== true) return invalid("wait.retry", "must be true");
+  const text =
+    match === undefined ? undefined : toStoredText(match, { bytesMax: MATCH_BYTES_MAX, what: "wait.match" });
+  if (isRejection(text)) return text;
+  return {
+    ...(anyOf === undefined ? {} : { anyOf: anyOf as string[] }),
+    ...(text === undefined ? {} : { match: text }),
+    ...(retry === undefined ? {} : { retry }),
+  };
+}
+
+function readWait(wait: unknown, isListed = false): TaskWait | Rejection {
+  if (typeof wait !== "object" || wait === null) return invalid("wait", "must be an object");
   const { name, untilMs, forMs, signal, timeoutMs } = wait as Fields;
+  const more = isListed ? readNewWait(wait as Fields) : {};
+  if (isRejection(more)) return more;
   const wrong =
     refuseName(name, "wait.name", "the name of a sleep or a wait") ??
     (signal === undefined ? null : refuseName(signal, "wait.signal", "the name of a signal"));
   if (wrong !== null) return wrong;
-  if ((untilMs === undefined && forMs === undefined) === (signal === undefined))
+  const isForSignal = signal !== undefined || more.anyOf !== undefined;
+  if (
+    (untilMs === undefined && forMs === undefined) !== isForSignal ||
+    (signal !== undefined && more.anyOf !== undefined)
+  )
     return invalid("wait", "must have either untilMs or signal");
   if (untilMs !== undefined && !isLength(untilMs))
     return invalid("wait.untilMs", "must be a time in milliseconds");
@@ -245,6 +315,7 @@ function readWait(wait: unknown): TaskWait | null | Rejection {
     ...(forMs === undefined ? {} : { forMs }),
     ...(signal === undefined ? {} : { signal: signal as string }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...more,
   };
 }
 

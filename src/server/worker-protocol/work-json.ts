@@ -62,7 +62,9 @@ export class GrantWriter {
 
   #more(item: GrantItem, history: ItemHistory | null): string {
     const { script } = this.#grant;
-    const steps = history === null || history.steps === "[]" ? "" : `,"steps":${history.steps}`;
+    const done = history === null || history.steps === "[]" ? "" : `,"steps":${history.steps}`;
+    const tries = history === null || history.tries === "[]" ? "" : `,"tries":${history.tries}`;
+    const steps = `${done}${tries}`;
     if (script === null) return `${steps}${compensationJson(item)}`;
     const { finished, state } = scriptProgress(this.#grant, item, history);
     return `${steps},"runs":${JSON.stringify(script.runs.slice(finished))},"finished":${finished},"state":${state}`;

@@ -86,6 +86,8 @@ export class Answers {
         return verdict === undefined || verdict === null ? NONE : [verdict];
       }
       case "step":
+      case "step.retrying":
+      case "step.failed":
         assert(false, "code that keeps steps is refused before it runs them");
     }
   }

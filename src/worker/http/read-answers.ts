@@ -70,6 +70,7 @@ const workItem = object(
     batch: integer(1),
     finished: optional(integer(0, RUNS_MAX)),
     steps: optional(listOf(object({ name: string, until: optional(number) }, KEPT))),
+    tries: optional(listOf(object({ name: string, tries: number, until: number }, KEPT))),
     runs: optional(listOf(object({ name: string, expression: string, timeoutMs: orNull(positive) }, KEPT))),
     resume: optional(object({ count: integer(), checksum: integer(Number.MIN_SAFE_INTEGER) }, KEPT)),
     phases: optional(phaseCounts),

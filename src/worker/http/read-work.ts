@@ -98,6 +98,8 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
       checkpoints.push({ kind: "step", name, seq: keep({ error: JSON.stringify(step.error) }) });
     else checkpoints.push({ kind: "sleep", name, due: "until" in step ? step.until : 0 });
   }
+  for (const { name, tries, until } of one.tries ?? [])
+    checkpoints.push({ kind: "tries", name, tries, due: until });
   for (let i = 0; i < (one.finished ?? 0); i++) {
     // Only the state after the last finished run is ever read.
     const isLast = i === (one.finished ?? 0) - 1;

@@ -38,6 +38,13 @@ export function eachEvent(report: Report, take: OnEvent): void {
         `"kind":"step","name":${JSON.stringify(report.name)},"result":${report.result}}`,
         false,
       );
+    case "step.retrying":
+    case "step.failed": {
+      const { kind, name, tries, error } = report;
+      const more = kind === "step.failed" ? { name, tries } : { name, tries, forMs: report.forMs };
+      const text = `"kind":"${kind.replace(".", "_")}",${JSON.stringify(more).slice(1, -1)},"error":${error}}`;
+      return take(idOf(report), text, false);
+    }
     case "run": {
       const { name, index, state, oversized, stats } = report;
       const more = JSON.stringify({ run: name, index, oversized, stats: whole(stats) }).slice(1);
@@ -70,11 +77,19 @@ function lineText({ at, level, text, run }: ReportedLine): string {
  * The JSON text of a receipt. Results are JSON texts already. Errors are parsed, because the wire format has their flags beside
  * them.
  */
-function receiptText({ status, payload, fatal, retryAfterMs, total, wait }: Outcome, ms: number): string {
+function receiptText(outcome: Outcome, ms: number): string {
+  const { status, payload, fatal, retryAfterMs, total, wait, waits } = outcome;
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
   if (status === "done")
     return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}}`;
-  if (status === "suspended") return `${head},"wait":${JSON.stringify(wait)}}`;
+  if (status === "suspended") {
+    if (waits === undefined) return `${head},"wait":${JSON.stringify(wait)}}`;
+    const list = waits.map(({ match, ...one }) => {
+      const text = JSON.stringify(one);
+      return match === undefined ? text : `${text.slice(0, -1)},"match":${match}}`;
+    });
+    return `${head},"waits":[${list.join(",")}]}`;
+  }
   return `${head},"error":${JSON.stringify({ ...errorOf(payload), fatal, retryAfterMs })}}`;
 }
 

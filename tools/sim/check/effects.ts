@@ -12,6 +12,8 @@ interface OfExecution {
   readonly produced: Map<string, Set<string>>;
   /** By task and step: when a worker first got the acknowledgement that the step is journaled. */
   readonly acknowledged: Map<string, number>;
+  /** By task and step: the failed tries that were acknowledged, and when. */
+  readonly tried: Map<string, { readonly tries: number; readonly at: number }>;
 }
 
 export class Effects {
@@ -42,6 +44,33 @@ export class Effects {
     );
   }
 
+  /** Called when code tries a step with a budget. Failed tries that were acknowledged before this attempt was granted count. */
+  tried(
+    at: At,
+    { task, name, tries, since }: { task: number; name: string; tries: number; since: number },
+  ): void {
+    const told = this.#of(at.execution).tried.get(`${taskKey(at, task)}/${name}`);
+    must(
+      told === undefined || told.at > since || tries > told.tries,
+      `${at.execution}/${taskKey(at, task)}: try ${tries} of ${name} again, after ${told?.tries} were acknowledged`,
+    );
+  }
+
+  /** Called when a worker got the acknowledgement that a failed try is journaled. */
+  triedOnce(
+    at: At,
+    { task, name, tries, now }: { task: number; name: string; tries: number; now: number },
+  ): void {
+    const { tried } = this.#of(at.execution);
+    const key = `${taskKey(at, task)}/${name}`;
+    if ((tried.get(key)?.tries ?? 0) < tries) tried.set(key, { tries, at: now });
+  }
+
+  /** Called when a new round begins, in which budgets are fresh. */
+  freshBudgets(execution: string): void {
+    this.#of(execution).tried.clear();
+  }
+
   acknowledged(at: At, { task, name, now }: { task: number; name: string; now: number }): void {
     const { acknowledged } = this.#of(at.execution);
     const key = `${taskKey(at, task)}/${name}`;
@@ -53,12 +82,13 @@ export class Effects {
    */
   forget(execution: string): void {
     this.#of(execution).acknowledged.clear();
+    this.#of(execution).tried.clear();
   }
 
   #of(execution: string): OfExecution {
     let of = this.#executions.get(execution);
     if (of === undefined) {
-      of = { produced: new Map(), acknowledged: new Map() };
+      of = { produced: new Map(), acknowledged: new Map(), tried: new Map() };
       this.#executions.set(execution, of);
     }
     return of;

@@ -11,9 +11,12 @@ import type {
   TaskRunCrashed,
   TaskRunStarted,
   TaskStep,
+  TaskStepFailed,
+  TaskStepRetrying,
   TasksLate,
   TasksSettled,
   TasksWaiting,
+  TaskWaiting,
 } from "../../../src/kernel/event.ts";
 import { must } from "../trace.ts";
 import { programOf } from "../workload/program.ts";
@@ -22,12 +25,14 @@ type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 
 /** A checkpoint that later attempts get. */
 export interface CheckpointModel {
-  readonly kind: "step" | "sleep" | "run";
+  readonly kind: "step" | "sleep" | "run" | "tries";
   readonly name: string;
-  /** The sequence number of the checkpoint's event; for a sleep, its end. */
+  /** The sequence number of the checkpoint's event; for a sleep, its end; for failed tries, their number. */
   readonly at: number;
   /** The result of a step or the state of a run; null for a sleep, or a wait that timed out. */
   readonly text: string | null;
+  /** Whether it is a step that failed for good. */
+  readonly failed?: true;
 }
 
 interface ProgressModel {
@@ -38,8 +43,16 @@ interface ProgressModel {
 
 interface WaitModel {
   readonly name: string;
-  readonly signal: string | null;
-  readonly since: number;
+  /** The signals that answer it; empty for a sleep. */
+  readonly signals: readonly string[];
+  /** When a sleep ends; null for a wait for signals. */
+  readonly due: number | null;
+}
+
+/** The open waits of a task, and since when it is suspended; null while an attempt may run. */
+interface WaitsModel {
+  readonly open: readonly WaitModel[];
+  readonly since: number | null;
 }
 
 /** A retry time that never comes by itself. */
@@ -67,7 +80,7 @@ export class HandlerModel {
   /** The open run of each task, by its index. */
   readonly openRuns = new Map<number, number>();
   /** Waits by task, in the order in which they began. */
-  readonly waiting = new Map<number, WaitModel>();
+  readonly waiting = new Map<number, WaitsModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
   /** Results of commands whose tasks are not done, and the sequence numbers of their events. */
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
@@ -192,7 +205,7 @@ export class HandlerModel {
   start(task: number, attempt: number): void {
     must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
     this.#mayRun(task);
-    must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
+    must(!this.#isSuspended(task), `${this.#at}#${task}: a task that waits does not start`);
     this.started.set(task, attempt);
     this.begun.add(task);
   }
@@ -244,32 +257,67 @@ export class HandlerModel {
       const name = event.names[i] as string;
       const signal = event.signals[i] ?? null;
       const due = event.dues[i] as number;
-      must(!this.waiting.has(task), `${this.#at}#${task}: waits once at a time`);
+      must(!this.#isSuspended(task), `${this.#at}#${task}: waits once at a time`);
       this.end(task, attempt, { until: signal === null ? due : NOT_BY_TIME, burns: "nothing" });
-      if (signal === null) {
-        const known = this.checkpoints(task).find((other) => other.name === name);
-        must(
-          known === undefined || (known.kind === "sleep" && known.at === due),
-          `${this.#at}#${task}: the sleep ${name} keeps its end (${known?.at}, then ${due})`,
-        );
-        this.#note(task, attempt, { kind: "sleep", name, at: due, text: null });
-      } else {
-        this.waiting.set(task, { name, signal, since: now });
-        this.#progressOf(task, attempt);
-      }
+      const wait = { name, signals: signal === null ? [] : [signal], due: signal === null ? due : null };
+      this.#suspend(task, attempt, [wait], now);
     });
+  }
+
+  /** Applies several waits of a task. If one was answered while the attempt ran, the task continues at once. */
+  waitAll(event: TaskWaiting, now: number): void {
+    const { task, attempt } = event;
+    const at = `${this.#at}#${task}`;
+    must(!this.#isSuspended(task), `${at}: waits once at a time`);
+    const isAnswered = (name: string) =>
+      this.checkpoints(task).some((one) => one.name === name && one.kind === "step");
+    const open = event.waits.filter(({ name }) => !isAnswered(name));
+    const dues = open.flatMap(({ due }) => due ?? []);
+    const isOver = open.length < event.waits.length;
+    this.end(task, attempt, { until: isOver ? 0 : Math.min(NOT_BY_TIME, ...dues), burns: "nothing" });
+    const waits = open.map(({ name, signals = [], due = null, retry }) => ({ name, signals, due, retry }));
+    this.#suspend(task, attempt, waits, isOver ? null : now);
+  }
+
+  #suspend(
+    task: number,
+    attempt: number,
+    waits: readonly (WaitModel & { readonly retry?: true | undefined })[],
+    since: number | null,
+  ): void {
+    for (const { name, due, retry } of waits) {
+      if (due === null || retry === true) continue;
+      const known = this.checkpoints(task).find((other) => other.name === name);
+      must(
+        known === undefined || (known.kind === "sleep" && known.at === due),
+        `${this.#at}#${task}: the sleep ${name} keeps its end (${known?.at}, then ${due})`,
+      );
+      this.#note(task, attempt, { kind: "sleep", name, at: due, text: null });
+    }
+    this.waiting.delete(task);
+    this.waiting.set(task, { open: waits, since });
+    this.#progressOf(task, attempt);
+  }
+
+  /** Whether the task waits for signals only. A task that also sleeps may run on when its time has come. */
+  #isSuspended(task: number): boolean {
+    const waits = this.waiting.get(task);
+    return waits !== undefined && waits.since !== null && waits.open.every(({ due }) => due === null);
   }
 
   /** Signals that tasks wait for without a time limit. */
   get awaited(): string[] {
-    return Array.from(this.waiting).flatMap(([task, { name, signal }]) =>
-      signal === null || this.#timeoutOf(task, name) !== null ? [] : signal,
+    return Array.from(this.waiting).flatMap(([task, { open, since }]) =>
+      since === null
+        ? []
+        : open.flatMap(({ name, signals }) => (this.#timeoutOf(task, name) === null ? signals : [])),
     );
   }
 
   /** A timer for a wait inside a task must have the duration that its code asked for. */
-  armed(task: number, due: number, now: number): void {
-    const wait = this.waiting.get(task);
+  armed({ task, wait: name }: { task: number; wait: string | undefined }, due: number, now: number): void {
+    const open = this.waiting.get(task)?.open ?? [];
+    const wait = open.find((one) => name === undefined || one.name === name);
     const timeout = wait === undefined ? null : this.#timeoutOf(task, wait.name);
     must(
       wait !== undefined && timeout !== null && due === now + timeout,
@@ -277,29 +325,70 @@ export class HandlerModel {
     );
   }
 
-  step(event: TaskStep, seq: number, takeSignal: (name: string) => string | undefined): void {
-    const { task, attempt, name, reason, result } = event;
+  step(
+    event: TaskStep,
+    { seq, now }: { readonly seq: number; readonly now: number },
+    takeSignal: (name: string, id?: string) => string | undefined,
+  ): void {
+    const { task, attempt, name, reason, result, takes } = event;
     const at = `${this.#at}#${task}`;
     must(!this.settled.has(task), `${at}: a settled task takes no step`);
-    const wait = this.waiting.get(task);
+    const waits = this.waiting.get(task);
+    const wait = waits?.open.find((one) => one.name === name);
     if (reason === "done") {
-      must(wait === undefined, `${at}: takes no step while it waits`);
+      must(!this.#isSuspended(task), `${at}: takes no step while it waits`);
       must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over takes no step`);
-      must(!this.checkpoints(task).some((known) => known.name === name), `${at}: step ${name} is done once`);
+      must(
+        !this.checkpoints(task).some((known) => known.name === name && known.kind === "step"),
+        `${at}: step ${name} is done once`,
+      );
     } else {
-      must(wait !== undefined && wait.name === name, `${at}: an answer is to what it waits for`);
-      this.waiting.delete(task);
-      this.until.set(task, 0);
+      must(waits !== undefined && wait !== undefined, `${at}: an answer is to what it waits for`);
+      this.waiting.set(task, { open: waits.open.filter((one) => one !== wait), since: null });
+      if (waits.since !== null) this.until.set(task, 0);
       if (reason === "signalled") {
-        must(takeSignal(wait.signal ?? "") === result, `${at}: a wait takes the oldest signal`);
-        for (const [other, { signal, since }] of this.waiting)
+        const signal = takes?.signal ?? wait.signals[0] ?? "";
+        must(wait.signals.includes(signal), `${at}: a wait takes a signal of its own`);
+        const data = takeSignal(signal, takes?.id);
+        const answer =
+          takes === undefined ? data : JSON.stringify({ name: signal, value: JSON.parse(data ?? "null") });
+        must(answer === result, `${at}: a wait takes the oldest signal`);
+        for (const [other, { open, since }] of this.waiting)
           must(
-            signal !== wait.signal || since >= wait.since,
+            since === null ||
+              waits.since === null ||
+              since >= waits.since ||
+              open.some(({ due }) => due !== null && due <= now) ||
+              !open.some(({ signals }) => signals.includes(signal)),
             `${at}: took a signal before #${other}, which has waited longer`,
           );
       } else must(event.error !== null, `${at}: a wait that is out of time says so`);
     }
     this.#note(task, attempt, { kind: "step", name, at: seq, text: result });
+  }
+
+  /** Applies a failed try of a step: tries are counted, and the last one that the code allows is final. */
+  stepFailed(event: TaskStepRetrying | TaskStepFailed, seq: number): void {
+    const { task, attempt, name, tries } = event;
+    const at = `${this.#at}#${task}`;
+    must(!this.settled.has(task), `${at}: a settled task tries no step`);
+    must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over tries no step`);
+    const known = this.checkpoints(task).find((one) => one.name === name);
+    must(known === undefined || known.kind === "tries", `${at}: step ${name} is tried until it has ended`);
+    must(tries > (known?.at ?? 0), `${at}: try ${tries} of ${name} follows ${known?.at ?? 0}`);
+    const op = programOf(this.#seed, this.plan.use, task).find((other) => other.name === name);
+    const attempts = op?.kind === "tries" ? op.attempts : 0;
+    must(
+      event.kind === "task.step.failed" ? tries === attempts : tries < attempts,
+      `${at}: try ${tries} of ${attempts} of ${name} is the last, or not`,
+    );
+    this.#note(
+      task,
+      attempt,
+      event.kind === "task.step.failed"
+        ? { kind: "step", name, at: seq, text: null, failed: true }
+        : { kind: "tries", name, at: tries, text: null },
+    );
   }
 
   run(event: TaskRun, seq: number): void {
@@ -395,10 +484,7 @@ export class HandlerModel {
       this.waiting.delete(task);
       this.until.set(task, this.receipted.has(task) ? NOT_BY_TIME : now);
       const progress = this.progress.get(task);
-      if (progress !== undefined)
-        progress.checkpoints = progress.checkpoints.filter(
-          ({ kind, text }) => kind !== "step" || text !== null,
-        );
+      if (progress !== undefined) progress.checkpoints = kept(progress.checkpoints);
     }
   }
 
@@ -413,10 +499,7 @@ export class HandlerModel {
     this.fails.clear();
     this.crashes.clear();
     this.waiting.clear();
-    for (const progress of this.progress.values())
-      progress.checkpoints = progress.checkpoints.filter(
-        ({ kind, text }) => kind !== "step" || text !== null,
-      );
+    for (const progress of this.progress.values()) progress.checkpoints = kept(progress.checkpoints);
     for (const [task, { status, attempt }] of [...this.settled]) {
       if (status === "done") continue;
       this.settled.delete(task);
@@ -453,7 +536,12 @@ export class HandlerModel {
   }
 
   #timeoutOf(task: number, name: string): number | null {
-    const op = programOf(this.#seed, this.plan.use, task).find((other) => other.name === name);
+    const ops = programOf(this.#seed, this.plan.use, task);
+    const branch = ops
+      .flatMap((op) => (op.kind === "waits" ? op.branches : []))
+      .find((one) => one.name === name);
+    if (branch !== undefined) return branch.timeoutMs;
+    const op = ops.find((other) => other.name === name);
     return op?.kind === "wait" ? op.timeoutMs : null;
   }
 
@@ -470,4 +558,18 @@ export class HandlerModel {
     this.progress.set(task, progress);
     return progress;
   }
+}
+
+/**
+ * The checkpoints that a new round keeps: not those of waits that timed out and of failed tries, nor a step that failed for good
+ * unless a later step is done.
+ */
+function kept(checkpoints: readonly CheckpointModel[]): CheckpointModel[] {
+  const done = checkpoints.filter(({ kind, text }) => kind === "step" && text !== null).map(({ at }) => at);
+  const last = Math.max(0, ...done);
+  return checkpoints.filter(({ kind, text, at, failed }) => {
+    if (kind === "tries") return false;
+    if (kind !== "step" || text !== null) return true;
+    return failed === true && at < last;
+  });
 }

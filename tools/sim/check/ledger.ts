@@ -371,6 +371,11 @@ export class Ledger {
       case "tasks.waiting":
       case "tasks.retrying":
         return this.leases.untouch(id, event, event.tasks);
+      case "task.waiting":
+        return this.leases.untouch(id, event, [event.task]);
+      case "retried":
+      case "tasks.retried":
+        return this.effects.freshBudgets(id);
       case "tasks.settled":
         this.leases.untouch(id, event, event.tasks);
         return this.#checkProduced(model, event);

@@ -42,7 +42,7 @@ export class Model {
   readonly #timers = new Map<string, number>();
   readonly ids = new Map<string, number>();
   readonly kinds = new Set<string>();
-  readonly #signals = new Map<string, string[]>();
+  readonly #signals = new Map<string, { readonly id: string; readonly data: string }[]>();
   /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
   deadLetters: { seq: number; tasks: number[]; since: number; isBroadcast?: true }[] = [];
   #next: string | null | undefined;
@@ -198,7 +198,7 @@ export class Model {
   }
 
   #readTasks(event: Event): void {
-    const takeSignal = (name: string) => this.#signals.get(name)?.shift();
+    const takeSignal = (name: string, id?: string) => this.#takeSignal(name, id);
     switch (event.kind) {
       case "tasks.settled": {
         const handler = this.#at(event);
@@ -248,8 +248,14 @@ export class Model {
       case "tasks.waiting":
         must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
         return this.#at(event).wait(event, this.at);
+      case "task.waiting":
+        must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
+        return this.#at(event).waitAll(event, this.at);
       case "task.step":
-        return this.#at(event).step(event, this.seq, takeSignal);
+        return this.#at(event).step(event, { seq: this.seq, now: this.at }, takeSignal);
+      case "task.step.retrying":
+      case "task.step.failed":
+        return this.#at(event).stepFailed(event, this.seq);
       case "task.run":
         return this.#at(event).run(event, this.seq);
       case "task.run.started":
@@ -279,12 +285,19 @@ export class Model {
     }
   }
 
+  /** Takes the oldest kept signal of a name, or the one with this id. */
+  #takeSignal(name: string, id: string | undefined): string | undefined {
+    const queue = this.#signals.get(name) ?? [];
+    const at = id === undefined ? 0 : queue.findIndex((kept) => kept.id === id);
+    return queue.splice(Math.max(0, at), 1)[0]?.data;
+  }
+
   #readControl(event: Event): void {
     switch (event.kind) {
       case "signalled": {
         this.#once(event.id);
         const queue = this.#signals.get(event.signal) ?? [];
-        queue.push(event.data);
+        queue.push({ id: event.id, data: event.data });
         this.#signals.set(event.signal, queue);
         return;
       }
@@ -345,8 +358,13 @@ export class Model {
       must(!this.#timers.has(event.timer), `${this.id}: timer ${event.timer} is set once`);
       this.#timers.set(event.timer, event.due);
       if (event.purpose !== "task") return;
-      const [phase = "", visit = "", handler = "", task = ""] = event.timer.split(".");
-      this.#at({ phase, visit: Number(visit), handler }).armed(Number(task), event.due, this.at);
+      const [place = "", wait] = event.timer.split("/");
+      const [phase = "", visit = "", handler = "", task = ""] = place.split(".");
+      this.#at({ phase, visit: Number(visit), handler }).armed(
+        { task: Number(task), wait },
+        event.due,
+        this.at,
+      );
     }
   }
 

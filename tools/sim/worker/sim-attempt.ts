@@ -4,7 +4,13 @@
  * repeated until they are acknowledged.
  */
 import { COMPENSATION } from "../../../src/kernel/definition/definition.ts";
-import { endsEnumeration, type Outcome, type RunNotice, type Verdict } from "../../../src/kernel/message.ts";
+import {
+  endsEnumeration,
+  type Outcome,
+  type RunNotice,
+  type TaskWait,
+  type Verdict,
+} from "../../../src/kernel/message.ts";
 import { idempotencyKey } from "../../../src/protocol/idempotency-key.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
 import { assert } from "../../../src/std/assert.ts";
@@ -12,7 +18,7 @@ import { checksum } from "../../../src/std/hash.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { must } from "../trace.ts";
 import { decisionOf, troubleOf } from "../workload/behaviour.ts";
-import { type Op, programOf } from "../workload/program.ts";
+import { type Branch, type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
@@ -183,6 +189,8 @@ export class SimAttempt {
   }
 
   #do(op: Op, next: () => void): void {
+    if (op.kind === "waits") return this.#waitForAll(op.branches, next);
+    if (op.kind === "tries") return this.#try(op, next);
     const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
     if (op.kind === "sleep") {
       const now = this.host.world.clock;
@@ -190,7 +198,7 @@ export class SimAttempt {
       const untilMs = known?.kind === "sleep" ? known.due : now + op.ms;
       return this.end({ status: "suspended", payload: "null", wait: { name: op.name, untilMs } });
     }
-    if (known !== undefined && known.kind !== "sleep") return this.#recall(op, known.seq, next);
+    if (known?.kind === "step") return this.#recall(op, known.seq, next);
     if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
     const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
     this.end({
@@ -200,9 +208,70 @@ export class SimAttempt {
     });
   }
 
+  /** Suspends the task until all branches have ended, with all that have not. */
+  #waitForAll(branches: readonly Branch[], next: () => void): void {
+    const now = this.host.world.clock;
+    const waits: TaskWait[] = [];
+    for (const { name, ms, anyOf, timeoutMs } of branches) {
+      const known = this.#known.find((one) => one.kind !== "run" && one.name === name);
+      if (known?.kind === "step") {
+        const event = this.host.world.readEvent(this.grant.execution, known.seq);
+        if (event?.kind !== "task.step") return this.handBack();
+        this.#values[name] = event.result;
+      } else if (ms === null) {
+        const timeout = timeoutMs === null ? {} : { timeoutMs };
+        const [signal = ""] = anyOf;
+        waits.push({ name, ...(anyOf.length > 1 ? { anyOf } : { signal }), ...timeout });
+      } else if (known?.kind !== "sleep" || known.due > now)
+        waits.push({ name, untilMs: known?.kind === "sleep" ? known.due : now + ms });
+    }
+    if (waits.length === 0) return next();
+    this.end({ status: "suspended", payload: "null", waits });
+  }
+
+  /** Tries a step within its budget. It is tried once in each attempt, or several times. */
+  #try(op: Extract<Op, { kind: "tries" }>, next: () => void): void {
+    const known = this.#known.find((one) => one.kind !== "run" && one.name === op.name);
+    if (known?.kind === "step") return this.#recall(op, known.seq, next);
+    this.#tryOnce(op, known?.kind === "tries" ? known.tries + 1 : 1, next);
+  }
+
+  #tryOnce(op: Extract<Op, { kind: "tries" }>, tries: number, next: () => void): void {
+    if (this.isOver) return;
+    const { host, grant, item } = this;
+    const { name, fails, attempts, isCaught } = op;
+    host.world.ledger.effects.tried(grant, { task: item.number, name, tries, since: this.#since });
+    if (tries > fails) return this.#step(name, next);
+    const error = JSON.stringify({ name: "Error", message: `try ${tries} of ${name}` });
+    const isLast = tries >= attempts;
+    const failure = { ...attemptOf(grant, item), name, tries, error };
+    const forMs = host.random.pick([0, 30, 2_000]);
+    const report: Report = isLast
+      ? { kind: "step.failed", ...failure }
+      : { kind: "step.retrying", ...failure, forMs };
+    this.ask(report, (verdict) => {
+      if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+      host.world.ledger.effects.triedOnce(grant, {
+        task: item.number,
+        name,
+        tries,
+        now: host.world.timeline.now,
+      });
+      if (isLast && isCaught) return next();
+      if (isLast) return this.end({ status: "failed", payload: error, fatal: true });
+      if (forMs > 1_000)
+        return this.end({ status: "suspended", payload: "null", waits: [{ name, forMs, retry: true }] });
+      host.later(forMs, () => this.#tryOnce(op, tries + 1, next));
+    });
+  }
+
   /** Reads a value or a time-out from the journal. */
   #recall(op: Op, seq: number, next: () => void): void {
     const event = this.host.world.readEvent(this.grant.execution, seq);
+    if (event?.kind === "task.step.failed" && op.kind === "tries") {
+      if (op.isCaught) return next();
+      return this.end({ status: "failed", payload: event.error, fatal: true });
+    }
     if (event?.kind !== "task.step") {
       this.handBack();
       return;

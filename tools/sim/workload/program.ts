@@ -11,10 +11,38 @@ export type Op =
       readonly name: string;
       readonly timeoutMs: number | null;
       readonly isCaught: boolean;
-    };
+    }
+  /** A step with its own budget that fails at its first tries. `isCaught`: the code goes on after its final failure. */
+  | {
+      readonly kind: "tries";
+      readonly name: string;
+      readonly fails: number;
+      readonly attempts: number;
+      readonly isCaught: boolean;
+    }
+  /** Several waits side by side; the code goes on once all of them have ended. */
+  | { readonly kind: "waits"; readonly name: string; readonly branches: readonly Branch[] };
+
+/** One of several waits: a sleep, or a wait for the first of some signals. */
+export interface Branch {
+  readonly name: string;
+  readonly ms: number | null;
+  readonly anyOf: readonly string[];
+  readonly timeoutMs: number | null;
+}
 
 /** The signals that tasks wait for. */
 export const SIGNALS = ["go", "stop"] as const;
+
+function branchesOf(draw: (name: string) => number, i: number): readonly Branch[] {
+  return Array.from({ length: 2 + (draw(`branches ${i}`) % 2) }, (_, b) => {
+    const name = `w${i}.${b}`;
+    const dice = draw(`branch ${i} ${b}`);
+    if (dice % 3 === 0) return { name, ms: [0, 300, 2_000][dice % 7] ?? 50, anyOf: [], timeoutMs: null };
+    const anyOf = dice % 5 === 0 ? SIGNALS : [SIGNALS[dice % 2] ?? "go"];
+    return { name, ms: null, anyOf, timeoutMs: [null, 200, 2_000][dice % 11] ?? 1_000 };
+  });
+}
 
 /** The program of a task; empty: the code just ends. */
 export function programOf(seed: number, use: string, task: number): readonly Op[] {
@@ -25,7 +53,13 @@ export function programOf(seed: number, use: string, task: number): readonly Op[
   const count = 1 + (draw("count") % 4);
   for (let i = 0; i < count; i++) {
     const dice = draw(`kind ${i}`) % 10;
-    if (dice < 2)
+    const later = draw(`newer ${i}`) % 10;
+    if (dice >= 5 && later < 3) {
+      const fails = draw(`fails ${i}`) % 4;
+      ops.push({ kind: "tries", name: `t${i}`, fails, attempts: 3, isCaught: draw(`caught ${i}`) % 2 === 0 });
+    } else if (dice >= 5 && later < 6)
+      ops.push({ kind: "waits", name: `w${i}`, branches: branchesOf(draw, i) });
+    else if (dice < 2)
       ops.push({ kind: "sleep", name: `z${i}`, ms: [0, 30, 400, 3_000][draw(`ms ${i}`) % 4] ?? 0 });
     else if (dice < 5 && signals.length > 0) {
       const [name] = signals.splice(draw(`signal ${i}`) % signals.length, 1) as [string];

@@ -47,6 +47,12 @@ export function describeEvent(event: JournalEvent): string {
       return `${tasks} of ${where} retried by ${text("by")}`;
     case "task.step":
       return `Step ${text("name")} of ${task}`;
+    case "task.step.retrying":
+      return `Step ${text("name")} of ${task} failed at try ${number("tries")} and is tried again`;
+    case "task.step.failed":
+      return `Step ${text("name")} of ${task} failed for good`;
+    case "task.waiting":
+      return `${task} has several waits`.replace(/^t/, "T");
     case "task.run":
       return `Run ${text("name")} of ${task} done`;
     case "task.run.started":

@@ -68,16 +68,18 @@ function runOf(event: JournalEvent): Run {
     ...(stats.durationMs === undefined ? [] : [duration(stats.durationMs)]),
     ...((stats.memoryBytes ?? 0) === 0 ? [] : [bytes(stats.memoryBytes ?? 0)]),
   ];
-  const isStep = event.kind.endsWith("task.step");
+  const isStep = event.kind.includes(".task.step");
+  const isRetrying = event.kind.endsWith("task.step.retrying");
   const isStarted = event.kind.endsWith("task.run.started");
-  const isCrashed = event.kind.endsWith("task.run.crashed");
+  const isCrashed = event.kind.endsWith("task.run.crashed") || event.kind.endsWith("task.step.failed");
+  const error = (event["error"] ?? {}) as { message?: unknown };
   return {
     key: `${isStep} ${lane.phase} ${lane.visit} ${handler} ${task} ${attempt} ${name}`,
     isScript: !isStep,
     ...{ name, lane, task, attempt, costs, at: event.at },
-    state: isStarted ? "running" : isCrashed ? "crashed" : "done",
-    why: isCrashed ? (WHY[textOf(event["reason"])] ?? textOf(event["message"])) : null,
-    value: isStarted || isCrashed ? undefined : (event["state"] ?? event["result"] ?? null),
+    state: isStarted || isRetrying ? "running" : isCrashed ? "crashed" : "done",
+    why: isCrashed ? (WHY[textOf(event["reason"])] ?? textOf(event["message"] ?? error.message)) : null,
+    value: isStarted || isCrashed || isRetrying ? undefined : (event["state"] ?? event["result"] ?? null),
   };
 }
 

@@ -1,0 +1,39 @@
+/** Errors of steps, waits and children inside a task. User code can catch them; uncaught, each fails its task for good. */
+import { FATAL } from "./error-brands.ts";
+
+/** Thrown by a step that has failed for good: its tries are used up, or its error is fatal. `cause` is the error of its last try. */
+export class StepFailed extends Error {
+  override name = "StepFailed";
+  readonly code = "step_failed";
+  /** The name of the step. */
+  readonly step: string;
+  /** Marks the error for workers: the outcome is journaled, so another attempt would get the same error. */
+  readonly [FATAL] = true;
+  /** Made by Rondo. */
+  constructor(step: string, cause: unknown) {
+    super(`step "${step}" failed: ${messageOf(cause)}`, { cause });
+    this.step = step;
+  }
+}
+
+/** Thrown by `waitFor` if no signal came in time. */
+export class WaitTimeout extends Error {
+  override name = "WaitTimeout";
+  readonly code = "wait_timeout";
+  /** Marks the error for workers: the time-out is journaled and will not change. */
+  readonly [FATAL] = true;
+}
+
+/** Restores an error from its stored form. */
+export function readError(text: string): Error {
+  const stored = (JSON.parse(text) ?? {}) as Record<string, unknown>;
+  const { name, message, stack, code } = stored;
+  const error = new Error(typeof message === "string" ? message : text);
+  if (typeof name === "string") error.name = name;
+  if (typeof stack === "string") error.stack = stack;
+  return typeof code === "string" ? Object.assign(error, { code }) : error;
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

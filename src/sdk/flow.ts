@@ -1,0 +1,93 @@
+/** A workflow that is one function: sugar over a workflow of one phase with one task, whose result is the output. */
+import type { Json } from "../std/json.ts";
+import { WorkflowBuilder } from "./builder.ts";
+import { checkFields, invalid } from "./check.ts";
+import type { TaskContext } from "./context.ts";
+import type { HandlerOptions } from "./handler.ts";
+import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
+import type { Stored } from "./stored.ts";
+import type { TypedWorkflow, WorkflowOptions } from "./workflow.ts";
+
+/** What the function of a flow gets: steps, sleeps, waits, logs, and the keys of its task. */
+export interface FlowContext<Input>
+  extends Omit<TaskContext<Input, Input, NoPhases>, "task" | "phases" | "number"> {}
+
+type NoPhases = Record<never, never>;
+
+/** Options of a flow. */
+export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
+  extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
+    Pick<WorkflowOptions, "cleanupTimeout"> {
+  /**
+   * Checks the input, and gives it its type.
+   *
+   * @default any JSON, or the type of the function's second parameter
+   */
+  readonly input?: Schema;
+  /**
+   * The version of the code, such as `"1.2.0"`. Workers with this or a later compatible version run the flow.
+   *
+   * @default none: every worker runs it
+   */
+  readonly version?: string;
+}
+
+/** A flow: a workflow whose output is what its function returns. */
+export interface Flow<Input, Output> extends TypedWorkflow<Input, Output> {}
+
+/** The name of the only phase of a flow, and of its handler. */
+const PHASE = "run";
+
+const OPTIONS = ["retry", "timeout", "heartbeat", "concurrency", "rate", "priority", "version"] as const;
+
+/**
+ * Makes a workflow of one function, whose input is described by a schema. The function runs again after a failure, a crash, a
+ * sleep and a wait; its journaled steps do not.
+ *
+ * @throws RondoError with the code `invalid_definition` if the name, the function or an option is wrong
+ * @example
+ * export const order = flow("order", async ({ step, waitFor }, { sku }) => {
+ *   const slot = await step("reserve", { retry: { attempts: 5 } }, () => reserve(sku));
+ *   await waitFor("paid", { timeout: "2d" });
+ *   return step("ship", () => ship(slot));
+ * }, { input: z.object({ sku: z.string() }) });
+ */
+export function flow<Schema extends StandardSchema, Output>(
+  name: string,
+  run: (context: FlowContext<SchemaOutput<Schema>>, input: SchemaOutput<Schema>) => Output | Promise<Output>,
+  options: FlowOptions<Schema> & { readonly input: Schema },
+): Flow<SchemaInput<Schema>, Stored<Output>>;
+/**
+ * Makes a workflow of one function, whose input is described by a type only.
+ *
+ * @throws RondoError with the code `invalid_definition` if the name, the function or an option is wrong
+ * @example
+ * export const greet = flow("greet", async ({ sleep }, input: { name: string }) => {
+ *   await sleep("a while", "1m");
+ *   return `hello ${input.name}`;
+ * });
+ */
+export function flow<Input = Json, Output = unknown>(
+  name: string,
+  run: (context: FlowContext<Stored<Input>>, input: Input) => Output | Promise<Output>,
+  options?: Omit<FlowOptions, "input">,
+): Flow<Input, Stored<Output>>;
+export function flow(
+  name: string,
+  run: (context: never, input: never) => unknown,
+  options: FlowOptions = {},
+): unknown {
+  if (typeof run !== "function")
+    throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
+  const { input, cleanupTimeout, ...others } = options;
+  checkFields(others, `flow "${name}"`, OPTIONS);
+  const begin = {
+    name,
+    ...(input === undefined ? {} : { input }),
+    ...(cleanupTimeout === undefined ? {} : { cleanupTimeout }),
+  };
+  return WorkflowBuilder.begin(begin).phase(PHASE, {
+    ...others,
+    process: (context: FlowContext<never>) => run(context as never, context.input),
+  });
+}
