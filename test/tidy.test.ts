@@ -122,7 +122,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   client: 1_600,
   cluster: 4_800,
   commands: 2_000,
-  compose: 1_250,
+  compose: 1_400,
   config: 600,
   engine: 12_700,
   kernel: 9_300,

@@ -29,6 +29,7 @@ import {
   text,
 } from "../std/decode.ts";
 import { decorate } from "../std/decorate.ts";
+import { defined } from "../std/defined.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { FaultLog } from "../store/fault-log.ts";
@@ -57,6 +58,13 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
    * @default 2_000
    */
   readonly capacity?: number;
+  /**
+   * How many engine nodes run over the PostgreSQL of `store`: this process, and a further process for each of the others. Handlers
+   * run in this process only. A node that dies is started again.
+   *
+   * @default 1
+   */
+  readonly nodes?: number;
   /**
    * Limits by project: `concurrency` is the number of attempts at a time, `topics` are the patterns of the topics that
    * commands of the project may use.
@@ -113,6 +121,8 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly settings?: Partial<Settings>;
+  /** Called when Rondo has closed. */
+  readonly onClosed?: () => Promise<void>;
   readonly brokerSettings?: Partial<BrokerSettings>;
 }
 
@@ -128,6 +138,7 @@ const OPEN = {
     {
       store: optional(text()),
       capacity: optional(integer(1)),
+      nodes: optional(integer(1)),
       projects: optional(
         mapOf(object({ concurrency: optional(integer(1)), topics: optional(listOf(text())) })),
       ),
@@ -172,6 +183,8 @@ export async function openRondo(options: OpenOptions = {}): Promise<Rondo> {
 
 /** Opens Rondo in this process. Tools and tests may replace some of its parts. */
 export async function openInProcess(options: PartOptions): Promise<Rondo> {
+  const { nodes = 1, ...one } = options;
+  if (nodes > 1) return openNodes(one, nodes);
   if (isShared(options.store)) {
     // A node of a cluster needs an address at which the other nodes reach it.
     const { openServer } = await import("./compose-server.ts");
@@ -188,6 +201,47 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
     return (await assemble({ ...options, settingsFor })).rondo;
   } catch (thrown) {
     throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
+  }
+}
+
+/** Opens Rondo in this process, and further nodes in processes of their own, which are closed with it. */
+async function openNodes(options: PartOptions, count: number): Promise<Rondo> {
+  if (!isShared(options.store))
+    throw new RondoError(
+      reject("invalid_input", `nodes: ${count} nodes need a store that processes share`, {
+        path: "nodes",
+        hint: 'use a PostgreSQL: openRondo({ store: "postgres://...", nodes: 4 })',
+      }),
+    );
+  const [{ NodeProcesses }, { compiledFile }] = await Promise.all([
+    import("./node-processes.ts"),
+    import("../std/compiled-file.ts"),
+  ]);
+  const { onFaultLine = (line) => console.error(`rondo: ${line}`) } = options;
+  const { store, projects, stateStores, allowTargets, webhookSecrets, broker, prefix, receiptTopics } =
+    options;
+  const shared = {
+    store,
+    projects,
+    stateStores,
+    allowTargets,
+    webhookSecrets,
+    broker,
+    prefix,
+    receiptTopics,
+  };
+  const specs = Array.from({ length: count - 1 }, (_, i) => ({
+    name: `node-${i + 2}`,
+    file: compiledFile("./node-child.js", import.meta.url),
+    args: [],
+    options: defined(shared),
+  }));
+  const { nodes } = await NodeProcesses.start(specs, onFaultLine);
+  try {
+    return await openInProcess({ ...options, onClosed: () => nodes.close() });
+  } catch (thrown) {
+    await nodes.close();
+    throw thrown;
   }
 }
 
@@ -300,7 +354,10 @@ export async function assembleOn(
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
     reserved: (name) => topics.reserved(name),
     admit: (project, commands) => topics.admit(project, commands),
-    onClosed: () => postOps.close(),
+    onClosed: async () => {
+      await postOps.close();
+      await options.onClosed?.();
+    },
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });

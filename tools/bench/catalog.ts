@@ -10,7 +10,8 @@ import {
 } from "./real/in-process.ts";
 import { scenariosOf } from "./real/job.ts";
 import { retried, stored } from "./real/large.ts";
-import { rabbit } from "./real/rabbit.ts";
+import { nodeScenarios } from "./real/nodes.ts";
+import { rabbitJobs } from "./real/rabbit.ts";
 import { server } from "./real/server.ts";
 import type { Scenario } from "./scenario.ts";
 import { amqp } from "./scenarios/amqp-tasks.ts";
@@ -54,18 +55,21 @@ export const BROKER_SCENARIOS: readonly Scenario[] = [amqp];
 
 /** The jobs of `--real`, over an embedded store and over PostgreSQL. */
 export const REAL_SCENARIOS: readonly Scenario[] = [
-  fanOut,
-  first,
-  chains,
-  chainLatency,
-  steps,
-  realStarts,
-  server,
-  rabbit,
-  visits,
-  retried,
-  stored,
-].flatMap(scenariosOf);
+  ...[
+    fanOut,
+    first,
+    chains,
+    chainLatency,
+    steps,
+    realStarts,
+    server,
+    ...rabbitJobs,
+    visits,
+    retried,
+    stored,
+  ].flatMap(scenariosOf),
+  ...nodeScenarios,
+];
 
 /** The jobs of `--real` that belong to the budgets: they take a few seconds. */
 export const BUDGET_JOBS: readonly string[] = ["fan-out", "chains", "chain", "starts"];

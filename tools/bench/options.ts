@@ -40,6 +40,7 @@ export const USAGE = `Usage: rondo bench [options] [NAMES]
                       --only takes some of
                       ${JOBS.join(",")}
   --long              with --real: also ${REAL_SCENARIOS.find(({ isLong }) => isLong)?.job}, which takes minutes
+  --nodes COUNTS      with --real: tasks and chains on so many nodes over one PostgreSQL, some of 1,2,4
   --short             small sizes
   --budgets           small sizes; exit 1 if a goal is missed by more than 3 times
   --profile SCENARIO  run one scenario and print its hottest functions, by thread
@@ -86,6 +87,7 @@ function realOptions(
   store: Pick<BenchOptions, "directory" | "postgres">,
 ): BenchOptions | string {
   const wanted = (values.profile ?? values.only ?? named.join(",")).split(",").filter((name) => name !== "");
+  for (const count of values.nodes?.split(",") ?? []) wanted.push(`nodes-${count}`);
   const unknown = wanted.find((name) => !JOBS.includes(name));
   if (unknown !== undefined) return `there is no job "${unknown}"; there are ${JOBS.join(",")}`;
   const isChosen = (one: Scenario): boolean =>
@@ -125,6 +127,7 @@ function parse(args: readonly string[]) {
       only: { type: "string" },
       real: { type: "boolean" },
       long: { type: "boolean" },
+      nodes: { type: "string" },
       short: { type: "boolean" },
       budgets: { type: "boolean" },
       profile: { type: "string" },

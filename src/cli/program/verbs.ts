@@ -102,7 +102,16 @@ const SERVING_VERBS: readonly Verb[] = [
   {
     name: "start",
     summary: "start a server: an engine node and its API",
-    flags: SERVING,
+    description:
+      "Runs an engine node and its API until Ctrl-C or SIGTERM. With --nodes it runs several nodes over one PostgreSQL, each in a " +
+      "process of its own: the first listens at the port, the others at the ports after it. A node that dies is started again.",
+    flags: [
+      ...SERVING,
+      [
+        "--nodes <n>",
+        "run this many nodes over one PostgreSQL, for more cores (default: 1, in this process)",
+      ],
+    ],
     isLocal: true,
     load: async () => (await import("../start/start.ts")).start,
   },

@@ -1,10 +1,12 @@
 /** `rondo start`: runs an engine node and its API until Ctrl-C or SIGTERM. It runs no user code. */
 import { setFlagsFromString } from "node:v8";
+import { untilOrphaned } from "../../compose/node-processes.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
 import { type StartFlags, serve } from "./serve.ts";
 import { Shutdown } from "./shutdown.ts";
+import { nodesOf, startNodes } from "./start-nodes.ts";
 
 /**
  * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four
@@ -14,17 +16,25 @@ import { Shutdown } from "./shutdown.ts";
 const HEAP_GROWTH = 40;
 
 /** Serves until Ctrl-C or SIGTERM. */
-export async function start(options: StartFlags): Promise<ExitCode> {
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH}`);
+export async function start({
+  nodes,
+  ...options
+}: StartFlags & { readonly nodes?: string }): Promise<ExitCode> {
+  const count = nodes === undefined ? null : nodesOf(nodes);
   const loaded = await readConfig({ ...options });
+  if (count !== null) return startNodes(loaded, options, count);
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH}`);
   const shutdown = new Shutdown();
+  const stopWatch = untilOrphaned(() => shutdown.end());
   try {
     const server = await serve(loaded, options);
+    process.send?.({ kind: "ready", url: server.url });
     await shutdown.asked;
     printLine("closing: open requests are finished; press Ctrl-C again to leave at once");
     await server.close();
     return EXIT.ok;
   } finally {
+    stopWatch();
     shutdown.stop();
   }
 }

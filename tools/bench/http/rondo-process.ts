@@ -4,19 +4,17 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../../../src/package-root.ts";
+import { cpuMsOf, peakRssMbOf } from "../process-cpu.ts";
 import type { Bench } from "../scenario.ts";
 
 const CLI = `${packageRoot}bin/rondo.js`;
 const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
 const READY_MS = 30_000;
 const STOP_MS = 30_000;
-/** The clock ticks per second in /proc. */
-const TICKS = 100;
 
 export class RondoProcess {
   readonly #child: ChildProcess;
@@ -87,15 +85,11 @@ export class RondoProcess {
 
   /** The CPU time so far, of all threads, in milliseconds. */
   cpuMs(): number {
-    // The name is in brackets and may contain any character, so the fields begin after it.
-    const fields = this.#proc("stat")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+    return cpuMsOf(this.#child.pid);
   }
 
   peakRssMb(): number {
-    return Number(/^VmHWM:\s+(\d+) kB/m.exec(this.#proc("status"))?.[1] ?? Number.NaN) / 1_024;
+    return peakRssMbOf(this.#child.pid);
   }
 
   /** Sends a signal, without waiting for its effect. */
@@ -109,11 +103,6 @@ export class RondoProcess {
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS);
     await this.#exited;
     clearTimeout(timer);
-  }
-
-  #proc(file: string): string {
-    const path = `/proc/${this.#child.pid}/${file}`;
-    return existsSync(path) ? readFileSync(path, "utf8") : "";
   }
 
   async #firstLine(): Promise<string> {

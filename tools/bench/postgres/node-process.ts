@@ -6,13 +6,17 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { openRondo } from "../../../src/index.ts";
 import { inParallel } from "../in-parallel.ts";
+import { chain as realChain, fan as realFan, taskOf } from "../real/workflows.ts";
 import { NODE_FLAGS } from "../scenario.ts";
 import { fan, steps } from "../workflows.ts";
 
-/** Executions of five steps, `atATime` of them at a time; or one execution with this many tasks. */
+/**
+ * Executions of five steps, `atATime` of them at a time; or one execution with this many tasks. `isReal`: with the workflows of
+ * `--real`.
+ */
 export type Load =
-  | { readonly kind: "chains"; readonly executions: number; readonly atATime: number }
-  | { readonly kind: "tasks"; readonly tasks: number };
+  | { readonly kind: "chains"; readonly executions: number; readonly atATime: number; readonly isReal?: true }
+  | { readonly kind: "tasks"; readonly tasks: number; readonly isReal?: true };
 
 export class NodeProcess {
   readonly #child: ChildProcess;
@@ -30,6 +34,10 @@ export class NodeProcess {
     const node = new NodeProcess(child);
     await node.#answer();
     return node;
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   /** Resolves when the load is done. */
@@ -64,15 +72,17 @@ export class NodeProcess {
 /** The child's side: serves the workflows, and runs the loads that it receives. */
 export async function runNode(url: string): Promise<void> {
   const rondo = await openRondo({ store: url });
-  rondo.serve(fan, steps);
+  rondo.serve(fan, steps, realFan, realChain);
   process.once("SIGTERM", () => {
     void rondo.close().then(() => process.exit(0));
   });
   process.on("message", (load: Load) => {
+    const one = (n: number): Promise<unknown> =>
+      load.isReal ? rondo.run(realChain, taskOf(n)) : rondo.run(steps, { n });
     const run =
       load.kind === "tasks"
-        ? rondo.run(fan, { tasks: load.tasks })
-        : inParallel(load.executions, load.atATime, (n) => rondo.run(steps, { n }));
+        ? rondo.run(load.isReal ? realFan : fan, { tasks: load.tasks })
+        : inParallel(load.executions, load.atATime, one);
     void run.then(() => process.send?.("ran"));
   });
   process.send?.("ready");

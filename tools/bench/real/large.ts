@@ -6,7 +6,7 @@ import type { Bench, Figures } from "../scenario.ts";
 import { median } from "../statistics.ts";
 import { tasksIn } from "./in-process.ts";
 import { inProcess, type Job, type Opened } from "./job.ts";
-import { flaky, ran, single, taskOf, waiting } from "./workflows.ts";
+import { fan, flaky, ran, single, taskOf, waiting } from "./workflows.ts";
 
 const BATCH = 1_000;
 const STARTS = 20_000;
@@ -66,7 +66,7 @@ async function runRetried(bench: Bench, opened: Opened): Promise<Figures> {
 async function runFilled(bench: Bench, opened: Opened): Promise<Figures> {
   const total = bench.isShort ? 20_000 : 1_000_000;
   const { rondo } = opened;
-  rondo.serve(single, waiting);
+  rondo.serve(single, waiting, fan);
   const emptyBytes = await bytesOf(bench);
   const before = await startsPerSecond(opened);
   const listBefore = await listMs(opened);
@@ -80,11 +80,17 @@ async function runFilled(bench: Bench, opened: Opened): Promise<Figures> {
   while (ran.count < total) await sleep(POLL_MS);
   await sleep(2_000);
   const bytes = (await bytesOf(bench)) - emptyBytes;
+  const tasks = total / 5;
+  bench.progress(`one execution of ${tasks} tasks`);
+  await rondo.run(fan, { tasks });
+  await sleep(2_000);
+  const taskBytes = (await bytesOf(bench)) - emptyBytes - bytes;
   const after = await startsPerSecond(opened);
   const list = await listMs(opened);
   return {
     executions: total,
     bytesPerExecution: bytes / total,
+    bytesPerTask: taskBytes / tasks,
     startsWithNone: before,
     startsWithAll: after,
     startsOfEmpty: after / before,

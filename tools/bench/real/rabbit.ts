@@ -1,6 +1,6 @@
 /** Jobs over RabbitMQ: tasks beside a bare worker, and commands that are submitted in bulk and answered by a bare worker. */
 import { fileURLToPath } from "node:url";
-import { connect as connectBroker } from "amqplib";
+import { type ChannelModel, connect as connectBroker } from "amqplib";
 import { connect } from "../../../src/client/connect.ts";
 import type { ProjectSubmission } from "../../../src/client.ts";
 import { openRabbit } from "../amqp/open-rabbit.ts";
@@ -15,6 +15,8 @@ import { fan, taskOf } from "./workflows.ts";
 const MAIN = fileURLToPath(new URL("../main.js", import.meta.url));
 const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
 const WORKERS = 2;
+/** How many times tasks run beside the bare worker, in turns. */
+const PAIRS = 3;
 const CAPACITY = 500;
 const TOPIC = "REAL_CMD";
 const RECEIPTS = "REAL_RECEIPTS";
@@ -23,9 +25,9 @@ const POLL_MS = 20;
 /** The most workflows of one submission. */
 const SUBMITTED = 100;
 
-export const rabbit: Job = {
+const tasks: Job = {
   name: "rabbit",
-  about: "tasks and commands over RabbitMQ, beside a bare worker",
+  about: "tasks over RabbitMQ, beside a bare worker",
   goals: [
     {
       figure: "tasksPerSecond",
@@ -35,6 +37,15 @@ export const rabbit: Job = {
       postgres: 7_000,
       raw: { figure: "rawTasksPerSecond", share: 0.6 },
     },
+  ],
+  parts: [runTasks],
+  needsRabbit: true,
+};
+
+const commands: Job = {
+  name: "commands",
+  about: "commands that are submitted in bulk and answered by a bare worker",
+  goals: [
     {
       figure: "commandsPerSecond",
       label: "commands/s with submission",
@@ -44,13 +55,87 @@ export const rabbit: Job = {
       raw: { figure: "rawTasksPerSecond" },
     },
   ],
-  parts: [runRabbit],
+  parts: [runCommands],
   needsRabbit: true,
 };
 
-async function runRabbit(bench: Bench): Promise<Figures> {
-  const tasks = bench.isShort ? 5_000 : 30_000;
-  const commands = bench.isShort ? 500 : 5_000;
+export const rabbitJobs: readonly Job[] = [tasks, commands];
+
+async function runTasks(bench: Bench): Promise<Figures> {
+  const count = bench.isShort ? 5_000 : 30_000;
+  return withServer(bench, async ({ url, brokerUrl, server, processes }) => {
+    for (let i = 0; i < WORKERS; i++)
+      processes.unshift(
+        await RondoProcess.brokerWorker(bench, { url, broker: brokerUrl, capacity: CAPACITY }, WORKFLOWS),
+      );
+    const rondo = connect({ url });
+    const run = async (tasks: number): Promise<number> => {
+      const from = performance.now();
+      const done = await rondo.run(fan, { tasks });
+      if (done !== tasks) throw new Error(`${done} tasks were counted, not ${tasks}`);
+      return tasks / ((performance.now() - from) / 1_000);
+    };
+    await run(count / 5);
+    const own: number[] = [];
+    const raws: number[] = [];
+    const cpu = { server: 0, workers: 0 };
+    const workers = processes.filter((one) => one !== server);
+    const cpuOf = () => ({ server: server.cpuMs(), workers: sum(workers.map((one) => one.cpuMs())) });
+    for (let i = 0; i < (bench.isShort ? 1 : PAIRS); i++) {
+      bench.progress(`pair ${i + 1}`);
+      const before = cpuOf();
+      own.push(await run(count));
+      const after = cpuOf();
+      cpu.server += after.server - before.server;
+      cpu.workers += after.workers - before.workers;
+      raws.push(await rawRate(brokerUrl, count));
+    }
+    const all = own.length * count;
+    return {
+      tasks: count,
+      tasksPerSecond: median(own),
+      rawTasksPerSecond: median(raws),
+      serverCpuMicros: (cpu.server * 1_000) / all,
+      workerCpuMicros: (cpu.workers * 1_000) / all,
+      serverPeakRssMb: server.peakRssMb(),
+    };
+  });
+}
+
+async function runCommands(bench: Bench): Promise<Figures> {
+  const count = bench.isShort ? 500 : 5_000;
+  return withServer(bench, async ({ url, brokerUrl, server }) => {
+    bench.progress("a bare worker without Rondo");
+    const raw = await rawRate(brokerUrl, count);
+    bench.progress("commands");
+    const client = await CommandClient.open(url, brokerUrl);
+    try {
+      await client.submit(Math.ceil(count / 5));
+      const cpu = server.cpuMs();
+      const seconds = await client.submit(count);
+      return {
+        commands: count,
+        commandsPerSecond: count / seconds,
+        rawTasksPerSecond: raw,
+        serverCpuMicros: ((server.cpuMs() - cpu) * 1_000) / count,
+        serverPeakRssMb: server.peakRssMb(),
+      };
+    } finally {
+      await client.close();
+    }
+  });
+}
+
+interface Served {
+  readonly url: string;
+  readonly brokerUrl: string;
+  readonly server: RondoProcess;
+  /** The processes to stop, in this order. */
+  readonly processes: RondoProcess[];
+}
+
+/** Runs a part with a RabbitMQ and a server that is connected to it. */
+async function withServer(bench: Bench, run: (served: Served) => Promise<Figures>): Promise<Figures> {
   const broker = await openRabbit(bench.directory);
   const processes: RondoProcess[] = [];
   try {
@@ -59,69 +144,69 @@ async function runRabbit(bench: Bench): Promise<Figures> {
       broker.url,
     ]);
     processes.push(server);
-    for (let i = 0; i < WORKERS; i++)
-      processes.unshift(
-        await RondoProcess.brokerWorker(bench, { url, broker: broker.url, capacity: CAPACITY }, WORKFLOWS),
-      );
-    const rondo = connect({ url });
-    const run = async (count: number): Promise<number> => {
-      const from = performance.now();
-      const done = await rondo.run(fan, { tasks: count });
-      if (done !== count) throw new Error(`${done} tasks were counted, not ${count}`);
-      return count / ((performance.now() - from) / 1_000);
-    };
-    await run(tasks / 5);
-    const own: number[] = [];
-    const raws: number[] = [];
-    for (let i = 0; i < (bench.isShort ? 1 : 3); i++) {
-      bench.progress(`tasks, pair ${i + 1}`);
-      own.push(await run(tasks));
-      raws.push(
-        await rawTasksPerSecond(MAIN, { url: broker.url, tasks, workers: WORKERS, prefetch: CAPACITY }),
-      );
-    }
-    bench.progress("commands");
-    const cpu = server.cpuMs();
-    const seconds = await submitAll(url, broker.url, commands);
-    return {
-      tasks,
-      tasksPerSecond: median(own),
-      rawTasksPerSecond: median(raws),
-      commands,
-      commandsPerSecond: commands / seconds,
-      commandServerCpuMicros: ((server.cpuMs() - cpu) * 1_000) / commands,
-      serverPeakRssMb: server.peakRssMb(),
-    };
+    return await run({ url, brokerUrl: broker.url, server, processes });
   } finally {
     await stopAll(processes);
     await broker.close();
   }
 }
 
-/** Submits workflows of one command each, in bulk, and answers each command. Returns the seconds until all have their results. */
-async function submitAll(url: string, brokerUrl: string, commands: number): Promise<number> {
-  const rondo = connect({ url });
-  const connection = await connectBroker(brokerUrl);
-  try {
-    const publish = await connection.createConfirmChannel();
-    const consume = await connection.createChannel();
-    const submission = (from: number, many: number): ProjectSubmission => ({
-      bench: {
-        workflows: Array.from({ length: many }, (_, i) => ({
-          steps: [
-            {
-              cmd: { cmd_type: "real", cmd_data: taskOf(from + i) },
-              proc: { target_topic_name: TOPIC, receipt_topic_name: RECEIPTS },
-            },
-          ],
-        })),
-      },
+function rawRate(url: string, tasks: number): Promise<number> {
+  return rawTasksPerSecond(MAIN, { url, tasks, workers: WORKERS, prefetch: CAPACITY });
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, one) => all + one, 0);
+}
+
+/** Submits workflows of one command each, in bulk, and answers each command as a bare worker does. */
+class CommandClient {
+  readonly #rondo: ReturnType<typeof connect>;
+  readonly #connection: ChannelModel;
+  #submitted = 0;
+
+  private constructor(rondo: ReturnType<typeof connect>, connection: ChannelModel) {
+    this.#rondo = rondo;
+    this.#connection = connection;
+  }
+
+  static async open(url: string, brokerUrl: string): Promise<CommandClient> {
+    const client = new CommandClient(connect({ url }), await connectBroker(brokerUrl));
+    await client.#answer();
+    return client;
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  /** Returns the seconds from the first submission until each of these commands has its result. */
+  async submit(commands: number): Promise<number> {
+    const first = this.#submitted;
+    this.#submitted += commands;
+    const from = performance.now();
+    await inParallel(Math.ceil(commands / SUBMITTED), 2, (batch) => {
+      const done = batch * SUBMITTED;
+      return this.#rondo.submit("bench", submission(first + done, Math.min(SUBMITTED, commands - done)));
     });
+    for (;;) {
+      const { data } = await this.#rondo.list({ project: "bench", status: "running", limit: 1 });
+      if (data.length === 0) return (performance.now() - from) / 1_000;
+      if (performance.now() - from > RECEIPTS_MAX_MS)
+        throw new Error(`a command has no receipt: ${JSON.stringify(data[0]?.phases)}`);
+      await new Promise((resolve) => {
+        setTimeout(resolve, POLL_MS);
+      });
+    }
+  }
+
+  async #answer(): Promise<void> {
+    const publish = await this.#connection.createConfirmChannel();
+    const consume = await this.#connection.createChannel();
     await consume.assertQueue(TOPIC, {
       durable: true,
       arguments: { "x-queue-type": "quorum", "x-delivery-limit": 4 },
     });
-    await rondo.submit("bench", submission(0, 1));
     await consume.prefetch(CAPACITY);
     await consume.consume(TOPIC, (message) => {
       if (message === null) return;
@@ -136,20 +221,20 @@ async function submitAll(url: string, brokerUrl: string, commands: number): Prom
         },
       );
     });
-    const from = performance.now();
-    await inParallel(Math.ceil(commands / SUBMITTED), 2, (batch) =>
-      rondo.submit("bench", submission(batch * SUBMITTED, Math.min(SUBMITTED, commands - batch * SUBMITTED))),
-    );
-    for (;;) {
-      const { data } = await rondo.list({ project: "bench", status: "running", limit: 1 });
-      if (data.length === 0) return (performance.now() - from) / 1_000;
-      if (performance.now() - from > RECEIPTS_MAX_MS)
-        throw new Error(`a command has no receipt: ${JSON.stringify(data[0]?.phases)}`);
-      await new Promise((resolve) => {
-        setTimeout(resolve, POLL_MS);
-      });
-    }
-  } finally {
-    await connection.close();
   }
+}
+
+function submission(from: number, many: number): ProjectSubmission {
+  return {
+    bench: {
+      workflows: Array.from({ length: many }, (_, i) => ({
+        steps: [
+          {
+            cmd: { cmd_type: "real", cmd_data: taskOf(from + i) },
+            proc: { target_topic_name: TOPIC, receipt_topic_name: RECEIPTS },
+          },
+        ],
+      })),
+    },
+  };
 }
