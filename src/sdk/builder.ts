@@ -21,6 +21,7 @@ import {
   ANSWER_OPTIONS,
   type AnyEnumeration,
   type CompiledHandler,
+  compatibleWith,
   compileBuiltIn,
   compileHandler,
   type HandlerData,
@@ -90,9 +91,18 @@ export class WorkflowBuilder implements HostedWorkflow {
 
   /** The workflow before its first phase. */
   static begin(options: WorkflowOptions & { readonly input?: StandardSchema }): WorkflowBuilder {
-    checkFields(options, "workflow", ["name", "input", "unread", ...CLEANUPS, "cleanupTimeout", "defaults"]);
-    const { name, input, unread, cleanupTimeout, defaults = {} } = options;
+    checkFields(options, "workflow", [
+      "name",
+      "version",
+      "input",
+      "unread",
+      ...CLEANUPS,
+      "cleanupTimeout",
+      "defaults",
+    ]);
+    const { name, version, input, unread, cleanupTimeout, defaults = {} } = options;
     checkName(name, "name");
+    if (version !== undefined) compatibleWith(version, "version");
     const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
     for (const [field, phase] of Object.entries(named)) checkName(phase, field);
     if (cleanupTimeout !== undefined) checkTimeout(cleanupTimeout, "cleanupTimeout");
@@ -108,7 +118,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     const given = unread === undefined ? undefined : (storedCopy(unread, "unread") as typeof unread);
     const ends = { ...named, ...defined({ unread: given, cleanupTimeout }) };
     return new WorkflowBuilder(
-      { rondo: 1, name, ...defined({ input: schema }), phases: [], ...ends },
+      { rondo: 1, name, ...defined({ version, input: schema }), phases: [], ...ends },
       input,
       { hosted: [], children: [], defaults },
     );
@@ -189,7 +199,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     const use = `${this.name}.returns`;
     const code = this.#answering(use, answer, "returns");
     checkFields(options, "returns", ANSWER_OPTIONS);
-    const returns = { use, ...withDefaults(options, this.#defaults) };
+    const returns = { use, ...this.#range(), ...withDefaults(options, this.#defaults) };
     checkAnswer(returns, "returns");
     return this.#with({ ...this.#data, returns }, [code]);
   }
@@ -214,7 +224,10 @@ export class WorkflowBuilder implements HostedWorkflow {
     const handlers = Object.fromEntries(compiled.map(([key, { data }]) => [key, data]));
     const phases = [
       ...this.#data.phases,
-      { ...readPhase(name, options, { use, defaults: this.#defaults }), handlers },
+      {
+        ...readPhase(name, options, { use, version: this.#range().version, defaults: this.#defaults }),
+        handlers,
+      },
     ];
     checkUnique(phases);
     const codes = compiled.flatMap(([, { code, compensation }, source]) =>
@@ -233,13 +246,27 @@ export class WorkflowBuilder implements HostedWorkflow {
 
   #around(phase: string, handler: string, use: string): Surroundings {
     const at = `phase "${phase}" handler "${handler}"`;
-    return { at, use: `${this.name}.${use}`, defaults: this.#defaults, parseInput: this.#parseInput };
+    const { version } = this.#data;
+    return {
+      at,
+      use: `${this.name}.${use}`,
+      defaults: this.#defaults,
+      version,
+      parseInput: this.#parseInput,
+    };
+  }
+
+  /** The range of versions of `next` and `returns` that executions accept; empty if the workflow has no version. */
+  #range(): { readonly version?: string } {
+    const { version } = this.#data;
+    return version === undefined ? {} : { version: compatibleWith(version, "version") };
   }
 
   #answering(use: string, answer: Answer, at: string): Hosted {
     if (typeof answer !== "function") throw invalid(at, "must be a function");
     const code = { use, answer: (context: BaseContext) => answer(context as never) };
-    return { code: { ...code, ...defined({ parseInput: this.#parseInput }) }, source: answer };
+    const { version } = this.#data;
+    return { code: { ...code, ...defined({ version, parseInput: this.#parseInput }) }, source: answer };
   }
 
   #withCode(codes: readonly Hosted[]): readonly Hosted[] {

@@ -2,6 +2,8 @@
  * Splits a handler spec into data for the definition, and code for the worker under its wire name. User functions keep their
  * spec as `this`.
  */
+
+import { VERSION_PATTERN } from "../kernel/definition/parse-option.ts";
 import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
 import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
@@ -34,6 +36,8 @@ export interface Surroundings {
   readonly use: string;
   /** The options of code that says nothing else. */
   readonly defaults: AnswerOptions;
+  /** The version of code without a version of its own; undefined if the workflow has none. */
+  readonly version: string | undefined;
   /** Parses the input; present if the workflow's input has a schema. */
   readonly parseInput: HandlerCode["parseInput"];
 }
@@ -73,7 +77,8 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   if ((spec.batch === undefined) !== (spec.processBatch === undefined))
     throw invalid(at, "batch and processBatch go together", "give both, or process alone");
   const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
-  const { version, batch } = spec;
+  const { batch } = spec;
+  const version = spec.version ?? around.version;
   const range = version === undefined ? undefined : compatibleWith(version, `${at}.version`);
   const mode = { use, version: range, batch };
   const { data, code, ...compiled } = compileEnumeration(spec, mode, { ...around, use });
@@ -85,11 +90,9 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   };
 }
 
-const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
-
 /** The range of versions that executions accept: this version of the code, or a later compatible one. */
-function compatibleWith(version: string, at: string): string {
-  if (typeof version === "string" && VERSION.test(version) && version.length <= 100)
+export function compatibleWith(version: string, at: string): string {
+  if (typeof version === "string" && VERSION_PATTERN.test(version) && version.length <= 100)
     return `^${version.split("+")[0]}`;
   throw invalid(at, "is not a version", 'write it as "1.2.0"');
 }

@@ -98,9 +98,10 @@ function looksLikeSpec(value: unknown): boolean {
   return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
 }
 
-/** The place of the code of `next`, and the defaults of its options. */
+/** The place of the code of `next`, the range of versions that is wanted, and the defaults of its options. */
 interface NextPlace {
   readonly use: string;
+  readonly version: string | undefined;
   readonly defaults: AnswerOptions;
 }
 
@@ -119,12 +120,16 @@ export function readPhase(
   return storedCopy(phase, at) as unknown as Omit<PhaseData, "handlers">;
 }
 
-function readNext({ next, among }: AnyPhaseOptions, at: string, { use, defaults }: NextPlace): unknown {
-  if (typeof next === "function") return { use, among, ...withDefaults({}, defaults) };
+function readNext(
+  { next, among }: AnyPhaseOptions,
+  at: string,
+  { use, version, defaults }: NextPlace,
+): unknown {
+  if (typeof next === "function") return { use, version, among, ...withDefaults({}, defaults) };
   if (typeof next === "object" && next !== null) {
     checkFields(next, `${at}.next`, ["decide", "among", ...ANSWER_OPTIONS]);
     if (among !== undefined) throw invalid(`${at}.among`, "is given twice", "write it beside decide only");
-    return { use, among: next.among, ...withDefaults(next, defaults) };
+    return { use, version, among: next.among, ...withDefaults(next, defaults) };
   }
   if (among !== undefined)
     throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");

@@ -62,6 +62,13 @@ export interface WorkflowOptions<Cleanup extends string = string> {
   /** The name of the workflow. */
   readonly name: string;
   /**
+   * The version of the workflow, such as `"1.2.0"`. Executions go on with code of this or a later compatible version, and wait
+   * while no worker serves one: handlers without a version of their own, `next` and `returns`.
+   *
+   * @default none: executions go on with the newest code
+   */
+  readonly version?: string;
+  /**
    * By the name of a signal: the phase to go on with, instead of the end, while such a signal is kept and no wait has taken
    * it. So none of that name is left over when the execution is done.
    *

@@ -130,8 +130,8 @@ describe("a definition is refused", () => {
     ],
     [
       "with an unknown field in returns",
-      { ...one({}), returns: { use: "r", version: "1" } },
-      'returns: has the unknown field "version"',
+      { ...one({}), returns: { use: "r", priority: 1 } },
+      'returns: has the unknown field "priority"',
     ],
   ];
 

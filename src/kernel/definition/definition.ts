@@ -13,6 +13,8 @@ export type GivenVersion = 1 | 2;
 export interface Definition {
   readonly rondo: 1;
   readonly name: string;
+  /** The version of the workflow. Its code is wanted in compatible versions: the ranges of handlers, `next` and `returns` say so. */
+  readonly version?: string;
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
   /**
@@ -43,6 +45,7 @@ export interface PhaseDefinition {
 /** The code of `next` or `returns`, with its options. */
 export interface AnswerDefinition {
   readonly use: string;
+  readonly version?: string;
   readonly timeout?: number;
   readonly retry?: RetryDefinition;
 }

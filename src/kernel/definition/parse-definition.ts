@@ -18,7 +18,7 @@ import {
   LIMITS,
   type PhaseDefinition,
 } from "./definition.ts";
-import { parseAnswer } from "./parse-option.ts";
+import { parseAnswer, parseVersion } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
 
@@ -42,6 +42,7 @@ export function parseStored(data: unknown): Definition | Rejection {
 const definitionFields = known([
   "rondo",
   "name",
+  "version",
   "input",
   "phases",
   "returns",
@@ -54,6 +55,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const fields = at("definition", definitionFields, data);
   const version = givenVersion(fields["rondo"], known);
   const name = at("name", parseName, fields["name"]);
+  const own = at("version", optional(parseVersion), fields["version"]);
   const list = fields["phases"];
   if (!Array.isArray(list) || list.length === 0) {
     throw wrong("phases", "a workflow needs at least one phase", "add one with .phase(name, handler)");
@@ -68,7 +70,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   return {
     rondo: 1,
     name,
-    ...defined({ input: fields["input"] as Json | undefined, returns }),
+    ...defined({ version: own, input: fields["input"] as Json | undefined, returns }),
     phases,
     ...defined({ unread: unreadBy(fields["unread"], phases, Object.values(ends)) }),
     ...ends,

@@ -132,9 +132,19 @@ const version: Decode<string> = mapped(
   text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
 );
 
+/** Versions as workers and workflows have them, such as `1.2.0`. */
+export const VERSION_PATTERN = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+
+/** Decodes the version of a workflow. */
+export const parseVersion: Decode<string> = mapped(
+  shortText,
+  text({ pattern: VERSION_PATTERN, what: "a version", hint: 'write it as "1.2.0"' }),
+);
+
 /** Decoders of the fields of code that answers for a phase or an execution: `next` and `returns`. */
 export const answerFields = {
   use: parseUse,
+  version: optional(version),
   timeout: optional(durationMs(1)),
   retry: optional(retry),
 };

@@ -21,7 +21,7 @@ export { NEXT, RETURNS };
 
 /** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
-/** The version of events that introduced `returns: "last"` in definitions. */
+/** The version of events that introduced `returns: "last"` and versions of workflows in definitions. */
 const SINCE_6 = 6;
 
 /** The name under which workers serve script tasks. */
@@ -189,7 +189,7 @@ export function compilePlan(definition: Definition): Plan {
     name === undefined ? null : (byName.get(name) ?? null);
   return {
     hash: definitionHash(definition),
-    version: returnsLast ? SINCE_6 : compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
+    version: isSince6(definition) ? SINCE_6 : compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
     definition,
     phases,
     byName,
@@ -227,6 +227,12 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
     maxVisits: Number.POSITIVE_INFINITY,
     compensates: null,
   };
+}
+
+/** Whether a definition has fields that came with version 6. */
+function isSince6({ returns, version, phases }: Definition): boolean {
+  if (returns === LAST || version !== undefined || returns?.version !== undefined) return true;
+  return phases.some(({ next }) => typeof next === "object" && next.version !== undefined);
 }
 
 /** Whether a definition has fields, other than compensations, that came with version 5. */

@@ -47,3 +47,32 @@ test("a workflow that is served again in another form keeps the code of the firs
   finish();
   expect(await execution.result()).toEqual(["old code"]);
 });
+
+test("a workflow with a version is pinned: its handlers, next and returns are done by compatible code only", async () => {
+  const versioned = (version: string) =>
+    workflow({ name: "pinned", version })
+      .phase(
+        "work",
+        { process: () => version },
+        { next: { decide: () => (version.startsWith("1") ? "one" : "two"), among: ["one", "two"] } },
+      )
+      .phase("one", { process: () => "one" }, { final: true })
+      .phase("two", { process: () => "two" }, { final: true })
+      .returns(async ({ phases }) => [version, await phases.work.only(), phases.one.count, phases.two.count]);
+  const [first, compatible, second] = [versioned("1.0.0"), versioned("1.1.0"), versioned("2.0.0")];
+  const rondo = await open([second]);
+  const execution = await rondo.start(first, null);
+  expect(await rondo.run(second, null)).toEqual(["2.0.0", "2.0.0", 0, 1]);
+  expect(await execution.why()).toBe(
+    '"work" waits for a worker: none serves "pinned.work" in a version that fits "^1.0.0" (there are 2.0.0) now.',
+  );
+  rondo.serve(compatible);
+  expect(await execution.result()).toEqual(["1.1.0", "1.1.0", 1, 0]);
+  expect(await rondo.run(second, null)).toEqual(["2.0.0", "2.0.0", 0, 1]);
+});
+
+test("a version that is none is refused", () => {
+  expect(() => workflow({ name: "odd", version: "1.2" })).toThrow(
+    'version: is not a version (write it as "1.2.0")',
+  );
+});
