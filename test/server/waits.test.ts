@@ -57,8 +57,8 @@ describe.each(STORES)("over a %s store", (_, store) => {
     const waiting = [api.get("/v1/executions/a/result?wait=30s"), api.get("/v1/executions/a/result?wait=1m")];
     await approve(api, "a");
     for (const got of await Promise.all(waiting))
-      expect([got.status, got.body]).toEqual([200, { status: "done", output: null }]);
-    expect((await api.get("/v1/executions/a/result")).body).toEqual({ status: "done", output: null });
+      expect([got.status, got.body]).toEqual([200, { status: "done", output: { by: "jo" } }]);
+    expect((await api.get("/v1/executions/a/result")).body).toEqual({ status: "done", output: { by: "jo" } });
     await api.post("/v1/executions", { workflow: "failing", id: "f" });
     expect((await api.get("/v1/executions/f/result?wait=30s")).body).toEqual({
       status: "failed",
