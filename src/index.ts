@@ -64,6 +64,7 @@ export type {
   HostedTopic,
   HostedWorkflow,
   Log,
+  MapContext,
   StepContext,
   StepOptions,
   TaskError,

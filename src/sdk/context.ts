@@ -59,6 +59,17 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
     name: string,
     options?: Omit<WaitSignal<Schema>, "signal">,
   ) => AsyncIterable<SchemaOutput<Schema>>;
+  /**
+   * Runs `run` for each item, `concurrency` at a time, and gives the results in the order of the items. Results are journaled in
+   * batches: a later attempt runs it only for items without one. An error goes to the caller, and is not journaled. The items must
+   * be the same in each attempt: make the list in a step.
+   */
+  readonly map: <Item, Result>(
+    name: string,
+    items: readonly Item[],
+    run: (item: Item, context: untyped.MapContext) => Result | Promise<Result>,
+    options?: MapOptions,
+  ) => Promise<Stored<Result>[]>;
   /** A number from 0 up to 1, the same in each attempt. It is that of the name; without one, that of the n-th call. */
   readonly random: (name?: string) => number;
   /** A UUID, the same in each attempt. It is that of the name; without one, that of the n-th call. */
@@ -78,6 +89,16 @@ export interface Step {
     options: untyped.StepOptions,
     run: (context: untyped.StepContext) => T | Promise<T>,
   ): Promise<Stored<T>>;
+}
+
+/** Options of `map`. */
+export interface MapOptions {
+  /**
+   * The most calls at a time.
+   *
+   * @default 10
+   */
+  readonly concurrency?: number;
 }
 
 /** Options of a wait inside a task. */

@@ -298,6 +298,10 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     };
   }
 
+  get map(): ProcessContext["map"] {
+    return (name, items, run, options) => this.#steps.map(name, items, run, options);
+  }
+
   get random(): ProcessContext["random"] {
     return (name) => this.#derived.random(name);
   }

@@ -136,6 +136,16 @@ export interface ProcessContext extends AnswerContext {
   waitFor(name: string | readonly string[], options?: WaitOptions & { schema?: unknown }): Promise<unknown>;
   /** The signals of one name, one after the other. The loop ends if none arrives within `timeout`. */
   signals(name: string, options?: Omit<WaitOptions, "signal"> & { schema?: unknown }): AsyncIterable<unknown>;
+  /**
+   * Runs `run` for each item, several at a time, and journals the results in batches. A later attempt runs it only for items
+   * without a journaled result.
+   */
+  map<Item, Result>(
+    name: string,
+    items: readonly Item[],
+    run: (item: Item, context: MapContext) => Result | Promise<Result>,
+    options?: { readonly concurrency?: number },
+  ): Promise<readonly unknown[]>;
   /** A number from 0 up to 1 that is the same in each attempt of the task. */
   random(name?: string): number;
   /** A UUID that is the same in each attempt of the task. */
@@ -152,6 +162,16 @@ export interface StepContext {
   /** The number of this try, from 1. Without `retry` it is always 1. */
   readonly attempt: number;
   /** A key that is the same for all tries of this step. */
+  readonly idempotencyKey: string;
+}
+
+/** What the function of a map gets beside its item. */
+export interface MapContext {
+  /** The index of the item. */
+  readonly index: number;
+  /** Aborted when the attempt is cancelled, exceeds its time limit, or loses its lease. */
+  readonly signal: AbortSignal;
+  /** A key that is the same for all calls with this item. */
   readonly idempotencyKey: string;
 }
 

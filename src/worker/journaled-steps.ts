@@ -24,7 +24,8 @@ import { type Duration, parseDuration } from "../std/duration.ts";
 import { Heap } from "../std/heap.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import type { StepCode, StepContext, StepOptions, WaitOptions } from "./handler-code.ts";
+import type { MapContext, StepCode, StepContext, StepOptions, WaitOptions } from "./handler-code.ts";
+import { type Batch, JournaledMap } from "./journaled-map.ts";
 import { threw } from "./outcome.ts";
 import type { ResultsSource } from "./results-reader.ts";
 
@@ -49,6 +50,9 @@ export interface StepsOptions {
 
 /** The longest back-off between two tries that a step waits out in its attempt. A longer one suspends the task. */
 const SHORT_BACK_OFF_MS = 1_000;
+
+/** The most items of a map. */
+const MAP_ITEMS_MAX = 1_000_000;
 
 /** The most characters of the values that a signal must match. */
 const MATCH_CHARS_MAX = 4_096;
@@ -147,6 +151,42 @@ export class JournaledSteps {
     return never();
   }
 
+  /** Runs code for each item, and journals the results in batches. */
+  async map<Item, Result>(
+    name: string,
+    items: readonly Item[],
+    run: (item: Item, context: MapContext) => Result | Promise<Result>,
+    { concurrency = 10 }: { readonly concurrency?: number } = {},
+  ): Promise<readonly unknown[]> {
+    if (this.#enter(name, "map") !== undefined) throw changed(name, "a step or a sleep", "a map");
+    if (!Array.isArray(items) || items.length > MAP_ITEMS_MAX)
+      throw fatal(`map "${name}": items must be an array of at most ${MAP_ITEMS_MAX} items`);
+    if (typeof run !== "function") throw fatal(`map "${name}" has no function to run`);
+    if (!Number.isInteger(concurrency) || concurrency < 1)
+      throw fatal(`map "${name}": concurrency must be a whole number of at least 1`);
+    const { clock, signal, isOver } = this.#options;
+    if (isOver()) return never();
+    return this.#besideOthers(async () => {
+      const known: unknown[] = [];
+      for (;;) {
+        const batch = `${name}/${known.length + 1}`;
+        const journaled = this.#known.get(batch);
+        if (journaled?.kind !== "step") break;
+        this.#enter(batch, "map");
+        known.push(await this.#recall(batch, journaled, stepFailed));
+      }
+      const journal = (number: number, value: Batch): Promise<unknown> => {
+        const batch = `${name}/${number}`;
+        this.#enter(batch, "map");
+        return this.#journal(batch, value);
+      };
+      const idempotencyKey = this.#keyOf(name);
+      return new JournaledMap({
+        ...{ name, items, run, concurrency, clock, signal, isOver, known, journal, idempotencyKey },
+      }).run();
+    });
+  }
+
   /** Called when the attempt has ended: stops the timers of its sleeps. */
   close(): void {
     for (const held of this.#held.values()) held.stop?.();
@@ -175,7 +215,7 @@ export class JournaledSteps {
     const { clock, isOver, redact } = this.#options;
     const before = known?.kind === "tries" ? known : { tries: 0, due: 0 };
     if (before.due > clock.now()) await this.#backOff(name, before.due - clock.now(), frame);
-    const key = `${idempotencyKey(this.#options.grant, this.#options.item.number)}/${encodeURIComponent(name)}`;
+    const key = this.#keyOf(name);
     for (let tries = before.tries + 1; ; tries++) {
       let value: T;
       try {
@@ -197,6 +237,11 @@ export class JournaledSteps {
       }
       return this.#journal(name, value);
     }
+  }
+
+  #keyOf(name: string): string {
+    const { grant, item } = this.#options;
+    return `${idempotencyKey(grant, item.number)}/${encodeURIComponent(name)}`;
   }
 
   /** Calls the code of a step once, within its time limit. */

@@ -14,6 +14,8 @@ const OUTPUTS: Readonly<Record<string, RegExp>> = {
   timers: /"sent book"\n$/,
   endings:
     /^reserve book\ncharge 4711\ncharge 0815\nrefund 4711 \(done, .*refund 0815 \(.*release book from shelf 7\napologise\nclose\n$/s,
+  saga: /^\{"sold":false,"why":"step \\"ship\\" failed: no van is free"\}\n$/,
+  agent: /"where is my order: A-17 is refunded"\n$/,
   scripts: /"status":"done".*"done":1,"failed":0/,
   children: /^\{"invoices":3,"total":800\}\n$/,
   "python-http": /\{"lines":2,"words":6\}\n$/,

@@ -71,7 +71,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "suspended task uses up an attempt", seed: 162, change: '$key: "attempt"' },
   { name: "time limit of a wait forgotten", seed: 4, change: "true" },
   { name: "answered wait closes the others", seed: 28, change: "$left = [];" },
-  { name: "tries of a step forgotten", seed: 1, change: ";" },
+  { name: "tries of a step forgotten", seed: 7, change: ";" },
   { name: "journaled runs done again", seed: 3, change: "const $key = [];" },
   { name: "message lost with an unknown commit", seed: 381, change: "" },
   { name: "mailbox not scanned after a restart", seed: 28, change: "$key = false;" },

@@ -38,7 +38,7 @@ interface Reason {
   readonly text: string;
 }
 
-/** The most names of unread signals that are shown. */
+/** The most names of unread or awaited signals that are shown. */
 const UNREAD_SHOWN = 5;
 /** The most names of awaited signals. */
 const SIGNALS_MAX = 50;
@@ -378,8 +378,8 @@ function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | nu
   const { progress, tasks, total } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
   if (suspended === 0 || suspended < total - tasks.settled.size) return null;
-  const [signal] = progress.signals;
-  if (signal !== undefined)
+  const signal = progress.signals.slice(0, UNREAD_SHOWN).join('" or "');
+  if (signal !== "")
     return because(
       "signal",
       `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`,

@@ -57,6 +57,32 @@ describe("flow", () => {
   });
 });
 
+test("map continues after a crash with the items that have no result, and its results are in order", async () => {
+  const ran: number[] = [];
+  let crash = true;
+  const squares = flow("squares", async ({ map }, n: number) => {
+    const all = await map(
+      "square",
+      Array.from({ length: n }, (_, i) => i),
+      async (i) => {
+        if (i === 40 && crash) await new Promise(() => {});
+        ran.push(i);
+        return i * i;
+      },
+      { concurrency: 4 },
+    );
+    return { last: all.at(-1), sum: all.reduce((sum, one) => sum + one, 0) };
+  });
+  await using t = await testRondo({ workflows: [squares] });
+  const execution = await t.start(squares, 100);
+  await t.clock.advance("1s");
+  crash = false;
+  await t.crash();
+  await t.clock.advance("10m");
+  expect(await execution.result()).toEqual({ last: 9_801, sum: 328_350 });
+  expect(ran.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, i) => i));
+});
+
 describe("a saga of steps", () => {
   const saga = (ships: () => unknown) => {
     const done: string[] = [];

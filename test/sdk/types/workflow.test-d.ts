@@ -1,5 +1,6 @@
 /** Type tests of the builder: what code in a workflow sees. Compiled by tsc, never run. */
 import { z } from "zod";
+import { flow } from "../../../src/sdk/flow.ts";
 import { handler } from "../../../src/sdk/handler.ts";
 import { type WorkflowInput, type WorkflowOutput, workflow } from "../../../src/sdk/workflow.ts";
 import type { Json } from "../../../src/std/json.ts";
@@ -23,7 +24,7 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
         same<boolean>()(signal.aborted);
         yield { key: "a", at: new Date(0) };
       },
-      async process({ task, attempt, idempotencyKey, log, progress, secret, step, sleep, waitFor }) {
+      async process({ task, attempt, idempotencyKey, log, progress, secret, step, sleep, waitFor, map }) {
         same<{ key: string; at: string }>()(task);
         same<number>()(attempt);
         log("resizing", idempotencyKey);
@@ -34,6 +35,17 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
         same<string>()(await step("date", () => new Date(0)));
         same<{ n: number }>()(await step("async", async () => ({ n: 1, left: undefined })));
         same<Json>()(await waitFor("anything"));
+        same<number>()(
+          await step("budget", { retry: { attempts: 2 }, timeout: "1s" }, ({ attempt }) => attempt),
+        );
+        same<{ at: string }[]>()(
+          await map("all", [1, 2], (n, { index }) => ({ at: new Date(n + index) }), { concurrency: 2 }),
+        );
+        const first = await waitFor(["yes", "no"], { schema: z.object({ by: z.string() }) });
+        same<"yes" | "no">()(first.name);
+        same<string>()(first.value.by);
+        same<"a" | "b">()((await waitFor("later", { signal: ["a", "b"] })).name);
+        same<Json>()(await waitFor("other", { signal: "anything", match: { order: 1 } }));
         same<{ n: number }>()(await waitFor("n", { schema: z.object({ n: z.coerce.number() }) }));
         return { key: task.key, at: new Date(0), note: undefined as string | undefined };
       },
@@ -253,3 +265,22 @@ same<unknown>()(some<WorkflowOutput<typeof unknowable>>());
 
 const given = fans.returns(({ phases }) => phases.many.first()).phase("after", { process: () => "x" });
 same<number | null>()(some<WorkflowOutput<typeof given>>());
+
+const oneFunction = flow("one-function", async ({ step, signals, uuid }, input: { at: string }) => {
+  same<string>()(uuid());
+  for await (const item of signals("item", { schema: z.number() })) same<number>()(item);
+  return step("date", () => ({ at: new Date(input.at) }));
+});
+same<{ at: string }>()(some<WorkflowInput<typeof oneFunction>>());
+same<{ at: string }>()(some<WorkflowOutput<typeof oneFunction>>());
+
+const checked = flow(
+  "checked",
+  (ctx, input) => {
+    same<number>()(input.n);
+    return ctx.input.n;
+  },
+  { input: z.object({ n: z.coerce.number<string>() }) },
+);
+same<{ n: string }>()(some<WorkflowInput<typeof checked>>());
+same<number>()(some<WorkflowOutput<typeof checked>>());

@@ -1,0 +1,100 @@
+// map inside process, at a worker without an engine.
+import { expect, test } from "vitest";
+import { fixtureOf } from "../../test/fixtures/workers/steps-fixture.ts";
+import type { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
+import type { Batch } from "./journaled-map.ts";
+
+const parse = <T>(text: string | undefined) => JSON.parse(text ?? "null") as T;
+const again = (bench: WorkerFixture, batches: number) =>
+  bench.give([], {
+    items: [
+      {
+        number: 0,
+        attempt: 2,
+        claim: 0,
+        task: "1",
+        checkpoints: Array.from({ length: batches }, (_, i) => ({
+          kind: "step" as const,
+          name: `all/${i + 1}`,
+          seq: i + 1,
+        })),
+      },
+    ],
+  });
+const items = (n: number) => Array.from({ length: n }, (_, i) => i);
+
+test("gives the results in the order of the items, in as few batches as fit", async () => {
+  const bench = fixtureOf(({ map }) => map("all", items(2_500), (n) => n * 2, { concurrency: 100 }));
+  await bench.give([1]);
+  await bench.clock.advance("1s");
+  expect(parse(bench.outcomes.get(0)?.payload)).toEqual(items(2_500).map((n) => n * 2));
+  const batches = bench.of("step").map(({ result }) => parse<Batch>(result).items.length);
+  expect(batches.reduce((sum, n) => sum + n, 0)).toBe(2_500);
+  expect(batches.length).toBeLessThanOrEqual(4);
+});
+
+test("runs at most so many at a time, and journals results while it waits", async () => {
+  let open = 0;
+  let most = 0;
+  const ends: (() => void)[] = [];
+  const bench = fixtureOf(({ map }) =>
+    map(
+      "all",
+      items(5),
+      async (n) => {
+        most = Math.max(most, ++open);
+        await new Promise<void>((resolve) => ends.push(resolve));
+        open--;
+        return n;
+      },
+      { concurrency: 2 },
+    ),
+  );
+  await bench.give([1]);
+  ends[0]?.();
+  await bench.clock.advance(100);
+  expect(bench.of("step")).toMatchObject([{ name: "all/1" }]);
+  for (let i = 1; i < 5; i++) {
+    ends[i]?.();
+    await bench.clock.advance(100);
+  }
+  expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "[0,1,2,3,4]" });
+  expect(most).toBe(2);
+});
+
+test("goes on with the items that have no result, after a failure whose neighbours are kept", async () => {
+  const ran: number[] = [];
+  let isBroken = true;
+  const journal: Record<number, { result: string }> = {};
+  const bench = fixtureOf(
+    ({ map }) =>
+      map("all", items(4), (n) => {
+        if (n === 2 && isBroken) throw new Error("broken");
+        ran.push(n);
+        return `r${n}`;
+      }),
+    { journal },
+  );
+  await bench.give([1]);
+  await bench.clock.advance("1s");
+  expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
+  const batches = bench.of("step");
+  batches.forEach(({ result }, i) => {
+    journal[i + 1] = { result };
+  });
+  isBroken = false;
+  await again(bench, batches.length);
+  await bench.clock.advance("1s");
+  expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '["r0","r1","r2","r3"]' });
+  expect(ran.toSorted()).toEqual([0, 1, 2, 3]);
+});
+
+test("fails for good if its items are others than before", async () => {
+  const batch: Batch = { checksum: 1, total: 4, items: [0], results: ["x"] };
+  const bench = fixtureOf(({ map }) => map("all", items(4), (n) => n), {
+    journal: { 1: { result: JSON.stringify(batch) } },
+  });
+  await again(bench, 1);
+  expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({ code: "map_diverged" });
+});

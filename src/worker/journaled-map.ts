@@ -1,0 +1,151 @@
+/**
+ * `map` inside `process`: a fan-out within one attempt, whose results are journaled in batches. A batch is a step whose name has
+ * the number of the batch, so it is stored, sent and found like any other step, and a later attempt goes on with the items that
+ * no batch has. Each batch has a checksum of all items, because results are found by their index.
+ */
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
+import type { Clock } from "../std/clock.ts";
+import { checksum } from "../std/hash.ts";
+import { byteLength, toStoredText } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
+import type { MapContext } from "./handler-code.ts";
+
+/** The parts of the attempt that a map needs. */
+export interface MapOptions<Item, Result> {
+  readonly name: string;
+  readonly items: readonly Item[];
+  readonly run: (item: Item, context: MapContext) => Result | Promise<Result>;
+  readonly concurrency: number;
+  readonly clock: Clock;
+  readonly signal: () => AbortSignal;
+  readonly idempotencyKey: string;
+  readonly isOver: () => boolean;
+  /** The batches that earlier attempts journaled. */
+  readonly known: readonly unknown[];
+  /** Journals the batch with this number, from 1. */
+  readonly journal: (batch: number, value: Batch) => Promise<unknown>;
+}
+
+/** Results of some items, by index, as they are journaled. */
+export interface Batch {
+  readonly checksum: number;
+  readonly total: number;
+  readonly items: readonly number[];
+  readonly results: readonly unknown[];
+}
+
+/** A batch is journaled when it has this many results or bytes, or this long after its first result. */
+const BATCH_ITEMS = 1_000;
+const BATCH_BYTES = LIMITS.resultBytes - 32_768;
+const BATCH_MS = 50;
+
+export class JournaledMap<Item, Result> {
+  readonly #options: MapOptions<Item, Result>;
+  readonly #checksum: number;
+  readonly #results: unknown[];
+  readonly #isDone: Uint8Array;
+  #batches: number;
+  #items: number[] = [];
+  #bytes = 0;
+  #stopTimer: (() => void) | null = null;
+  /** The batch that is being journaled. Batches are journaled one after the other. */
+  #writing: Promise<unknown> = Promise.resolve();
+
+  constructor(options: MapOptions<Item, Result>) {
+    this.#options = options;
+    const { items, known } = options;
+    this.#checksum = items.reduce<number>((sum, item) => checksum(`${JSON.stringify(item)}\n`, sum), 0);
+    this.#results = new Array<unknown>(items.length);
+    this.#isDone = new Uint8Array(items.length);
+    this.#batches = known.length;
+    for (const batch of known) this.#recall(batch as Partial<Batch>);
+  }
+
+  /** Runs the items that have no result; returns all results in the order of the items. */
+  async run(): Promise<readonly unknown[]> {
+    const { items, concurrency, isOver } = this.#options;
+    let next = 0;
+    let failure: { readonly thrown: unknown } | null = null;
+    const work = async (): Promise<void> => {
+      while (failure === null && !isOver()) {
+        while (next < items.length && this.#isDone[next] === 1) next++;
+        if (next >= items.length) return;
+        try {
+          await this.#runItem(next++);
+        } catch (thrown) {
+          failure ??= { thrown };
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
+    if (isOver()) return new Promise(() => {});
+    // Results beside a failure are kept, so that the next attempt need not compute them again.
+    this.#flush();
+    await this.#writing;
+    if (failure !== null) throw (failure as { readonly thrown: unknown }).thrown;
+    return this.#results;
+  }
+
+  async #runItem(index: number): Promise<void> {
+    const { run, items, signal, idempotencyKey, name } = this.#options;
+    const value = await run(items[index] as Item, {
+      index,
+      idempotencyKey: `${idempotencyKey}/${index}`,
+      get signal() {
+        return signal();
+      },
+    });
+    if (this.#options.isOver()) return;
+    const text = toStoredText(value, { bytesMax: BATCH_BYTES, what: `map "${name}" item ${index}` });
+    if (isRejection(text)) {
+      const { code, message, hint, path } = text;
+      throw Object.assign(brandFatal(new Error(message)), { name: "NotStorable", code, hint, path });
+    }
+    const bytes = byteLength(text);
+    if (this.#items.length >= BATCH_ITEMS || this.#bytes + bytes > BATCH_BYTES) this.#flush();
+    this.#results[index] = JSON.parse(text);
+    this.#isDone[index] = 1;
+    this.#items.push(index);
+    this.#bytes += bytes;
+    this.#stopTimer ??= this.#options.clock.after(BATCH_MS, () => this.#flush());
+    // Code that is faster than the journal waits for it, so that few results are not journaled.
+    if (this.#items.length >= BATCH_ITEMS) await this.#writing;
+  }
+
+  #flush(): void {
+    this.#stopTimer?.();
+    this.#stopTimer = null;
+    if (this.#items.length === 0) return;
+    const items = this.#items;
+    this.#items = [];
+    this.#bytes = 0;
+    const batch = {
+      checksum: this.#checksum,
+      total: this.#results.length,
+      items,
+      results: items.map((index) => this.#results[index]),
+    };
+    const number = ++this.#batches;
+    this.#writing = this.#writing.then(() => this.#options.journal(number, batch));
+    // A failure is thrown where the batch is awaited.
+    this.#writing.catch(() => {});
+  }
+
+  #recall({ checksum: sum, total, items = [], results = [] }: Partial<Batch>): void {
+    const { name } = this.#options;
+    if (sum !== this.#checksum || total !== this.#results.length)
+      throw Object.assign(
+        brandFatal(
+          new Error(
+            `map "${name}" has other items than in an earlier attempt: make the list in a step, so that it stays the same`,
+          ),
+        ),
+        { code: "map_diverged" },
+      );
+    items.forEach((index, i) => {
+      this.#results[index] = results[i];
+      this.#isDone[index] = 1;
+    });
+  }
+}
