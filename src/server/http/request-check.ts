@@ -21,6 +21,7 @@ export interface RawRequest {
 }
 
 const NO_QUERY = z.strictObject({});
+const ANYTHING = z.unknown();
 const KEY_CHARS_MAX = 200;
 
 /** Returns the checked parts of a request, or a rejection for the first mistake in it. */
@@ -29,7 +30,7 @@ export async function checkRequest(
   route: Route,
   limits: ApiLimits,
 ): Promise<CheckedRequest | Rejection> {
-  const params = checkPart(route.params ?? z.unknown(), request.params, "path");
+  const params = checkPart(route.params ?? ANYTHING, request.params, "path");
   // Nothing can exist under an invalid name, so the answer is "not found".
   if (isRejection(params)) return { ...params, code: "not_found" };
   const repeated = Object.entries(request.query).find(([, values]) => values.length > 1);

@@ -11,6 +11,7 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import type { PostOpPort } from "../parts.ts";
 import type { SchemaChecker, ValueCheck } from "./schema-checker.ts";
+import { SharedReads } from "./shared-reads.ts";
 
 /** A compiled definition, ready to be started. */
 export interface KnownDefinition {
@@ -38,13 +39,15 @@ const KEPT_MAX = 200;
 export class Definitions {
   readonly #parts: DefinitionParts;
   readonly #kept = new Map<string, KnownDefinition>();
+  /** Any node of a cluster may store a newer definition, so each start reads which is the newest. */
+  readonly #newest = new SharedReads((name) => this.#parts.store.getDefinition({ newestOf: name }));
 
   constructor(parts: DefinitionParts) {
     this.#parts = parts;
   }
 
   async newest(name: string): Promise<KnownDefinition | Rejection> {
-    const found = await this.#parts.store.getDefinition({ newestOf: name });
+    const found = await this.#newest.read(name);
     if (found === null)
       return reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
         path: "workflow",
