@@ -4,6 +4,7 @@ import { FATAL } from "./error-brands.ts";
 /** Thrown by a step that has failed for good: its tries are used up, or its error is fatal. `cause` is the error of its last try. */
 export class StepFailed extends Error {
   override name = "StepFailed";
+  /** The code of this error. */
   readonly code = "step_failed";
   /** The name of the step. */
   readonly step: string;
@@ -19,6 +20,7 @@ export class StepFailed extends Error {
 /** Thrown by `waitFor` if no signal came in time. */
 export class WaitTimeout extends Error {
   override name = "WaitTimeout";
+  /** The code of this error. */
   readonly code = "wait_timeout";
   /** Marks the error for workers: the time-out is journaled and will not change. */
   readonly [FATAL] = true;
