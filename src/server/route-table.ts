@@ -1,4 +1,5 @@
 import { adminRoutes } from "./routes/admin.ts";
+import { attentionRoute } from "./routes/attention.ts";
 import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
 import { commandRoutes } from "./routes/commands.ts";
@@ -30,6 +31,7 @@ export const ROUTES = [
   ...nodeRoutes,
   ...overviewRoutes,
   ringRoute,
+  attentionRoute,
   ...deadLetterRoutes,
   ...deadLetterGroupRoutes,
   ...adminRoutes,

@@ -23,7 +23,7 @@ const PAGES: readonly [path: string, shows: string][] = [
   ["/schedules", "Europe/Berlin"],
   ["/dead-letters", "was declined"],
   ["/definitions", "thumbnails"],
-  ["/definitions/thumbnails", "Versions"],
+  ["/definitions/thumbnails", "success rate"],
   ["/settings", "Effective configuration"],
   ["/settings?tab=tokens", "There is no token"],
   ["/settings?tab=audit", "schedule.put"],
@@ -32,13 +32,13 @@ const PAGES: readonly [path: string, shows: string][] = [
 ];
 
 const EMPTY: readonly [path: string, shows: string][] = [
-  ["/", "Nothing has run here yet."],
+  ["/", "No executions yet"],
   ["/executions", "No executions yet."],
   ["/workers", "No worker is connected"],
-  ["/queues", "No limit is in use."],
-  ["/schedules", "Nothing starts by the clock."],
-  ["/dead-letters", "Nothing has failed for good."],
-  ["/definitions", "No workflow is known here yet."],
+  ["/queues", "No limits in use."],
+  ["/schedules", "No schedules yet"],
+  ["/dead-letters", "No failed tasks."],
+  ["/definitions", "No workflows yet."],
 ];
 
 describe.runIf(hasBrowser)("with something to show", () => {

@@ -11,6 +11,8 @@ import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard
 import {
   approval,
   invoices,
+  nightly,
+  odd,
   seed,
   shaky,
   thumbnails,
@@ -272,18 +274,98 @@ describe.runIf(hasBrowser)("a user", () => {
     const page = await openPage(`${server.url}/executions?workflow=nightly`);
     await page.getByRole("button", { name: "Retry all…" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("1 execution fits: failed or cancelled, workflow nightly.").waitFor();
+    await dialog.getByText("1 execution matches: failed or cancelled, workflow nightly.").waitFor();
     await dialog.getByRole("button", { name: "Retry 1" }).click();
     await page.getByText("1 execution retried.").waitFor();
+  });
+
+  test("sees a rare error in full, and how many tasks its retry runs", async () => {
+    const rare = await server.rondo.start(nightly, { count: 4 }, { id: "nightly-rare" });
+    await rare.result().catch(() => null);
+    for (let i = 0; i < 35; i++) {
+      const other = await server.rondo.start(invoices, { count: 6 }, { id: `crowd-${i}` });
+      await other.result();
+    }
+    const page = await openPage(`${server.url}/dead-letters`);
+    const group = page.getByRole("listitem").filter({ hasText: "orders.csv has 7 columns" }).first();
+    await group.getByRole("button", { name: /orders.csv/ }).click();
+    await group.getByRole("link", { name: "nightly-rare" }).waitFor();
+    await group.getByText("Stack trace").waitFor();
+    await group.getByRole("button", { name: "Retry…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Retry failed tasks" });
+    await dialog.getByText(/^\d+ tasks will run again\./).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("is shown on the overview what needs attention, and goes there", async () => {
+    const page = await openPage(server.url);
+    const panel = page.locator(".attention");
+    await panel.getByText("orphan.work").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await panel.getByRole("link", { name: /orphan.work/ }).click();
+    await page.waitForURL("**/queues");
+  });
+
+  test("lists executions with what they wait for, and without children, of chosen days and statuses", async () => {
+    const page = await openPage(`${server.url}/executions?workflow=orphan&top=true&since=2020-01-01`);
+    const table = page.getByRole("table");
+    await table.getByText("no worker").first().waitFor();
+    await table.getByText('"work" waits for a worker: none serves "orphan.work" now').first().waitFor();
+    await page.goto(`${server.url}/executions?status=failed,cancelled&until=2020-01-01`);
+    await page.getByText("No execution matches these filters.").waitFor();
+    await page.goto(`${server.url}/executions?status=failed,cancelled&workflow=nightly`);
+    await table.getByRole("checkbox", { name: "Select nightly-2026-11-15" }).check();
+    await page.getByText("1 selected").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("edits a schedule, reads its times in words, and deletes it with a reason", async () => {
+    const page = await openPage(`${server.url}/schedules`);
+    const card = page.locator(".schedule").filter({ hasText: "hourly" });
+    await card.getByText("Every hour", { exact: true }).waitFor();
+    await card.getByRole("button", { name: "Edit…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Edit hourly" });
+    await dialog.getByLabel(/^Cron/).fill("30 7 * * 1-5");
+    await dialog.getByText("At 07:30 on Monday to Friday").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await card.getByText("At 07:30 on Monday to Friday").waitFor();
+    await card.getByRole("button", { name: "Delete…" }).click();
+    const ask = page.getByRole("dialog", { name: "Delete hourly?" });
+    await ask.getByLabel(/^Reason/).fill("not needed");
+    await ask.getByRole("button", { name: "Delete" }).click();
+    await card.waitFor({ state: "detached" });
+    await page.goto(`${server.url}/settings?tab=audit`);
+    await page.getByRole("row", { name: /schedule.delete hourly not needed/ }).waitFor();
+  });
+
+  test("a page says that the server is away, stands still, and goes on once it is back", async () => {
+    const page = await openPage(`${server.url}/queues`);
+    await page.getByRole("heading", { name: "Queues and limits" }).waitFor();
+    await page.route(/\/(v1|healthz)/, (route) => route.abort());
+    await page.getByText("Connection lost. Reconnecting…").waitFor();
+    await page.locator("html[data-lost]").waitFor();
+    await page.unroute(/\/(v1|healthz)/);
+    await page.locator("html[data-lost]").waitFor({ state: "detached" });
+    await page.getByText("Connection lost. Reconnecting…").waitFor({ state: "detached" });
+  });
+
+  test("what a text hides is shown, and an address that cannot be read is a page", async () => {
+    await server.rondo.start(odd, {}, { id: "odd-1" }).then((started) => started.result().catch(() => null));
+    const page = await openPage(`${server.url}/executions/odd-1?task=0`, { width: 390, height: 844 });
+    await page.getByText("⟨202E⟩gpj.exe␀").first().waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth <= 390")).toBe(true);
+    await page.goto(`${server.url}/executions/%E0%A4%A`);
+    await page.getByText("This page does not exist.").waitFor();
   });
 
   test("drops dead letters of one kind, and the others stay", async () => {
     const page = await openPage(`${server.url}/dead-letters`);
     const group = page.getByRole("listitem").filter({ hasText: "no such invoice" });
-    await group.getByRole("button", { name: "Drop" }).click();
+    await group.getByRole("button", { name: "Dismiss…" }).click();
     await page
       .getByRole("dialog")
-      .getByRole("button", { name: /^Drop \d+ tasks$/ })
+      .getByRole("button", { name: /^Dismiss \d+ tasks$/ })
       .click();
     await group.waitFor({ state: "detached" });
     await page.getByText("was declined").waitFor();

@@ -22,6 +22,7 @@ get /v1/attempts/{id}/results/{phase}/{handler}
 get /v1/attempts/{id}/runs
 get /v1/attempts/{id}/runs/{run}
 get /v1/attempts/{id}/runs/{run}/status
+get /v1/attention
 get /v1/audit-log
 get /v1/audit/tables
 get /v1/config
@@ -57,6 +58,7 @@ get /v1/tokens
 get /v1/workers
 get /v1/workflows
 get /v1/workflows/{name}
+get /v1/workflows/{name}/stats
 get /v1/workflows/{name}/versions
 get /version
 post /v1/attempts/{id}/logs

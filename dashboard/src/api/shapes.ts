@@ -27,6 +27,7 @@ export type {
   Why,
 } from "../../../src/server/schemas/execution.ts";
 export type {
+  Attention,
   Limit,
   OpenAttempt,
   Overview,
@@ -37,7 +38,12 @@ export type {
 } from "../../../src/server/schemas/node.ts";
 export type { Schedule } from "../../../src/server/schemas/schedule.ts";
 export type { Worker } from "../../../src/server/schemas/worker.ts";
-export type { Workflow, WorkflowName, WorkflowVersion } from "../../../src/server/schemas/workflow.ts";
+export type {
+  Workflow,
+  WorkflowName,
+  WorkflowStats,
+  WorkflowVersion,
+} from "../../../src/server/schemas/workflow.ts";
 export type { TaskState } from "../../../src/server/views/task-index.ts";
 
 export type RingNode = Ring["nodes"][number];

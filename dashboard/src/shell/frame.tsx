@@ -58,7 +58,7 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
         </div>
         <button type="button" class="nav-search" onClick={() => setOpen("palette")}>
           <Icon name="search" size={14} />
-          <span>Search or jump…</span>
+          <span>Search…</span>
           <kbd>Ctrl K</kbd>
         </button>
         <ul class="nav-list">

@@ -1,7 +1,7 @@
 /** The command palette: pages, the actions of keys, and executions by the beginning of their id. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
-import type { Page, Summary } from "../api/shapes.ts";
+import type { Page, Summary, WorkflowName } from "../api/shapes.ts";
 import { addressOf } from "../core/address.ts";
 import { go } from "../core/router.ts";
 import { pause } from "../core/visible.ts";
@@ -18,7 +18,7 @@ interface Choice {
 }
 
 const FOUND_MAX = 6;
-const TYPING_MS = 120;
+const TYPING_MS = 200;
 
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [text, setText] = useState("");
@@ -43,7 +43,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={chosen < 0 ? undefined : `palette-${chosen}`}
-        placeholder="Go to a page, do something, or find an execution by its id"
+        placeholder="Search pages, actions, workflows and executions"
         autoFocus
         value={text}
         onInput={(event) => {
@@ -101,7 +101,7 @@ function searchFor(text: string): Choice[] {
   ];
 }
 
-/** Executions whose id, workflow or tags match the text. */
+/** Executions whose id, workflow or tags match the text, and workflows by a part of their name. */
 function useFound(text: string): readonly Choice[] {
   const [found, setFound] = useState<readonly Choice[]>([]);
   useEffect(() => {
@@ -111,19 +111,28 @@ function useFound(text: string): readonly Choice[] {
       if (q.length < 2) return setFound([]);
       await pause(TYPING_MS, abort.signal);
       if (abort.signal.aborted) return;
-      const { data } = await get<Page<Summary>>("/v1/executions", {
-        query: { q, limit: FOUND_MAX },
-        signal: abort.signal,
-      });
-      setFound(
-        data.map(({ id, workflow, status }) => ({
+      const [{ data }, workflows] = await Promise.all([
+        get<Page<Summary>>("/v1/executions", { query: { q, limit: FOUND_MAX }, signal: abort.signal }),
+        get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal: abort.signal }),
+      ]);
+      const named = workflows.data
+        .filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()))
+        .slice(0, FOUND_MAX);
+      setFound([
+        ...data.map(({ id, workflow, status }) => ({
           id,
           label: id,
           note: workflow,
           state: status,
           run: () => go(`/executions/${encodeURIComponent(id)}`),
         })),
-      );
+        ...named.map(({ name }) => ({
+          id: `workflow ${name}`,
+          label: name,
+          note: "workflow",
+          run: () => go(`/definitions/${encodeURIComponent(name)}`),
+        })),
+      ]);
     };
     look().catch(() => setFound([]));
     return () => abort.abort();

@@ -34,7 +34,7 @@ const SIGNS: Readonly<Record<BadgeState, string>> = {
   signal: "✉",
   worker: "!",
   limit: "≡",
-  child: "⑂",
+  child: "↳",
   receipt: "◷",
   scheduled: "◷",
   draining: "◌",

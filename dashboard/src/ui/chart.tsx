@@ -112,13 +112,20 @@ function optionsOf(parts: {
           label,
           stroke,
           width: isSpark ? 1.25 : 1.5,
-          points: { show: false },
+          points: isSpark ? { show: false } : { show: true, size: 5, filter: isolatedPoints },
           ...(isFilled === true ? { fill: `${stroke}22` } : {}),
           ...(isDashed === true ? { dash: [4, 4] } : {}),
         };
       }),
     ],
   };
+}
+
+/** The points without neighbours: no line is drawn through them. */
+function isolatedPoints(plot: uPlot, series: number): number[] {
+  const line = plot.data[series] ?? [];
+  const isThere = (i: number): boolean => (line[i] ?? null) !== null;
+  return Array.from(line, (_, i) => i).filter((i) => isThere(i) && !isThere(i - 1) && !isThere(i + 1));
 }
 
 /** The range between the surrounding powers of ten. */

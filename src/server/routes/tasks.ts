@@ -1,4 +1,6 @@
 /** Routes for the tasks of an execution, as rows and as a map of one byte each. */
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { childId } from "../../kernel/tasks/children.ts";
@@ -15,6 +17,9 @@ import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
+const zip = promisify(gzip);
+/** A map of this many bytes is compressed: a million tasks are a few kilobytes then. */
+const ZIPPED_FROM = 4_096;
 
 const place = {
   phase: phaseName.optional().describe("the phase; by default the current or last one"),
@@ -181,7 +186,8 @@ const statesRoute = route({
   params: executionParams,
   query: statesQuery,
   answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
-  async handle({ params, query, caller }, services) {
+  async handle(ask, services) {
+    const { params, query, caller } = ask;
     const found = await findHandler(services, { caller, id: params.id, query });
     if (isRejection(found)) return found;
     if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
@@ -189,12 +195,15 @@ const statesRoute = route({
       from: (query.from ?? 0) - found.origin,
       to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
     });
+    const isZipped = bytes.length >= ZIPPED_FROM && /\bgzip\b/.test(ask.header("accept-encoding") ?? "");
     return {
       kind: "bytes",
       status: 200,
       type: "application/octet-stream",
-      body: bytes,
+      body: isZipped ? await zip(bytes, { level: 1 }) : bytes,
       headers: {
+        ...(isZipped ? { "content-encoding": "gzip" } : {}),
+        vary: "accept-encoding",
         "rondo-legend": legend,
         "rondo-revision": String(found.revision),
         "rondo-handler": `${found.handler.phase}.${found.handler.visit}.${found.handler.handler}`,

@@ -2,11 +2,19 @@
 import { z } from "@hono/zod-openapi";
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
+import type { StoredHead } from "../../store/store.ts";
 import { json } from "../route.ts";
 import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
-import { definitionSchema, hash, namedSchema, versionSchema, workflowSchema } from "../schemas/workflow.ts";
+import {
+  definitionSchema,
+  hash,
+  namedSchema,
+  statsSchema,
+  versionSchema,
+  workflowSchema,
+} from "../schemas/workflow.ts";
 import { listVersions } from "../services/version-log.ts";
-import { routesOf, type Services } from "./services.ts";
+import { projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("workflows");
 const PAST_PAGE = 200;
@@ -125,4 +133,50 @@ const versionsRoute = route({
   },
 });
 
-export const workflowRoutes = [putRoute, listRoute, getRoute, versionsRoute];
+/** The most executions whose times and outcomes are summed up. */
+const STATS_RUNS = 500;
+
+const statsRoute = route({
+  id: "getWorkflowStats",
+  request: "GET /v1/workflows/{name}/stats",
+  summary: "Sum up the newest executions of a workflow: outcomes, durations, starts by hour",
+  description: `Of the newest ${STATS_RUNS} executions at most.`,
+  access: "viewer",
+  params,
+  answers: { 200: { description: "the figures", schema: statsSchema } },
+  async handle({ params: { name: workflow }, caller }, { store }) {
+    const project = projectFor(caller, undefined) ?? {};
+    const heads = await store.listHeads({ ...project, workflow }, { before: null, max: STATS_RUNS });
+    return json({ ...statsOf(heads), isAll: heads.length < STATS_RUNS });
+  },
+});
+
+const HOUR_MS = 3_600_000;
+
+/** Sums up executions, which are given newest first. */
+function statsOf(heads: readonly StoredHead[]): Omit<z.output<typeof statsSchema>, "isAll"> {
+  const of = (status: string): number => heads.filter((head) => head.status === status).length;
+  const times = heads
+    .flatMap(({ status, createdAt, finishedAt }) =>
+      status === "done" && finishedAt !== null ? [finishedAt - createdAt] : [],
+    )
+    .sort((a, b) => a - b);
+  const quantile = (share: number): number | null =>
+    times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? null;
+  const hours = new Map<number, { at: number; started: number; failed: number }>();
+  for (const { createdAt, status } of heads) {
+    const at = Math.floor(createdAt / HOUR_MS) * HOUR_MS;
+    const hour = hours.get(at) ?? { at, started: 0, failed: 0 };
+    hour.started++;
+    if (status === "failed") hour.failed++;
+    hours.set(at, hour);
+  }
+  const [done, failed, cancelled] = [of("done"), of("failed"), of("cancelled")];
+  return {
+    ...{ runs: heads.length, done, failed, cancelled, open: heads.length - done - failed - cancelled },
+    ...{ p50Ms: quantile(0.5), p95Ms: quantile(0.95), p99Ms: quantile(0.99) },
+    hours: [...hours.values()].reverse(),
+  };
+}
+
+export const workflowRoutes = [putRoute, listRoute, getRoute, versionsRoute, statsRoute];

@@ -105,6 +105,22 @@ export const overviewSchema = z
   .openapi("Overview");
 export type Overview = Shape<typeof overviewSchema>;
 
+export const attentionSchema = z
+  .object({
+    kind: z.enum(["node", "damaged", "unserved", "schedule", "error"]),
+    name: z.string().openapi({
+      description:
+        "the URL of the node, the handler or topic, the id of the schedule, or the id of the group of errors",
+    }),
+    count: count.openapi({ description: "how many tasks or executions are concerned" }),
+    text: z.string(),
+    workflow: z.string().optional(),
+  })
+  .openapi("Attention", {
+    example: { kind: "unserved", name: "thumbnails.resize", count: 200, text: "No worker serves it." },
+  });
+export type Attention = Shape<typeof attentionSchema>;
+
 export const ms = z.number().nullable();
 
 export const nodeSchema = z.looseObject({

@@ -53,3 +53,28 @@ export const versionSchema = z
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;
+
+const runs = z.number().int().nonnegative();
+const quantile = z
+  .number()
+  .nullable()
+  .openapi({ description: "of the executions that are done, in milliseconds" });
+
+/** Figures of the newest executions of a workflow. */
+export const statsSchema = z
+  .object({
+    runs: runs.openapi({ description: "the number of executions that are summed up" }),
+    isAll: z.boolean().openapi({ description: "whether the workflow has no older executions" }),
+    done: runs,
+    failed: runs,
+    cancelled: runs,
+    open: runs.openapi({ description: "executions that have not ended, or are damaged" }),
+    p50Ms: quantile,
+    p95Ms: quantile,
+    p99Ms: quantile,
+    hours: z
+      .array(z.object({ at: z.number().int(), started: runs, failed: runs }))
+      .openapi({ description: "starts by hour, the oldest hour first; hours without any are left out" }),
+  })
+  .openapi("WorkflowStats");
+export type WorkflowStats = Shape<typeof statsSchema>;

@@ -2,10 +2,10 @@
  * The page of dead letters: tasks that failed for good, grouped by error. The user can open one, and retry or drop a whole
  * group.
  */
-import { useState } from "preact/hooks";
-import { change, get, may } from "../../api/client.ts";
+import { useEffect, useState } from "preact/hooks";
+import { change, get, may, type Problem } from "../../api/client.ts";
 import type { LetterGroup, Page } from "../../api/shapes.ts";
-import { useLive } from "../../api/use-live.ts";
+import { asProblem, useLive } from "../../api/use-live.ts";
 import { count, plural } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -15,7 +15,7 @@ import { Icon } from "../../ui/icon.tsx";
 import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { attempt, tell } from "../../ui/toast.tsx";
+import { tell, warn } from "../../ui/toast.tsx";
 import { GroupLetters } from "./group-letters.tsx";
 import "./dead-letters.css";
 
@@ -26,7 +26,7 @@ export function DeadLetters() {
   const { data, problem, reload } = useLive(
     "groups",
     (signal) => get<Groups>("/v1/dead-letter-groups", { signal }),
-    5_000,
+    10_000,
   );
   if (data === null)
     return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={reload} />;
@@ -38,12 +38,12 @@ export function DeadLetters() {
         about={
           data.data.length === 0
             ? ""
-            : `${plural(tasks, "task")} failed for good, in ${plural(data.data.length, "way")}${data.isAll ? "" : "; older ones are not looked at"}`
+            : `${plural(tasks, "failed task")}, ${plural(data.data.length, "distinct error")}${data.isAll ? "" : "; older ones are not counted"}`
         }
       />
       {data.data.length === 0 ? (
         <section class="panel">
-          <Empty title="Nothing has failed for good." />
+          <Empty title="No failed tasks." />
         </section>
       ) : (
         <ul class="letter-groups">
@@ -86,19 +86,19 @@ function Group({
           </span>
           <span class="letter-where muted">
             {group.workflow} / {group.handler ?? group.phase ?? ""}, {plural(group.executions, "execution")}
-            {group.lastAt === null ? null : (
+            {group.firstAt === null || group.lastAt === null ? null : (
               <>
-                , last <Ago at={group.lastAt} />
+                , first seen <Ago at={group.firstAt} />, last <Ago at={group.lastAt} />
               </>
             )}
           </span>
         </button>
         <div class="row">
           <Button icon="retry" whyNot={whyNot} onClick={() => setAsked("retry")}>
-            Retry
+            Retry…
           </Button>
           <Button icon="trash" whyNot={whyNot} onClick={() => setAsked("drop")}>
-            Drop
+            Dismiss…
           </Button>
         </div>
       </div>
@@ -112,10 +112,11 @@ function Group({
 
 interface Done {
   readonly changed: number;
+  readonly tasks?: number;
   readonly refused: readonly { readonly id: string; readonly message: string }[];
 }
 
-/** Asks for confirmation before a whole group is changed. */
+/** Asks for confirmation before a whole group is changed; a dry run tells how many tasks a retry runs. */
 function Ask(props: {
   readonly group: LetterGroup;
   readonly action: "retry" | "drop";
@@ -123,44 +124,71 @@ function Ask(props: {
   readonly onDone: () => void;
 }) {
   const { group, action, onClose, onDone } = props;
-  const run = (): void =>
-    attempt(async () => {
-      const { changed, refused } = await change<Done>("POST", `/v1/dead-letter-groups/${group.id}/${action}`);
-      const what =
-        action === "retry"
-          ? `${plural(changed, "execution")} retried`
-          : `${plural(changed, "task")} off the list`;
-      const first = refused[0];
-      tell(
-        `${what}.`,
-        first === undefined ? "" : `${plural(refused.length, "execution")} refused: ${first.message}`,
-      );
+  const path = `/v1/dead-letter-groups/${group.id}/${action}`;
+  const [found, setFound] = useState<Done | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [isBusy, setIsBusy] = useState(false);
+  const isRetry = action === "retry";
+  useEffect(() => {
+    if (!isRetry) return;
+    change<Done>("POST", path, { dryRun: true }).then(setFound, (thrown: unknown) =>
+      setProblem(asProblem(thrown)),
+    );
+  }, []);
+  const run = async (): Promise<void> => {
+    setIsBusy(true);
+    try {
+      const done = await change<Done>("POST", path);
+      const what = isRetry
+        ? `${plural(done.tasks ?? 0, "task")} of ${plural(done.changed, "execution")} will run again.`
+        : `${plural(done.changed, "task")} dismissed.`;
+      const [first] = done.refused;
+      if (first === undefined) tell(what);
+      else warn(what, `${plural(done.refused.length, "execution")} refused: ${first.message}`);
       onClose();
       onDone();
-    });
+    } catch (thrown) {
+      setProblem(asProblem(thrown));
+      setIsBusy(false);
+    }
+  };
+  const tasks = found?.tasks ?? 0;
   return (
     <Dialog
-      title={action === "retry" ? "Retry these" : "Drop these"}
+      title={isRetry ? "Retry failed tasks" : "Dismiss failed tasks"}
       onClose={onClose}
       foot={
         <>
-          <Button onClick={onClose}>Leave them</Button>
-          <Button kind={action === "retry" ? "main" : "danger"} onClick={run}>
-            {action === "retry"
-              ? `Retry ${plural(group.executions, "execution")}`
-              : `Drop ${plural(group.tasks, "task")}`}
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind={isRetry ? "main" : "danger"}
+            isBusy={isBusy || (isRetry && found === null && problem === null)}
+            whyNot={isRetry && found !== null && tasks === 0 ? "None of these tasks can be retried." : null}
+            onClick={() => void run()}
+          >
+            {isRetry
+              ? `Retry${found === null ? "" : ` ${plural(tasks, "task")}`}`
+              : `Dismiss ${plural(group.tasks, "task")}`}
           </Button>
         </>
       }
     >
       <p>
-        {action === "retry"
-          ? "Each execution begins its next round: its unfinished tasks run again, and its dead letters are removed. Executions that still run or are done are not changed."
-          : "They are off this list. The executions and their journals stay as they are."}
+        {!isRetry
+          ? "They are removed from this list. The executions and their journals stay as they are."
+          : found === null
+            ? "Counting…"
+            : `${plural(tasks, "task")} will run again. Finished tasks are kept. Of executions that failed as a whole, all unfinished tasks run.`}
       </p>
+      {(found?.refused.length ?? 0) === 0 ? null : (
+        <p class="failed-text">
+          {plural(found?.refused.length ?? 0, "execution")} cannot be retried: {found?.refused[0]?.message}
+        </p>
+      )}
       <p class="muted">
         {group.name}: {group.message}
       </p>
+      {problem === null ? null : <Trouble problem={problem} />}
     </Dialog>
   );
 }

@@ -1,30 +1,29 @@
 import { get } from "../../api/client.ts";
 import type { DeadLetter, LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { addressOf } from "../../core/address.ts";
+import { executionPage } from "../../core/address.ts";
 import { count } from "../../core/format.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
 
-/** The dead letters of a group, and one error in full. */
+const LETTERS = 50;
+
+/** The executions and tasks of a group, and one error in full. */
 export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   const { data, problem } = useLive(`letters ${group.id}`, (signal) =>
     get<Page<DeadLetter>>("/v1/dead-letters", {
-      query: { workflow: group.workflow, project: group.project, limit: 30 },
+      query: { workflow: group.workflow, project: group.project, group: group.id, limit: LETTERS },
       signal,
     }),
   );
   if (data === null) return problem === null ? <Loading rows={3} /> : <Trouble problem={problem} />;
-  const letters = data.data
-    .filter(({ phase, handler }) => phase === group.phase && handler === group.handler)
-    .map((letter) => ({ ...letter, tasks: letter.tasks.filter(({ error }) => isOfKind(error, group)) }))
-    .filter(({ tasks }) => tasks.length > 0);
+  const letters = data.data;
   const sample = letters[0]?.tasks[0];
   return (
     <div class="letter-body">
-      <Wide label="Letters">
+      <Wide label="Executions with this error">
         <table class="rows">
           <thead>
             <tr>
@@ -34,10 +33,10 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
             </tr>
           </thead>
           <tbody>
-            {letters.slice(0, 12).map((letter) => (
+            {letters.map((letter) => (
               <tr key={letter.id}>
                 <td>
-                  <a class="mono" href={`/executions/${encodeURIComponent(letter.execution)}`}>
+                  <a class="mono" href={executionPage(letter.execution, { error: group.id })}>
                     {letter.execution}
                   </a>
                 </td>
@@ -46,7 +45,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
                     <a
                       key={n}
                       class="tag mono"
-                      href={addressOf(`/executions/${encodeURIComponent(letter.execution)}`, {
+                      href={executionPage(letter.execution, {
                         lane: `${letter.phase ?? ""}.${letter.visit}.${letter.handler ?? ""}`,
                         task: String(n),
                       })}
@@ -54,9 +53,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
                       {n}
                     </a>
                   ))}
-                  {letter.tasks.length > 8 ? (
-                    <span class="muted"> and {count(letter.tasks.length - 8)} more</span>
-                  ) : null}
+                  {letter.count > 8 ? <span class="muted"> and {count(letter.count - 8)} more</span> : null}
                 </td>
                 <td>{letter.at === null ? "" : <Ago at={letter.at} />}</td>
               </tr>
@@ -64,20 +61,8 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
           </tbody>
         </table>
       </Wide>
-      {sample === undefined ? null : <ErrorView error={sample.error} />}
+      {sample === undefined ? null : <ErrorView error={sample.error} isOpen />}
+      {data.next === null ? null : <p class="muted">The newest {LETTERS} are shown.</p>}
     </div>
   );
-}
-
-/** Whether an error belongs to a group. Like the node, it ignores quoted texts and words with digits. */
-function isOfKind(error: unknown, { message }: LetterGroup): boolean {
-  const said = (error as { readonly message?: unknown } | null)?.message;
-  return typeof said !== "string" || shapeOf(said) === shapeOf(message);
-}
-
-function shapeOf(message: string): string {
-  return message
-    .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")
-    .replaceAll(/[\w.-]*\d[\w.-]*/g, "0")
-    .slice(0, 200);
 }

@@ -6,6 +6,7 @@ import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
+import { useKeys } from "../../shell/keys.ts";
 import { Button } from "../../ui/button.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
@@ -13,6 +14,7 @@ import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { diffLines } from "./diff-lines.ts";
 import { RunDialog } from "./run-dialog.tsx";
+import { Stats } from "./stats.tsx";
 import "./definitions.css";
 
 export function Definition({ id: name }: { readonly id: string }) {
@@ -52,6 +54,7 @@ export function Definition({ id: name }: { readonly id: string }) {
       </PageHead>
       <div class="definition">
         <div class="stack">
+          <Stats name={name} />
           <Panel title="Phases">
             <Phases definition={shown.data.definition} />
           </Panel>
@@ -67,9 +70,15 @@ export function Definition({ id: name }: { readonly id: string }) {
           <Versions versions={versions.data?.data ?? null} shown={shown.data.hash} compared={with_} />
         </Panel>
       </div>
+      <RunKey isOff={whyNot !== null} run={() => setIsRunning(true)} />
       {isRunning ? <RunDialog name={name} onClose={() => setIsRunning(false)} /> : null}
     </>
   );
+}
+
+function RunKey({ isOff, run }: { readonly isOff: boolean; readonly run: () => void }) {
+  useKeys("Definition", [{ keys: "R", label: "Run this workflow", run: () => (isOff ? undefined : run()) }]);
+  return null;
 }
 
 interface PhaseData {

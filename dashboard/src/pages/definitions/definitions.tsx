@@ -1,14 +1,21 @@
 /** The page of all workflows, by name. */
-import { get } from "../../api/client.ts";
+import { useState } from "preact/hooks";
+import { get, may } from "../../api/client.ts";
 import type { Page, WorkflowName } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { go } from "../../core/router.ts";
+import { useSession } from "../../shell/frame.tsx";
+import { Button } from "../../ui/button.tsx";
 import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
+import { RunDialog } from "./run-dialog.tsx";
 
 export function Definitions() {
+  const who = useSession();
+  const [running, setRunning] = useState<string | null>(null);
+  const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
   const { data, problem, reload } = useLive(
     "definitions",
     (signal) => get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
@@ -16,7 +23,7 @@ export function Definitions() {
   );
   return (
     <>
-      <PageHead title="Definitions" about="workflows that can be started" />
+      <PageHead title="Definitions" about="workflows that can be run" />
       {data === null ? (
         problem === null ? (
           <Loading rows={6} />
@@ -26,9 +33,10 @@ export function Definitions() {
       ) : (
         <section class="panel">
           {data.data.length === 0 ? (
-            <Empty title="No workflow is known here yet.">
+            <Empty title="No workflows yet.">
               <span>
-                One is, once a worker that serves it connects, or its definition is posted to /v1/workflows.
+                A workflow appears when a worker that serves it connects, or when its definition is sent to
+                POST /v1/workflows.
               </span>
             </Empty>
           ) : (
@@ -57,11 +65,27 @@ export function Definitions() {
                 {
                   id: "runs",
                   head: <span class="unseen">Executions</span>,
-                  width: "120px",
+                  width: "110px",
+                  isExtra: true,
                   cell: ({ name }) => (
                     <a href={addressOf("/executions", { workflow: name })} tabIndex={-1}>
                       Executions
                     </a>
+                  ),
+                },
+                {
+                  id: "run",
+                  head: <span class="unseen">Run</span>,
+                  width: "100px",
+                  cell: ({ name }) => (
+                    <Button
+                      icon="play"
+                      whyNot={whyNot}
+                      label={`Run ${name}`}
+                      onClick={() => setRunning(name)}
+                    >
+                      Run…
+                    </Button>
                   ),
                 },
               ]}
@@ -69,6 +93,7 @@ export function Definitions() {
           )}
         </section>
       )}
+      {running === null ? null : <RunDialog name={running} onClose={() => setRunning(null)} />}
     </>
   );
 }

@@ -4,19 +4,25 @@ import type { Problem } from "../../api/client.ts";
 import type { LogLine } from "../../api/shapes.ts";
 import { follow } from "../../api/stream.ts";
 import { asProblem } from "../../api/use-live.ts";
-import { clock, count } from "../../core/format.ts";
+import { executionPage } from "../../core/address.ts";
+import { useCell } from "../../core/cell.ts";
+import { lostSince } from "../../core/connection.ts";
+import { clock, count, moment } from "../../core/format.ts";
+import { choose } from "../../core/router.ts";
 import { useKeys } from "../../shell/keys.ts";
 import { Button } from "../../ui/button.tsx";
 import { Empty, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
+import { copy } from "../../ui/toast.tsx";
 import type { About } from "./execution.tsx";
-import { useExecutionPlace } from "./place.ts";
+import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 /** The most lines that are kept; older lines are dropped from the display. */
 const KEPT = 50_000;
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
-export function LogsTab({ path }: About) {
+export function LogsTab({ id, path, facts }: About) {
+  const [isWrapped, setIsWrapped] = useState(false);
   const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);
   const [text, setText] = useState("");
@@ -69,15 +75,33 @@ export function LogsTab({ path }: About) {
           {count(shown.length)} {shown.length === lines.length ? "lines" : `of ${count(lines.length)} lines`}
           {dropped > 0 ? `, ${count(dropped)} older ones left out` : ""}
         </span>
-        <span class={`light ${isOpen ? "ok" : ""}`}>
-          {isOpen ? "live" : isPaused ? "stopped" : "at its end"}
-        </span>
+        <Button isPressed={isWrapped} onClick={() => setIsWrapped(!isWrapped)}>
+          Wrap
+        </Button>
+        <Button icon="copy" onClick={() => copy(textOf(shown))}>
+          Copy
+        </Button>
+        <Button onClick={() => download(`${id}.log`, textOf(shown))}>Download</Button>
+        <State {...{ isOpen, isPaused }} isOver={facts.finishedAt !== null} />
       </div>
       {problem === null ? null : <Trouble problem={problem} />}
       {shown.length === 0 ? (
-        <Empty title={lines.length === 0 ? "Nothing was logged." : "No line fits."} />
+        <Empty title={lines.length === 0 ? "No log lines." : "No line matches."} />
       ) : (
-        <Lines lines={shown} isFollowing={!isPaused} />
+        <>
+          <Scope lane={lane} task={task} />
+          {isWrapped ? (
+            <pre class="lines log-wrapped" tabIndex={0} aria-label="Log lines">
+              {shown.slice(-WRAPPED).map((line) => (
+                <span key={line.id} class={`level-${line.level}`}>
+                  {textOf([line])}
+                </span>
+              ))}
+            </pre>
+          ) : (
+            <Lines lines={shown} isFollowing={!isPaused} execution={id} />
+          )}
+        </>
       )}
     </>
   );
@@ -120,12 +144,64 @@ function useLines(path: string, isPaused: boolean) {
   return { lines, isOpen, problem, dropped };
 }
 
+/** Whether the log is live. */
+function State(props: { readonly isOpen: boolean; readonly isPaused: boolean; readonly isOver: boolean }) {
+  const { isOpen, isPaused, isOver } = props;
+  const isLost = useCell(lostSince) !== null;
+  const text = isLost
+    ? "connection lost"
+    : isOpen
+      ? "live"
+      : isPaused
+        ? "stopped"
+        : isOver
+          ? "complete"
+          : "reconnecting";
+  return <span class={`light ${isOpen && !isLost ? "ok" : ""}`}>{text}</span>;
+}
+
+/** Says that only the lines of a handler or a task are shown, and shows all again. */
+function Scope({ lane, task }: { readonly lane: LaneName | null; readonly task: number | null }) {
+  if (task === null && lane === null) return null;
+  return (
+    <p class="tab-filter muted">
+      Only {lane?.handler ?? "this handler"}
+      {task === null ? "" : `, task ${count(task)}`}.{" "}
+      <Button onClick={() => choose({ task: null, lane: null })}>Show all lines</Button>
+    </p>
+  );
+}
+
+/** The most lines that are shown wrapped, the newest. */
+const WRAPPED = 2_000;
+
+/** Log lines as text. */
+function textOf(lines: readonly LogLine[]): string {
+  return lines
+    .map(
+      ({ at, level, handler, task, attempt, text }) =>
+        `${moment(at, { withMs: true })} ${level.padEnd(5)} ${handler}${task < 0 ? "" : ` ${task}`} #${attempt} ${text}\n`,
+    )
+    .join("");
+}
+
+/** Saves a text as a file. */
+function download(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
+}
+
 function Lines({
   lines,
   isFollowing,
+  execution,
 }: {
   readonly lines: readonly LogLine[];
   readonly isFollowing: boolean;
+  readonly execution: string;
 }) {
   return (
     <Table
@@ -153,13 +229,23 @@ function Lines({
           head: "From",
           width: "minmax(110px, 190px)",
           isExtra: true,
-          cell: ({ handler, task, run }) => (
-            <span class="mono muted">
-              {handler}
-              {task < 0 ? "" : ` ${task}`}
-              {run === undefined ? "" : ` ${run}`}
-            </span>
-          ),
+          cell: ({ phase, visit, handler, task, run }) =>
+            task < 0 ? (
+              <span class="mono muted">{handler}</span>
+            ) : (
+              <a
+                class="mono"
+                tabIndex={-1}
+                href={executionPage(execution, {
+                  tab: "logs",
+                  lane: laneText({ phase, visit, handler }),
+                  task,
+                })}
+              >
+                {handler} {task}
+                {run === undefined ? "" : ` ${run}`}
+              </a>
+            ),
         },
         {
           id: "text",

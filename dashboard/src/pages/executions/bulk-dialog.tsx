@@ -8,7 +8,7 @@ import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Trouble } from "../../ui/state.tsx";
 import { tell } from "../../ui/toast.tsx";
-import type { ListFilter } from "./filters.tsx";
+import { type ListFilter, queryOf } from "./filters.tsx";
 
 type Action = "cancel" | "retry";
 
@@ -27,10 +27,13 @@ export function BulkDialog(props: {
   readonly onDone: () => void;
 }) {
   const { action, filter, onClose, onDone } = props;
-  const statuses = FITS[action].filter((status) => filter.status === undefined || filter.status === status);
+  const statuses = FITS[action].filter(
+    (status) => filter.status.length === 0 || filter.status.includes(status),
+  );
   const [found, setFound] = useState<{ n: number; isAll: boolean } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [done, setDone] = useState<number | null>(null);
+  const [reason, setReason] = useState("");
   useEffect(() => {
     countAll(action, filter, statuses).then(setFound, (thrown: unknown) => setProblem(asProblem(thrown)));
   }, []);
@@ -40,7 +43,7 @@ export function BulkDialog(props: {
       let changed = 0;
       let refused = 0;
       for (const status of statuses)
-        for await (const answer of calls({ action, filter: { ...filter, status }, dryRun: false })) {
+        for await (const answer of calls({ action, filter, status, dryRun: false, reason })) {
           changed += answer.changed;
           refused += answer.refused.length;
           setDone(changed);
@@ -56,14 +59,14 @@ export function BulkDialog(props: {
     }
   };
   const nothing =
-    found?.n === 0 ? `None of them can be ${action === "cancel" ? "cancelled" : "retried"}.` : null;
+    found?.n === 0 ? `None of these can be ${action === "cancel" ? "cancelled" : "retried"}.` : null;
   return (
     <Dialog
       title={action === "cancel" ? "Cancel executions" : "Retry executions"}
       onClose={onClose}
       foot={
         <>
-          <Button onClick={onClose}>Leave them</Button>
+          <Button onClick={onClose}>Close</Button>
           <Button
             kind={action === "cancel" ? "danger" : "main"}
             whyNot={nothing}
@@ -80,13 +83,19 @@ export function BulkDialog(props: {
       <p>
         {found === null
           ? "Counting…"
-          : `${found.isAll ? "" : "At least "}${plural(found.n, "execution")} ${found.n === 1 ? "fits" : "fit"}: ${describe(filter, statuses)}.`}
+          : `${found.isAll ? "" : "At least "}${plural(found.n, "execution")} ${found.n === 1 ? "matches" : "match"}: ${describe(filter, statuses)}.`}
       </p>
       <p class="muted">
         {action === "cancel"
-          ? "Attempts that run are told to stop; then each ends as cancelled. A cancelled execution can be retried."
-          : "Each opens its next round: everything that is not done runs again, what is done stays done."}
+          ? "Running attempts are told to stop, then each execution ends as cancelled. It can be retried unless it has cleaned up."
+          : "Unfinished tasks of these executions run again. Finished tasks are kept."}
       </p>
+      <label class="field">
+        <span>
+          Reason <span class="muted">optional, stored in the audit log</span>
+        </span>
+        <input value={reason} maxLength={500} onInput={(event) => setReason(event.currentTarget.value)} />
+      </label>
       {problem === null ? null : <Trouble problem={problem} />}
     </Dialog>
   );
@@ -108,7 +117,7 @@ async function countAll(
   let n = 0;
   let left = COUNT_CALLS;
   for (const status of statuses)
-    for await (const { matched } of calls({ action, filter: { ...filter, status }, dryRun: true })) {
+    for await (const { matched } of calls({ action, filter, status, dryRun: true })) {
       n += matched;
       if (--left === 0) return { n, isAll: false };
     }
@@ -116,16 +125,19 @@ async function countAll(
 }
 
 /** Repeats the bulk request until all executions are changed. */
-async function* calls(body: {
-  action: Action;
-  filter: ListFilter;
-  dryRun: boolean;
+async function* calls(request: {
+  readonly action: Action;
+  readonly filter: ListFilter;
+  readonly status: ExecutionStatus;
+  readonly dryRun: boolean;
+  readonly reason?: string;
 }): AsyncGenerator<BulkAnswer> {
+  const { action, filter, status, dryRun, reason = "" } = request;
   let cursor: string | null = null;
   do {
     const answer: BulkAnswer = await change("POST", "/v1/executions/bulk", {
-      ...body,
-      filter: Object.fromEntries(Object.entries(body.filter).filter(([, value]) => value !== undefined)),
+      ...{ action, dryRun, filter: { ...queryOf(filter), status } },
+      ...(reason.trim() === "" ? {} : { reason: reason.trim() }),
       ...(cursor === null ? {} : { cursor }),
     });
     yield answer;

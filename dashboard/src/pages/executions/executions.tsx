@@ -1,19 +1,22 @@
 /** The page of all executions: searched, filtered (the filter is in the address), counted exactly, and changed in bulk. */
-import { useRef, useState } from "preact/hooks";
-import { get, may } from "../../api/client.ts";
-import type { Page, StatusCounts, Summary } from "../../api/shapes.ts";
-import { useLive } from "../../api/use-live.ts";
-import { duration, plural } from "../../core/format.ts";
+import type { RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { change, get, may } from "../../api/client.ts";
+import type { Page, Progress as ProgressFacts, StatusCounts, Summary } from "../../api/shapes.ts";
+import { asProblem, useLive } from "../../api/use-live.ts";
+import { count, duration, plural } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { choose, go, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useKeys } from "../../shell/keys.ts";
-import { Badge } from "../../ui/badge.tsx";
+import { activityOf, Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { PageHead } from "../../ui/panel.tsx";
+import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { tell, warn } from "../../ui/toast.tsx";
 import { BulkDialog } from "./bulk-dialog.tsx";
 import { type ListFilter, readFilter, StatusChoice, WorkflowChoice } from "./filters.tsx";
 import { MiniBars } from "./mini-bars.tsx";
@@ -21,56 +24,59 @@ import { useExecutions } from "./use-executions.ts";
 import { useProgress } from "./use-progress.ts";
 import "./executions.css";
 
+/** How long after the last key the search begins. */
+const TYPING_MS = 250;
+const NONE = { q: null, status: null, workflow: null, project: null, since: null, until: null, top: null };
+
 export function Executions() {
   const filter = readFilter(usePlace().query);
   const who = useSession();
   const list = useExecutions(filter);
   const counts = useCounts(filter);
   const [bulk, setBulk] = useState<"cancel" | "retry" | null>(null);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const search = useRef<HTMLInputElement>(null);
   const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
+  const only = (status: "failed" | "running"): void =>
+    choose({ status: filter.status.includes(status) ? null : status });
   useKeys("Executions", [
     { keys: "/", label: "Search", run: () => search.current?.focus() },
-    {
-      keys: "f",
-      label: "Failed only, and back",
-      run: () => choose({ status: filter.status === "failed" ? null : "failed" }),
-    },
-    {
-      keys: "r",
-      label: "Running only, and back",
-      run: () => choose({ status: filter.status === "running" ? null : "running" }),
-    },
-    {
-      keys: "x",
-      label: "Clear all filters",
-      run: () => choose({ q: null, status: null, workflow: null, project: null }),
-    },
+    { keys: "f", label: "Failed only, and back", run: () => only("failed") },
+    { keys: "r", label: "Running only, and back", run: () => only("running") },
+    { keys: "x", label: "Clear all filters", run: () => choose(NONE) },
   ]);
   return (
     <>
       <PageHead title="Executions">
-        <Button icon="retry" whyNot={whyNot} onClick={() => setBulk("retry")}>
-          Retry all…
-        </Button>
-        <Button icon="stop" whyNot={whyNot} onClick={() => setBulk("cancel")}>
-          Cancel all…
-        </Button>
+        {chosen.size === 0 ? (
+          <>
+            <Button icon="retry" whyNot={whyNot} onClick={() => setBulk("retry")}>
+              Retry all…
+            </Button>
+            <Button icon="stop" whyNot={whyNot} onClick={() => setBulk("cancel")}>
+              Cancel all…
+            </Button>
+          </>
+        ) : (
+          <Selected ids={[...chosen]} whyNot={whyNot} onDone={() => setChosen(new Set())} />
+        )}
       </PageHead>
       <div class="filters">
-        <input
-          ref={search}
-          class="input filter-search"
-          type="search"
-          aria-label="Search executions by id, workflow, tag or error"
-          placeholder="Search id, workflow, tag=value, error"
-          value={filter.q ?? ""}
-          onInput={(event) => choose({ q: event.currentTarget.value })}
-        />
+        <SearchField input={search} value={filter.q ?? ""} />
         <WorkflowChoice chosen={filter.workflow} />
         <StatusChoice counts={counts} chosen={filter.status} />
+        <DateField name="since" label="From" value={filter.since} />
+        <DateField name="until" label="To" value={filter.until} />
+        <label class="field inline">
+          <input
+            type="checkbox"
+            checked={filter.isTop}
+            onChange={(event) => choose({ top: event.currentTarget.checked ? "true" : null })}
+          />
+          <span>Top level only</span>
+        </label>
       </div>
-      <List list={list} filter={filter} />
+      <List list={list} filter={filter} chosen={chosen} onChoose={setChosen} />
       {bulk === null ? null : (
         <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} onDone={list.reload} />
       )}
@@ -78,32 +84,196 @@ export function Executions() {
   );
 }
 
-function useCounts({ project, workflow }: ListFilter): StatusCounts {
+/** The search text. The search begins when the user pauses typing. */
+function SearchField({
+  input,
+  value,
+}: {
+  readonly input: RefObject<HTMLInputElement | null>;
+  readonly value: string;
+}) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  useEffect(() => {
+    if (text === value) return;
+    const timer = setTimeout(() => choose({ q: text }), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return (
+    <input
+      ref={input}
+      class="input filter-search"
+      type="search"
+      aria-label="Search executions by id, workflow, tag or error"
+      placeholder="Search id, workflow, tag=value, error"
+      value={text}
+      onInput={(event) => setText(event.currentTarget.value)}
+    />
+  );
+}
+
+function DateField(props: {
+  readonly name: string;
+  readonly label: string;
+  readonly value: string | undefined;
+}) {
+  return (
+    <label class="field inline">
+      <span class="muted">{props.label}</span>
+      <input
+        class="input"
+        type="date"
+        value={props.value ?? ""}
+        onChange={(event) => choose({ [props.name]: event.currentTarget.value })}
+      />
+    </label>
+  );
+}
+
+/** Actions on the selected executions. */
+function Selected(props: {
+  readonly ids: readonly string[];
+  readonly whyNot: string | null;
+  readonly onDone: () => void;
+}) {
+  const { ids, whyNot, onDone } = props;
+  const [action, setAction] = useState<"cancel" | "pause" | "retry" | null>(null);
+  const run = async (reason: string | undefined): Promise<void> => {
+    let changed = 0;
+    const refused: string[] = [];
+    for (const id of ids)
+      try {
+        const path = `/v1/executions/${encodeURIComponent(id)}/${action}`;
+        await change("POST", path, reason === undefined ? {} : { reason });
+        changed++;
+      } catch (thrown) {
+        refused.push(asProblem(thrown).message);
+      }
+    const says = `${action}: ${plural(changed, "execution")} changed.`;
+    if (refused.length === 0) tell(says);
+    else warn(says, `${plural(refused.length, "execution")} refused: ${refused[0]}`);
+    onDone();
+  };
+  return (
+    <>
+      <span class="muted">{count(ids.length)} selected</span>
+      {(["retry", "pause", "cancel"] as const).map((one) => (
+        <Button key={one} whyNot={whyNot} onClick={() => setAction(one)}>
+          {one[0]?.toUpperCase()}
+          {one.slice(1)}…
+        </Button>
+      ))}
+      <Button kind="bare" icon="close" label="Clear the selection" onClick={onDone} />
+      {action === null ? null : (
+        <ReasonDialog
+          title={`${action[0]?.toUpperCase()}${action.slice(1)} ${plural(ids.length, "execution")}?`}
+          text="Executions whose status does not allow it are left as they are."
+          action={`${action[0]?.toUpperCase()}${action.slice(1)} ${count(ids.length)}`}
+          isDanger={action === "cancel"}
+          onClose={() => setAction(null)}
+          run={run}
+        />
+      )}
+    </>
+  );
+}
+
+/** The numbers of executions by status; null if other filters are set that the counts do not know. */
+function useCounts(filter: ListFilter): StatusCounts | null {
+  const { project, workflow } = filter;
+  const isKnown =
+    filter.q === undefined && filter.since === undefined && filter.until === undefined && !filter.isTop;
   const key = `counts ${project ?? ""} ${workflow ?? ""}`;
   const { data } = useLive(
-    key,
+    isKnown ? key : null,
     (signal) => get<{ counts: StatusCounts }>("/v1/counts", { query: { project, workflow }, signal }),
-    2_000,
+    4_000,
   );
-  return data?.counts ?? {};
+  return isKnown ? (data?.counts ?? {}) : null;
 }
 
 function List({
   list,
   filter,
+  chosen,
+  onChoose,
 }: {
   readonly list: ReturnType<typeof useExecutions>;
   readonly filter: ListFilter;
+  readonly chosen: ReadonlySet<string>;
+  readonly onChoose: (chosen: ReadonlySet<string>) => void;
 }) {
+  const toggle = (id: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    onChoose(next);
+  };
   const [seen, setSeen] = useState<readonly Summary[]>([]);
   const progress = useProgress(seen);
   const now = useNow();
-  const columns: readonly Column<Summary>[] = [
+  const columns = columnsOf({ progress, now, chosen, toggle });
+  if (list.problem !== null && list.rows.length === 0)
+    return <Trouble problem={list.problem} onRetry={list.reload} />;
+  if (list.isLoading) return <Loading rows={10} />;
+  if (list.rows.length === 0)
+    return (
+      <section class="panel">
+        <Empty title={isFiltered(filter) ? "No execution matches these filters." : "No executions yet."}>
+          {isFiltered(filter) ? (
+            <Button onClick={() => choose(NONE)}>Clear the filters</Button>
+          ) : (
+            <a href="/">See how to start one</a>
+          )}
+        </Empty>
+      </section>
+    );
+  return (
+    <section class="panel">
+      <Table
+        label="Executions"
+        columns={columns}
+        rows={list.rows}
+        keyOf={({ id }) => id}
+        onOpen={({ id }) => go(`/executions/${encodeURIComponent(id)}`)}
+        onEnd={list.hasMore ? list.more : undefined}
+        onView={setSeen}
+        foot={list.hasMore ? "Loading more…" : plural(list.rows.length, "execution")}
+      />
+    </section>
+  );
+}
+
+function columnsOf(parts: {
+  readonly progress: ReadonlyMap<string, ProgressFacts>;
+  readonly now: number;
+  readonly chosen: ReadonlySet<string>;
+  readonly toggle: (id: string) => void;
+}): readonly Column<Summary>[] {
+  const { progress, now, chosen, toggle } = parts;
+  return [
+    {
+      id: "pick",
+      head: <span class="unseen">Selected</span>,
+      width: "38px",
+      isExtra: true,
+      cell: ({ id }) => (
+        <input
+          type="checkbox"
+          aria-label={`Select ${id}`}
+          tabIndex={-1}
+          checked={chosen.has(id)}
+          onChange={() => toggle(id)}
+        />
+      ),
+    },
     {
       id: "status",
       head: "Status",
-      width: "112px",
-      cell: ({ id, status }) => <Badge state={progress.get(id)?.status ?? status} />,
+      width: "142px",
+      cell: ({ id, status }) => {
+        const seen = progress.get(id);
+        return <Badge state={activityOf(seen?.status ?? status, seen?.waits ?? null)} />;
+      },
     },
     {
       id: "id",
@@ -128,7 +298,15 @@ function List({
       head: "Status detail",
       width: "minmax(130px, 1.9fr)",
       isExtra: true,
-      cell: ({ phase, error, tags }) => <About phase={phase} error={error} tags={tags} />,
+      cell: ({ id, phase, error, tags, status }) => (
+        <About
+          phase={phase}
+          error={status === "cancelled" ? null : error}
+          tags={tags}
+          why={progress.get(id)?.waits === "running" ? null : (progress.get(id)?.why ?? null)}
+          isOpen={status === "running" || status === "paused" || status === "cancelling"}
+        />
+      ),
     },
     {
       id: "took",
@@ -146,53 +324,33 @@ function List({
       cell: ({ createdAt }) => <Ago at={createdAt} />,
     },
   ];
-  if (list.problem !== null && list.rows.length === 0)
-    return <Trouble problem={list.problem} onRetry={list.reload} />;
-  if (list.isLoading) return <Loading rows={10} />;
-  if (list.rows.length === 0)
-    return (
-      <section class="panel">
-        <Empty title={isFiltered(filter) ? "No execution matches these filters." : "No executions yet."}>
-          {isFiltered(filter) ? (
-            <Button onClick={() => choose({ q: null, status: null, workflow: null, project: null })}>
-              Clear the filters
-            </Button>
-          ) : (
-            <a href="/">See how to start one</a>
-          )}
-        </Empty>
-      </section>
-    );
-  return (
-    <section class="panel">
-      <Table
-        label="Executions"
-        columns={columns}
-        rows={list.rows}
-        keyOf={({ id }) => id}
-        onOpen={({ id }) => go(`/executions/${encodeURIComponent(id)}`)}
-        onEnd={list.hasMore ? list.more : undefined}
-        onView={setSeen}
-        foot={list.hasMore ? "Loading more…" : plural(list.rows.length, "execution")}
-      />
-    </section>
-  );
 }
 
-function isFiltered({ q, status, workflow, project }: ListFilter): boolean {
-  return (q ?? status ?? workflow ?? project) !== undefined;
+function isFiltered({ q, status, workflow, project, since, until, isTop }: ListFilter): boolean {
+  return isTop || status.length > 0 || (q ?? workflow ?? project ?? since ?? until) !== undefined;
 }
 
-function About({ phase, error, tags }: Pick<Summary, "phase" | "error" | "tags">) {
+function About({
+  phase,
+  error,
+  tags,
+  why,
+  isOpen,
+}: Pick<Summary, "phase" | "error" | "tags"> & { readonly why: string | null; readonly isOpen: boolean }) {
   if (error !== null)
     return (
       <span class="failed-text" title={error}>
-        {error}
+        {error.replace(/^[a-z]+_failed: /, "")}
       </span>
     );
+  const shown = isOpen ? why : null;
   return (
     <>
-      {phase === null ? null : <span class="muted">{phase} </span>}
+      {shown !== null ? (
+        <span title={shown}>{shown} </span>
+      ) : phase === null ? null : (
+        <span class="muted">{phase} </span>
+      )}
       {Object.entries(tags).map(([name, value]) => (
         <span key={name} class="tag">
           {name}={value}

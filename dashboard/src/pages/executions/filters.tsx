@@ -7,9 +7,31 @@ import { choose } from "../../core/router.ts";
 
 export interface ListFilter {
   readonly q: string | undefined;
-  readonly status: ExecutionStatus | undefined;
+  /** The wanted statuses; none stands for all. */
+  readonly status: readonly ExecutionStatus[];
   readonly workflow: string | undefined;
   readonly project: string | undefined;
+  /** Created at or after, and at or before, as dates such as 2026-11-17. */
+  readonly since: string | undefined;
+  readonly until: string | undefined;
+  /** Whether children of other executions are left out. */
+  readonly isTop: boolean;
+}
+
+/** The query of the list that a filter stands for. */
+export function queryOf(filter: ListFilter): Readonly<Record<string, string | number | boolean | undefined>> {
+  const { q, status, workflow, project, since, until, isTop } = filter;
+  const from = since === undefined ? undefined : new Date(`${since}T00:00:00`).getTime();
+  const to = until === undefined ? undefined : new Date(`${until}T23:59:59.999`).getTime();
+  return {
+    q,
+    status: status.length === 0 ? undefined : status.join(","),
+    workflow,
+    project,
+    from,
+    to,
+    top: isTop || undefined,
+  };
 }
 
 /** Reads the filter from an address. */
@@ -17,39 +39,54 @@ export function readFilter(query: URLSearchParams): ListFilter {
   const text = (name: string): string | undefined => query.get(name) ?? undefined;
   return {
     q: text("q"),
-    status: EXECUTION_STATUSES.find((status) => status === query.get("status")),
+    status: EXECUTION_STATUSES.filter((status) => query.get("status")?.split(",").includes(status) === true),
     workflow: text("workflow"),
     project: text("project"),
+    since: dateOf(query.get("since")),
+    until: dateOf(query.get("until")),
+    isTop: query.get("top") === "true",
   };
 }
 
-/** A choice of one status or all, each with its count. */
+function dateOf(text: string | null): string | undefined {
+  return text !== null && /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
+}
+
+/** A choice of statuses. Each has its count, unless other filters are set that the counts do not know. */
 export function StatusChoice({
   counts,
   chosen,
 }: {
-  readonly counts: StatusCounts;
-  readonly chosen: ExecutionStatus | undefined;
+  readonly counts: StatusCounts | null;
+  readonly chosen: readonly ExecutionStatus[];
 }) {
-  const all = Object.values(counts).reduce((sum, n) => sum + n, 0);
+  const all = Object.values(counts ?? {}).reduce((sum, n) => sum + n, 0);
   const shown = EXECUTION_STATUSES.filter(
     (status) =>
-      (counts[status] ?? 0) > 0 || status === chosen || ["running", "done", "failed"].includes(status),
+      (counts?.[status] ?? 0) > 0 ||
+      chosen.includes(status) ||
+      ["running", "done", "failed"].includes(status),
   );
+  const toggle = (status: ExecutionStatus, isMore: boolean): void => {
+    const others = isMore ? chosen.filter((one) => one !== status) : [];
+    choose({ status: (chosen.includes(status) ? others : [...others, status]).join(",") });
+  };
+  const number = (n: number | undefined) => (counts === null ? null : <b>{count(n ?? 0)}</b>);
   return (
     <div class="choice" role="group" aria-label="Status">
-      <button type="button" aria-pressed={chosen === undefined} onClick={() => choose({ status: null })}>
-        all <b>{count(all)}</b>
+      <button type="button" aria-pressed={chosen.length === 0} onClick={() => choose({ status: null })}>
+        all {number(all)}
       </button>
       {shown.map((status) => (
         <button
           key={status}
           type="button"
-          aria-pressed={status === chosen}
+          aria-pressed={chosen.includes(status)}
           class={`choice-${status}`}
-          onClick={() => choose({ status: status === chosen ? null : status })}
+          title="Hold Shift or Ctrl to choose several"
+          onClick={(event) => toggle(status, event.shiftKey || event.ctrlKey || event.metaKey)}
         >
-          {status} <b>{count(counts[status] ?? 0)}</b>
+          {status} {number(counts?.[status])}
         </button>
       ))}
     </div>

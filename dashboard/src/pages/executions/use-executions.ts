@@ -3,10 +3,10 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { get, type Problem } from "../../api/client.ts";
 import type { Page, Summary } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
-import type { ListFilter } from "./filters.tsx";
+import { type ListFilter, queryOf } from "./filters.tsx";
 
 const PAGE = 100;
-const EVERY_MS = 2_000;
+const EVERY_MS = 4_000;
 
 export interface ExecutionList {
   readonly rows: readonly Summary[];
@@ -29,7 +29,7 @@ export function useExecutions(filter: ListFilter): ExecutionList {
   const key = JSON.stringify(filter);
   const read = (cursor: string | null, signal?: AbortSignal): Promise<Page<Summary>> =>
     get<Page<Summary>>("/v1/executions", {
-      query: { ...filter, limit: PAGE, cursor },
+      query: { ...queryOf(filter), limit: PAGE, cursor },
       ...(signal === undefined ? {} : { signal }),
     });
   const newest = useLive(key, (signal) => read(null, signal), EVERY_MS);
@@ -57,6 +57,11 @@ export function useExecutions(filter: ListFilter): ExecutionList {
         isReading.current = false;
       });
   }, [key, next, newest.data]);
+  // A page can be short, or even empty, and not be the last.
+  const isShort = newest.data !== null && newest.data.data.length === 0 && older.rows.length === 0;
+  useEffect(() => {
+    if (isShort) more();
+  }, [isShort, next]);
   const rows = useMemo(
     () => merge(newest.data?.data ?? [], isCurrent ? older.rows : []),
     [newest.data, older, isCurrent],

@@ -3,7 +3,7 @@ import { get } from "../../api/client.ts";
 import type { Page, Progress, Summary } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 
-const EVERY_MS = 2_000;
+const EVERY_MS = 4_000;
 const ENDED: readonly string[] = ["done", "failed", "cancelled"];
 const KEPT_MAX = 2_000;
 
@@ -19,12 +19,14 @@ export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progr
   useLive(
     key,
     async (signal) => {
+      const all: Progress[] = [];
       for (let from = 0; from < wanted.length; from += 50) {
         const ids = wanted
           .slice(from, from + 50)
           .map((id) => encodeURIComponent(id))
           .join(",");
         const { data } = await get<Page<Progress>>("/v1/progress", { query: { ids }, signal });
+        all.push(...data);
         for (const progress of data) {
           known.current.delete(progress.id);
           known.current.set(progress.id, progress);
@@ -34,7 +36,7 @@ export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progr
         if (known.current.size <= KEPT_MAX) break;
         known.current.delete(id);
       }
-      return known.current.size;
+      return all;
     },
     EVERY_MS,
   );

@@ -40,11 +40,11 @@ export function FirstSteps({ workers }: { readonly workers: number }) {
     });
   return (
     <section class="first">
-      <h2>Nothing has run here yet.</h2>
+      <h2>No executions yet</h2>
       <p class="muted">
         {workers === 0 ? "No worker is connected. " : `${plural(workers, "worker")} connected. `}
-        Make a project and run its workflow here, from a terminal; or look at how it feels with an example
-        that needs no code: a timer, then a wait for your approval.
+        Create a project and run its workflow from a terminal. Or run an example that needs no code: a timer,
+        then a wait for your approval.
       </p>
       <ol>
         {COMMANDS.map((command) => (

@@ -7,22 +7,24 @@ import { count, short } from "../../core/format.ts";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Attention } from "./attention.tsx";
 import { FirstSteps } from "./first-steps.tsx";
 import { recent, Throughput, Waits } from "./rates.tsx";
 import "./overview.css";
 
 const SECONDS = 300;
+const EVERY_MS = 5_000;
 
 export function Overview() {
   const live = useLive(
     "overview",
     (signal) => get<Facts>("/v1/overview", { query: { seconds: SECONDS }, signal }),
-    2_000,
+    EVERY_MS,
   );
   const groups = useLive(
     "groups",
     (signal) => get<Page<LetterGroup>>("/v1/dead-letter-groups", { signal }),
-    10_000,
+    30_000,
   );
   const { data, problem, reload } = live;
   if (data === null)
@@ -33,11 +35,11 @@ export function Overview() {
       <PageHead title="Overview" about={`Rondo ${data.version}`}>
         <Lights lights={data.lights} />
       </PageHead>
-      {problem === null ? null : <Trouble problem={problem} />}
       {total === 0 ? (
         <FirstSteps workers={data.workers} />
       ) : (
         <div class="stack">
+          <Attention />
           <Tiles facts={data} />
           {data.pulse === null ? null : (
             <div class="overview-rates">
@@ -106,14 +108,14 @@ function Tiles({ facts }: { readonly facts: Facts }) {
     ...(pulse === null
       ? []
       : [
-          { label: "tasks waiting", value: short(waiting), tone: "", to: "/queues" },
+          { label: "tasks queued", value: short(waiting), tone: "", to: "/queues" },
           {
-            label: `of ${count(facts.capacity)} places busy`,
+            label: `of ${count(facts.capacity)} slots in use`,
             value: count(facts.held),
             tone: "",
             to: "/workers",
           },
-          { label: "tasks a second", value: recent(pulse.tasksDone), tone: "", to: "/executions" },
+          { label: "tasks per second", value: recent(pulse.tasksDone), tone: "", to: "/executions" },
         ]),
   ];
   return (
@@ -145,7 +147,7 @@ function Failing({ groups }: { readonly groups: readonly LetterGroup[] | null })
       {groups === null ? (
         <Loading rows={3} />
       ) : top.length === 0 ? (
-        <Empty title="Nothing has failed for good." />
+        <Empty title="No failed tasks." />
       ) : (
         <ul class="failing">
           {top.map((group) => (
@@ -177,11 +179,11 @@ function Waiting({ facts: { oldest, ready } }: { readonly facts: Facts }) {
   return (
     <Panel title="Waiting" aside={<a href="/queues">Queues and limits</a>} isFlush>
       {oldest === null ? (
-        <Empty title="Nothing waits for work." />
+        <Empty title="Nothing waits." />
       ) : (
         <div class="oldest">
           <p class="muted small">
-            The oldest with work, started <Ago at={oldest.createdAt} />
+            Oldest execution with open work, started <Ago at={oldest.createdAt} />
           </p>
           <p class="clip">
             <a href={`/executions/${encodeURIComponent(oldest.id)}`} class="mono">
@@ -196,7 +198,9 @@ function Waiting({ facts: { oldest, ready } }: { readonly facts: Facts }) {
         <ul class="ready">
           {sorted.map(({ use, tasks }) => (
             <li key={use}>
-              <span class="clip mono">{use}</span>
+              <a class="clip mono" href="/queues">
+                {use}
+              </a>
               <span class="ready-bar">
                 <i style={{ width: `${Math.max(1, (tasks / most) * 100)}%` }} />
               </span>

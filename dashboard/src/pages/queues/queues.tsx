@@ -10,7 +10,7 @@ import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import "./queues.css";
 
-const EVERY_MS = 2_000;
+const EVERY_MS = 8_000;
 
 export function Queues() {
   const who = useSession();
@@ -23,14 +23,14 @@ export function Queues() {
   const workers = useLive(
     who.project === null ? "workers" : null,
     (signal) => get<Page<Worker>>("/v1/workers", { signal }),
-    5_000,
+    20_000,
   );
   const { data, problem } = overview;
   if (data === null)
     return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={overview.reload} />;
   return (
     <>
-      <PageHead title="Queues and limits" about="tasks that could run now, and what holds them back" />
+      <PageHead title="Queues and limits" about="tasks that wait for a worker, and limits" />
       <div class="stack">
         {who.project === null ? <Ready ready={data.ready} workers={workers.data?.data ?? null} /> : null}
         <Limits limits={limits.data?.data ?? null} />
@@ -56,7 +56,7 @@ function Ready({
   return (
     <Panel title="Waiting for a worker" isFlush>
       {sorted.length === 0 ? (
-        <Empty title="Nothing waits: every task that can run, runs." />
+        <Empty title="No tasks wait for a worker." />
       ) : (
         <Wide label="Tasks that wait">
           <table class="rows">
@@ -64,7 +64,7 @@ function Ready({
               <tr>
                 <th>Handler</th>
                 <th class="queue-bar">Tasks</th>
-                <th class="num">Ready</th>
+                <th class="num">Queued</th>
                 <th>Served by</th>
               </tr>
             </thead>
@@ -103,7 +103,7 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
       {limits === null ? (
         <Loading rows={3} />
       ) : limits.length === 0 ? (
-        <Empty title="No limit is in use.">
+        <Empty title="No limits in use.">
           <span>
             A handler has one by <code>concurrency</code>, <code>concurrencyPerKey</code> or <code>rate</code>
             , a project by <code>projects</code> in the configuration.
@@ -115,9 +115,9 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
             <thead>
               <tr>
                 <th>Limit</th>
-                <th class="queue-bar">Held</th>
+                <th class="queue-bar">In use</th>
                 <th class="num">Of</th>
-                <th class="num">Executions that wait</th>
+                <th class="num">Waiting executions</th>
               </tr>
             </thead>
             <tbody>

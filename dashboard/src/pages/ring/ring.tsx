@@ -14,14 +14,14 @@ import { shortUrl } from "./short-url.ts";
 import { TimerDial } from "./timer-dial.tsx";
 import "./ring.css";
 
-const EVERY_MS = 1_000;
+const EVERY_MS = 4_000;
 
 export function Ring() {
   const ring = useLive("ring", (signal) => get<Facts>("/v1/ring", { signal }), EVERY_MS);
   const timers = useLive(
     "timers",
     (signal) => get<Page<Timer>>("/v1/timers", { query: { limit: 200 }, signal }),
-    5_000,
+    20_000,
   );
   const { data, problem } = ring;
   if (data === null)
@@ -32,12 +32,9 @@ export function Ring() {
       <PageHead
         title="Ring"
         about={
-          isAlone
-            ? "one node, so nothing goes round"
-            : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
+          isAlone ? "Single node" : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
         }
       />
-      {problem === null ? null : <Trouble problem={problem} />}
       <div class="columns ring-columns">
         <Panel title="Nodes in order">
           <RingDrawing ring={data} />
@@ -151,7 +148,7 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>to be carried</dt>
+        <dt>Outgoing queue</dt>
         <dd>
           {plural(queued.hints, "hint")}, {plural(queued.timers, "timer")}
         </dd>
@@ -168,13 +165,14 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>deaths</dt>
+        <dt>Failures</dt>
         <dd>
           {deaths.length === 0
-            ? "none was noted"
+            ? "none"
             : deaths.slice(-5).map((death, i) => (
-                <span key={i}>
-                  {shortUrl(death.url ?? "a node")} <Ago at={death.at} />{" "}
+                <span key={i} class="nowrap">
+                  {i === 0 ? "" : ", "}
+                  {shortUrl(death.url ?? "a node")} <Ago at={death.at} />
                 </span>
               ))}
         </dd>

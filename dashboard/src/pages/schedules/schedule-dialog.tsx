@@ -1,11 +1,13 @@
 import { useState } from "preact/hooks";
 import { change, get, type Problem } from "../../api/client.ts";
-import type { Page } from "../../api/shapes.ts";
+import type { Page, Schedule } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
 import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
+import { parseTyped } from "../../ui/json.tsx";
 import { Trouble } from "../../ui/state.tsx";
 import { tell } from "../../ui/toast.tsx";
+import { cronWords } from "./cron-words.ts";
 
 const START = {
   id: "",
@@ -17,15 +19,18 @@ const START = {
   overlap: "allow",
 };
 
-/** A dialog that creates a schedule. */
+/** A dialog that creates a schedule, or changes one. */
 export function ScheduleDialog({
+  schedule,
   onClose,
   onDone,
 }: {
+  /** The schedule to change; missing for a new one. */
+  readonly schedule?: Schedule;
   readonly onClose: () => void;
   readonly onDone: () => void;
 }) {
-  const [form, setForm] = useState({ ...START, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone });
+  const [form, setForm] = useState(() => formOf(schedule));
   const [problem, setProblem] = useState<Problem | null>(null);
   const { data } = useLive("workflow names", (signal) =>
     get<Page<{ name: string }>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
@@ -35,9 +40,10 @@ export function ScheduleDialog({
   const set = (field: keyof typeof START, value: string): void => setForm({ ...form, [field]: value });
   const save = async (): Promise<void> => {
     try {
-      const input: unknown = form.input.trim() === "" ? {} : JSON.parse(form.input);
-      await change("POST", "/v1/schedules", { ...form, workflow, input });
-      tell(`${form.id} fires from now on.`);
+      const input = parseTyped(form.input, "Input") ?? {};
+      const kept = schedule === undefined ? {} : { project: schedule.project, tags: schedule["tags"] };
+      await change("POST", "/v1/schedules", { ...kept, ...form, workflow, input });
+      tell(schedule === undefined ? `${form.id} is created.` : `${form.id} is changed.`);
       onDone();
       onClose();
     } catch (thrown) {
@@ -62,18 +68,19 @@ export function ScheduleDialog({
   );
   return (
     <Dialog
-      title="New schedule"
+      title={schedule === undefined ? "New schedule" : `Edit ${schedule.id}`}
       onClose={onClose}
+      onSubmit={() => void save()}
       foot={
         <>
           <Button onClick={onClose}>Close</Button>
-          <Button kind="main" onClick={() => void save()}>
+          <Button kind="main" type="submit">
             Save
           </Button>
         </>
       }
     >
-      {text("id", "Id")}
+      {schedule === undefined ? text("id", "Id") : null}
       <label class="field">
         <span>Workflow</span>
         <select value={workflow} onChange={(event) => set("workflow", event.currentTarget.value)}>
@@ -83,6 +90,7 @@ export function ScheduleDialog({
         </select>
       </label>
       {text("cron", "Cron: minute, hour, day, month, weekday")}
+      <p class="muted">{cronWords(form.cron)}</p>
       {text("timeZone", "Time zone")}
       <label class="field">
         <span>Input, as JSON</span>
@@ -93,9 +101,15 @@ export function ScheduleDialog({
           onInput={(event) => set("input", event.currentTarget.value)}
         />
       </label>
-      {pick("misfire", "When a due time was missed", ["fireOnce", "skip", "all"])}
-      {pick("overlap", "While the last one still runs", ["allow", "skip", "queue"])}
+      {pick("misfire", "Missed due times", ["fireOnce", "skip", "all"])}
+      {pick("overlap", "While the previous run is open", ["allow", "skip", "queue"])}
       {problem === null ? null : <Trouble problem={problem} />}
     </Dialog>
   );
+}
+
+function formOf(schedule: Schedule | undefined): typeof START {
+  if (schedule === undefined) return { ...START, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone };
+  const { id, workflow, cron, timeZone, misfire, overlap } = schedule;
+  return { id, workflow, cron, timeZone, misfire, overlap, input: JSON.stringify(schedule.input, null, 2) };
 }

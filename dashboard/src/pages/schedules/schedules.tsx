@@ -3,15 +3,18 @@ import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { addressOf } from "../../core/address.ts";
 import { count, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
+import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { attempt, tell } from "../../ui/toast.tsx";
+import { attempt, tell, tellUndo } from "../../ui/toast.tsx";
+import { cronWords } from "./cron-words.ts";
 import { ScheduleDialog } from "./schedule-dialog.tsx";
 import "./schedules.css";
 
@@ -21,7 +24,7 @@ export function Schedules() {
   const { data, problem, reload } = useLive(
     "schedules",
     (signal) => get<Page<Schedule>>("/v1/schedules", { query: { limit: 500 }, signal }),
-    5_000,
+    8_000,
   );
   const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
   return (
@@ -39,10 +42,9 @@ export function Schedules() {
         )
       ) : data.data.length === 0 ? (
         <section class="panel">
-          <Empty title="Nothing starts by the clock.">
+          <Empty title="No schedules yet">
             <span>
-              A schedule starts a workflow at the times that a cron expression says, in a time zone of your
-              choice.
+              A schedule starts a workflow at the times of a cron expression, in a time zone of your choice.
             </span>
           </Empty>
         </section>
@@ -66,10 +68,11 @@ function ScheduleCard(props: {
   const { schedule, whyNot, onChange } = props;
   const { id, workflow, cron, timeZone, state } = schedule;
   const path = `/v1/schedules/${encodeURIComponent(id)}`;
-  const run = (action: "pause" | "resume"): void =>
+  const [asked, setAsked] = useState<"pause" | "delete" | "edit" | null>(null);
+  const resume = (): void =>
     attempt(async () => {
-      await change("POST", `${path}/${action}`);
-      tell(action === "pause" ? `${id} does not fire until it is resumed.` : `${id} fires again.`);
+      await change("POST", `${path}/resume`);
+      tell(`${id} is resumed.`);
       onChange();
     });
   const runNow = (): void =>
@@ -90,27 +93,79 @@ function ScheduleCard(props: {
     >
       <div class="stack">
         <p>
+          <b>{cronWords(cron)}</b>
+        </p>
+        <p>
           <code class="cron">{cron}</code> <span class="muted">{timeZone}</span>
         </p>
         <Next next={schedule.next} timeZone={schedule.timeZone} isPaused={state.paused} />
         <Past schedule={schedule} />
         <div class="row">
           {state.paused ? (
-            <Button icon="play" whyNot={whyNot} onClick={() => run("resume")}>
+            <Button icon="play" whyNot={whyNot} onClick={resume}>
               Resume
             </Button>
           ) : (
-            <Button icon="pause" whyNot={whyNot} onClick={() => run("pause")}>
-              Pause
+            <Button icon="pause" whyNot={whyNot} onClick={() => setAsked("pause")}>
+              Pause…
             </Button>
           )}
           <Button icon="play" whyNot={whyNot} onClick={runNow}>
             Run now
           </Button>
+          <Button whyNot={whyNot} onClick={() => setAsked("edit")}>
+            Edit…
+          </Button>
+          <Button icon="trash" kind="danger" whyNot={whyNot} onClick={() => setAsked("delete")}>
+            Delete…
+          </Button>
+          <a class="button" href={addressOf("/executions", { workflow, q: `${id}` })}>
+            Runs
+          </a>
         </div>
+        <ScheduleDialogs {...{ asked, schedule, path, onChange }} onClose={() => setAsked(null)} />
       </div>
     </Panel>
   );
+}
+
+function ScheduleDialogs(props: {
+  readonly asked: "pause" | "delete" | "edit" | null;
+  readonly schedule: Schedule;
+  readonly path: string;
+  readonly onChange: () => void;
+  readonly onClose: () => void;
+}) {
+  const { asked, schedule, path, onChange, onClose } = props;
+  if (asked === "edit") return <ScheduleDialog schedule={schedule} onClose={onClose} onDone={onChange} />;
+  if (asked === "pause")
+    return (
+      <ReasonDialog
+        title={`Pause ${schedule.id}?`}
+        text="It starts no executions until it is resumed. Executions that it has started go on."
+        action="Pause"
+        onClose={onClose}
+        run={async (reason) => {
+          await change("POST", `${path}/pause`, undefined, reason);
+          tellUndo(`${schedule.id} is paused.`, async () => void (await change("POST", `${path}/resume`)));
+        }}
+      />
+    );
+  if (asked === "delete")
+    return (
+      <ReasonDialog
+        title={`Delete ${schedule.id}?`}
+        text="It starts no further executions. Executions that it has started go on."
+        action="Delete"
+        isDanger
+        onClose={onClose}
+        run={async (reason) => {
+          await change("DELETE", path, undefined, reason);
+          tell(`${schedule.id} is deleted.`);
+        }}
+      />
+    );
+  return null;
 }
 
 /** The next due time, in the schedule's own time zone. */
@@ -124,10 +179,10 @@ function Next({
   readonly isPaused: boolean;
 }) {
   const now = useNow();
-  if (isPaused) return <p class="muted">It is paused: it does not fire.</p>;
-  if (next.length === 0) return <p class="muted">It never fires again.</p>;
+  if (isPaused) return <p class="muted">Paused. It starts nothing until it is resumed.</p>;
+  if (next.length === 0) return <p class="muted">No further due times.</p>;
   return (
-    <ol class="firings" aria-label="Next firings">
+    <ol class="firings" aria-label="Next runs">
       {next.slice(0, 5).map((at, i) => (
         <li key={at} class={i === 0 ? "is-first" : ""}>
           <span title={`${moment(at)} here`}>{momentIn(timeZone, at)}</span>
@@ -145,7 +200,7 @@ function Past({ schedule: { misfire, overlap, state } }: { readonly schedule: Sc
       <div>
         <dt>last</dt>
         <dd>
-          {lastDue === null ? "has not fired yet" : <Ago at={lastDue} />}
+          {lastDue === null ? "no run yet" : <Ago at={lastDue} />}
           {lastExecution === null ? null : (
             <>
               {" "}

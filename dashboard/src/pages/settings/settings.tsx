@@ -28,7 +28,7 @@ export function Settings() {
     <>
       <PageHead
         title="Settings"
-        about={`${who.name} is ${who.role}${who.project === null ? "" : ` of the project ${who.project}`}`}
+        about={`Signed in as ${who.name} (${who.role}${who.project === null ? "" : `, project ${who.project}`})`}
       />
       <div class="stack">
         <Tabs name="tab" tabs={TABS} chosen={tab} label="Settings" />
@@ -103,13 +103,13 @@ function Audit() {
   const { data, problem, reload } = useLive(
     "audit",
     (signal) => get<Page<AuditEntry>>("/v1/audit-log", { query: { limit: 200 }, signal }),
-    5_000,
+    10_000,
   );
   if (data === null) return problem === null ? <Loading /> : <Trouble problem={problem} onRetry={reload} />;
   return (
-    <Panel title="Who did what" aside={data.next === null ? undefined : "the newest 200"} isFlush>
+    <Panel title="Changes" aside={data.next === null ? undefined : "the newest 200"} isFlush>
       {data.data.length === 0 ? (
-        <Empty title="Nothing has been changed yet." />
+        <Empty title="No changes yet." />
       ) : (
         <Wide label="Audit log">
           <table class="rows">
@@ -117,8 +117,9 @@ function Audit() {
               <tr>
                 <th>When</th>
                 <th>Who</th>
-                <th>What</th>
-                <th>To what</th>
+                <th>Action</th>
+                <th>Target</th>
+                <th>Reason</th>
               </tr>
             </thead>
             <tbody>
@@ -130,6 +131,7 @@ function Audit() {
                   </td>
                   <td>{entry.action}</td>
                   <td class="mono setting-value">{entry.target}</td>
+                  <td class="setting-value">{entry.reason ?? ""}</td>
                 </tr>
               ))}
             </tbody>

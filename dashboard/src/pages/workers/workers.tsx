@@ -1,7 +1,9 @@
 /** The page of workers: the handlers that each serves, the attempts that each holds, and all open attempts. */
+import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { OpenAttempt, Page, Worker } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { executionPage } from "../../core/address.ts";
 import { bytes, count, duration, plural, workerName } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { choose, usePlace } from "../../core/router.ts";
@@ -9,13 +11,14 @@ import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
+import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { attempt, tell } from "../../ui/toast.tsx";
+import { tell } from "../../ui/toast.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import "./workers.css";
 
-const EVERY_MS = 2_000;
+const EVERY_MS = 8_000;
 const ATTEMPTS_SHOWN = 100;
 /** The name under which workers register to run scripts. */
 const SCRIPTS = "~script";
@@ -41,13 +44,13 @@ export function Workers() {
         about={
           data.data.length === 0
             ? ""
-            : `${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} places taken`
+            : `${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} slots in use`
         }
       />
       <div class="stack">
         {data.data.length === 0 ? (
           <section class="panel">
-            <Empty title="No worker is connected: tasks wait.">
+            <Empty title="No worker is connected. Tasks wait until one is.">
               <code>rondo worker my-workflows.ts</code>
             </Empty>
           </section>
@@ -75,13 +78,6 @@ function WorkerCard(props: {
   readonly onChange: () => void;
 }) {
   const { worker, isChosen, onChange } = props;
-  const who = useSession();
-  const drain = (): void =>
-    attempt(async () => {
-      await change("POST", `/v1/workers/${encodeURIComponent(worker.id)}/drain`);
-      tell(`${worker.name} is told to end: it finishes what it has and leaves.`);
-      onChange();
-    });
   const share = worker.capacity === 0 ? 0 : worker.held / worker.capacity;
   return (
     <li class={`panel worker${isChosen ? " is-chosen" : ""}`}>
@@ -95,34 +91,34 @@ function WorkerCard(props: {
         >
           {worker.name}
         </button>
-        {worker.draining ? <Badge state="cancelling" text="ending" /> : null}
+        {worker.draining ? <Badge state="cancelling" text="draining" /> : null}
       </div>
-      <div class="worker-gauge" role="img" aria-label={`${worker.held} of ${worker.capacity} places taken`}>
+      <div class="worker-gauge" role="img" aria-label={`${worker.held} of ${worker.capacity} slots in use`}>
         <i style={{ width: `${Math.min(100, share * 100)}%` }} />
       </div>
       <dl class="pairs">
         <div>
-          <dt>holds</dt>
+          <dt>Running</dt>
           <dd>
             {count(worker.held)} of {count(worker.capacity)}
           </dd>
         </div>
         <div>
-          <dt>runs</dt>
+          <dt>Address</dt>
           <dd>
-            {worker.kind === "local" ? "in the node's process" : (worker.url ?? "elsewhere")}
+            {worker.kind === "local" ? "in the server's process" : (worker.url ?? "unknown")}
             {worker.version === null ? "" : `, ${worker.version}`}
           </dd>
         </div>
         {worker.memoryBytes === undefined || worker.memoryBytes === null ? null : (
           <div>
-            <dt>memory</dt>
+            <dt>Memory</dt>
             <dd>{bytes(worker.memoryBytes)}</dd>
           </div>
         )}
         {worker.lastSeenAt === null ? null : (
           <div>
-            <dt>seen</dt>
+            <dt>Last contact</dt>
             <dd>
               <Ago at={worker.lastSeenAt} />
             </dd>
@@ -136,22 +132,44 @@ function WorkerCard(props: {
           </span>
         ))}
       </p>
-      {worker.kind === "local" ? null : (
-        <Button
-          icon="leave"
-          whyNot={
-            may("operator", who)
-              ? worker.draining
-                ? "It is ending already."
-                : null
-              : `This needs the role operator; ${who.name} is ${who.role}.`
-          }
-          onClick={drain}
-        >
-          Drain
-        </Button>
-      )}
+      {worker.kind === "local" ? null : <Drain worker={worker} onChange={onChange} />}
     </li>
+  );
+}
+
+function Drain({ worker, onChange }: { readonly worker: Worker; readonly onChange: () => void }) {
+  const who = useSession();
+  const [isAsking, setIsAsking] = useState(false);
+  return (
+    <>
+      <Button
+        icon="leave"
+        whyNot={
+          may("operator", who)
+            ? worker.draining
+              ? "It is draining already."
+              : null
+            : `This needs the role operator; ${who.name} is ${who.role}.`
+        }
+        onClick={() => setIsAsking(true)}
+      >
+        Drain…
+      </Button>
+      {isAsking ? (
+        <ReasonDialog
+          title={`Drain ${worker.name}?`}
+          text={`It finishes the ${plural(worker.held, "task")} that it runs, takes no further ones, and stops.`}
+          action="Drain"
+          isDanger
+          onClose={() => setIsAsking(false)}
+          run={async (reason) => {
+            await change("POST", `/v1/workers/${encodeURIComponent(worker.id)}/drain`, undefined, reason);
+            tell(`${worker.name} drains.`);
+            onChange();
+          }}
+        />
+      ) : null}
+    </>
   );
 }
 
@@ -184,7 +202,7 @@ function Attempts({
       {attempts === null ? (
         <Loading rows={2} />
       ) : attempts.length === 0 ? (
-        <Empty title="Nothing runs just now." />
+        <Empty title="Nothing is running." />
       ) : (
         <Wide label="Open attempts">
           <table class="rows">
@@ -196,14 +214,20 @@ function Attempts({
                 <th class="num">Attempt</th>
                 <th>Worker</th>
                 <th class="num">Runs for</th>
-                <th>Silence left</th>
+                <th>Heartbeat timeout</th>
               </tr>
             </thead>
             <tbody>
               {attempts.map((one) => (
                 <tr key={one.attempt}>
                   <td>
-                    <a class="mono nowrap" href={`/executions/${encodeURIComponent(one.execution)}`}>
+                    <a
+                      class="mono nowrap"
+                      href={executionPage(one.execution, {
+                        lane: `${one.phase}.${one.visit}.${one.handler}`,
+                        task: one.task < 0 ? null : one.task,
+                      })}
+                    >
                       {one.execution}
                     </a>
                   </td>
@@ -233,7 +257,7 @@ function Attempts({
 
 /** The time that is left until a silent attempt is lost. */
 function Countdown({ until, now }: { readonly until: number | null; readonly now: number }) {
-  if (until === null) return <span class="muted">needs no beats</span>;
+  if (until === null) return <span class="muted">none</span>;
   const left = Math.max(0, until - now);
   const isLow = left < 8_000;
   return (

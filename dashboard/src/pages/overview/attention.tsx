@@ -1,0 +1,67 @@
+/** What needs attention now, with links to where it can be repaired. */
+import { get } from "../../api/client.ts";
+import type { Attention as Item, Page } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
+import { addressOf } from "../../core/address.ts";
+import { count, plural } from "../../core/format.ts";
+import { Badge, type BadgeState } from "../../ui/badge.tsx";
+import { Panel } from "../../ui/panel.tsx";
+
+const EVERY_MS = 15_000;
+
+const STATES: Readonly<Record<Item["kind"], { readonly state: BadgeState; readonly label: string }>> = {
+  node: { state: "failed", label: "node" },
+  damaged: { state: "damaged", label: "damaged" },
+  unserved: { state: "worker", label: "no worker" },
+  schedule: { state: "failed", label: "schedule" },
+  error: { state: "failed", label: "new error" },
+};
+
+export function Attention() {
+  const { data } = useLive("attention", (signal) => get<Page<Item>>("/v1/attention", { signal }), EVERY_MS);
+  const items = data?.data ?? [];
+  if (items.length === 0) return null;
+  return (
+    <Panel title="Needs attention" aside={count(items.length)} isFlush class="attention">
+      <ul>
+        {items.map((item) => (
+          <li key={`${item.kind} ${item.name}`}>
+            <a href={placeOf(item)}>
+              <Badge state={STATES[item.kind].state} text={STATES[item.kind].label} />
+              <b class="clip">{titleOf(item)}</b>
+              <span class="clip muted">{item.text}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function titleOf({ kind, name, count: n, workflow }: Item): string {
+  switch (kind) {
+    case "damaged":
+      return plural(n, "damaged execution");
+    case "unserved":
+      return `${name}: ${plural(n, "task waits", "tasks wait")}`;
+    case "error":
+      return `${workflow ?? ""}: ${plural(n, "task")} failed`;
+    default:
+      return name;
+  }
+}
+
+function placeOf({ kind, name }: Item): string {
+  switch (kind) {
+    case "node":
+      return "/ring";
+    case "damaged":
+      return addressOf("/executions", { status: "damaged" });
+    case "unserved":
+      return "/queues";
+    case "schedule":
+      return addressOf("/schedules", { id: name });
+    case "error":
+      return addressOf("/dead-letters", { group: name });
+  }
+}
