@@ -311,6 +311,7 @@ export class Auditor {
           this.#find("counts", seq, `${name}: a page begins at ${event.from} after ${book.enumerated} tasks`);
         book.hasPages = true;
         book.enumerated = event.from + event.count;
+        if (event.addedBy !== undefined && book.total !== null) book.total = book.enumerated;
         return;
       case "handler.enumerated":
         if (book.hasPages && event.total !== book.enumerated)
@@ -326,7 +327,11 @@ export class Auditor {
           this.#settled(
             seq,
             { name, tally: book },
-            { task: event.tasks[i] as number, status: event.statuses[i] ?? "done" },
+            {
+              task: event.tasks[i] as number,
+              attempt: event.attempts[i] as number,
+              status: event.statuses[i] ?? "done",
+            },
           );
         return;
       case "handler.finished":
@@ -341,7 +346,7 @@ export class Auditor {
   #settled(
     seq: number,
     { name, tally }: { name: string; tally: HandlerTally },
-    { task, status }: { task: number; status: "done" | "failed" | "cancelled" },
+    { task, attempt, status }: { task: number; attempt: number; status: "done" | "failed" | "cancelled" },
   ): void {
     if (tally.isFinished)
       this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
@@ -349,6 +354,7 @@ export class Auditor {
       this.#find("counts", seq, `task ${task} of ${name} is compensated, and it had never begun`);
     const isKnown = tally.hasPages ? task < tally.enumerated : task < (tally.total ?? 1);
     if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
+    if (attempt > 0) tally.begun.add(task);
     if (!tally.settle(task, status)) return;
     this.#twice++;
     this.#find("twice", seq, `task ${task} of ${name} is counted twice`);
@@ -536,7 +542,6 @@ class HandlerTally {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
     if (!isSettled) this[status].add(task);
-    this.begun.add(task);
     if (status === "done") this.highestDone = Math.max(this.highestDone, task);
     this.runs.settled(task, status === "done");
     return isSettled;

@@ -106,6 +106,7 @@ describe("an intake message", () => {
         task: '{"a":1}',
         key: "k",
         identity: null,
+        after: null,
       },
     ]);
     const many = readItems(
@@ -114,8 +115,8 @@ describe("an intake message", () => {
       KEY,
     );
     expect(many).toEqual([
-      { position: 7, task: "1", key: null, identity: null },
-      { position: 8, task: "null", key: null, identity: "i" },
+      { position: 7, task: "1", key: null, identity: null, after: null },
+      { position: 8, task: "null", key: null, identity: "i", after: null },
     ]);
     expect(refusal(readItems(item({ items: [] }), AT, KEY))).toContain("`items`");
     expect(refusal(readItems(item({ items: [{ data: 1, key: 2 }] }), AT, KEY))).toContain("`key`");

@@ -4,6 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { refuseName } from "../kernel/definition/names.ts";
+import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
 import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
@@ -26,6 +27,7 @@ export interface ReadItem {
   readonly task: string;
   readonly key: string | null;
   readonly identity: string | null;
+  readonly after: readonly string[] | null;
 }
 
 const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
@@ -109,7 +111,10 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
       return { status, payload: "null", total };
     }
     const payload = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
-    return isRejection(payload) ? notStorable(payload) : { status, payload };
+    if (isRejection(payload)) return notStorable(payload);
+    if (fields["adds"] === undefined) return { status, payload };
+    const adds = readList(fields["adds"], "adds", { from: 0, max: LIMITS.addedTasks });
+    return isRejection(adds) ? adds : { status, payload, adds: itemsOf(adds) };
   }
   return { status, ...readError(error, status) };
 }
@@ -156,15 +161,37 @@ export function readItems(fields: Fields, at: ReportedAttempt, key: string): rea
     const item = readItem(fields, position);
     return isRejection(item) ? item : [item];
   }
-  if (!Array.isArray(items) || items.length === 0 || items.length > LIMITS.pageTasks)
-    return invalid(`\`items\` is not a list of 1 to ${LIMITS.pageTasks} tasks`);
+  return readList(items, "items", { from: position, max: LIMITS.pageTasks });
+}
+
+/** Reads a list of tasks with their names; `from` is the position of the first one. */
+function readList(
+  items: unknown,
+  field: string,
+  { from, max }: { readonly from: number; readonly max: number },
+): readonly ReadItem[] | Rejection {
+  if (!Array.isArray(items) || items.length === 0 || items.length > max)
+    return invalid(`\`${field}\` is not a list of 1 to ${max} tasks`);
   const found: ReadItem[] = [];
   for (const [i, one] of items.entries()) {
-    const item = readItem((typeof one === "object" && one !== null ? one : {}) as Fields, position + i);
+    const item = readItem((typeof one === "object" && one !== null ? one : {}) as Fields, from + i);
     if (isRejection(item)) return item;
     found.push(item);
   }
   return found;
+}
+
+/** Tasks in columns. A column that no task fills is left out. */
+export function itemsOf(items: readonly Omit<ReadItem, "position">[]): Items {
+  const keyed = items.some(({ key }) => key !== null);
+  const named = items.some(({ identity }) => identity !== null);
+  const waits = items.some(({ after }) => after !== null);
+  return {
+    tasks: items.map(({ task }) => task),
+    keys: keyed ? items.map(({ key }) => key ?? "") : null,
+    identities: named ? items.map(({ identity }) => identity ?? "") : null,
+    ...(waits ? { afters: items.map(({ after }) => after ?? []) } : {}),
+  };
 }
 
 /** Reads a task that is the whole body of a message. */
@@ -173,16 +200,20 @@ export function readBareTask(body: Buffer, position: number): ReadItem | Rejecti
   return readItem({ data }, position);
 }
 
-function readItem({ data, key, identity }: Fields, position: number): ReadItem | Rejection {
+function readItem(fields: Fields, position: number): ReadItem | Rejection {
+  const { data, key, identity, after = [] } = fields;
+  const isGiven = fields["after"] !== undefined;
   const task = toStoredText(data, { bytesMax: LIMITS.taskBytes, what: `data of task ${position}` });
   if (isRejection(task)) return task;
-  for (const text of [key, identity])
+  if (!Array.isArray(after) || after.some((name) => typeof name !== "string"))
+    return invalid(`\`after\` of task ${position} is not a list of identities`);
+  for (const text of [key, identity, ...(after as unknown[])])
     if (
       text !== undefined &&
       !(typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed())
     )
       return invalid(
-        `\`key\` or \`identity\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`,
+        `\`key\`, \`identity\` or an entry of \`after\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`,
       );
   const wrong = key === undefined ? null : refuseName(key, `key of task ${position}`, "a key");
   if (wrong !== null) return wrong;
@@ -191,6 +222,7 @@ function readItem({ data, key, identity }: Fields, position: number): ReadItem |
     task,
     key: (key as string | undefined) ?? null,
     identity: (identity as string | undefined) ?? null,
+    after: isGiven ? (after as readonly string[]) : null,
   };
 }
 

@@ -13,6 +13,7 @@ import type { Execution, FormerEnd, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
+import { failVainWaits } from "./tasks/dependency-failures.ts";
 import { closeRun } from "./tasks/run-notices.ts";
 import { clearTimers } from "./timer-ids.ts";
 import { arm, ENGINE } from "./timers.ts";
@@ -36,14 +37,17 @@ export function advance(step: Step): void {
     }
     if (visit === null || visit.status !== "running" || visit.failing !== null) return;
     for (const handler of visit.handlers) {
+      if (handler.dependencies !== null && !handler.finished)
+        failVainWaits(step, handler, isSealed(execution, handler));
       if (
         !handler.finished &&
+        !execution.draining &&
         /* @plant handler ends before it is sealed */ isSealed(execution, handler) &&
         handler.tasks.settled.size === handler.total
       )
         finishHandler(step, handler);
     }
-    if (visit.handlers.some((handler) => !handler.finished)) return;
+    if (execution.draining || visit.handlers.some((handler) => !handler.finished)) return;
     if (execution.formerEnd !== null && !goesOn(execution.formerEnd, visit)) {
       endAgain(step, visit, execution.formerEnd);
       continue;
@@ -196,21 +200,29 @@ function startHandler(step: Step, handler: HandlerState): void {
   step.emit({ kind: "handler.enumerated", ...visit.place(handler.plan.name), total: items.tasks.length });
 }
 
-/** Journals more tasks of a handler, in events that each fit a row. */
-export function emitTasks(step: Step, handler: HandlerState, { tasks, keys, identities }: Items): void {
+/** Journals more tasks of a handler, in events that each fit a row; `addedBy`: the tasks that added them. */
+export function emitTasks(
+  step: Step,
+  handler: HandlerState,
+  { tasks, keys, identities, afters }: Items,
+  addedBy: readonly number[] | null = null,
+): void {
   const place = step.execution.currentVisit().place(handler.plan.name);
   const known = handler.paged ? handler.total : 0;
-  for (const [from, to] of rowRanges(tasks)) {
+  for (const [from, to] of rowRanges(tasks, afters ?? undefined)) {
     const page = tasks.slice(from, to);
+    const { checksum: sum } = handler.enumeration;
     step.emit({
       kind: "tasks.enumerated",
       ...place,
       from: known + from,
       count: page.length,
-      checksum: checksum(`${page.join("\n")}\n`, handler.enumeration.checksum),
+      checksum: addedBy === null ? checksum(`${page.join("\n")}\n`, sum) : sum,
       tasks: page,
       keys: keys?.slice(from, to) ?? null,
       identities: identities?.slice(from, to) ?? null,
+      ...(afters === undefined || afters === null ? {} : { afters: afters.slice(from, to) }),
+      ...(addedBy === null ? {} : { addedBy: addedBy.slice(from, to) }),
     });
   }
 }

@@ -19,7 +19,6 @@ import type {
   TaskStepFailed,
   TaskStepRetrying,
   TasksAccepted,
-  TasksEnumerated,
   TasksLate,
   TasksLost,
   TasksRetried,
@@ -74,7 +73,7 @@ function fold(execution: Execution, event: Event): void {
     case "handler.lost":
       return enumerationEnded(execution, event);
     case "tasks.enumerated":
-      return tasksEnumerated(execution, event);
+      return at(execution, event).addPage(event, execution.seq);
     case "tasks.accepted":
       return tasksAccepted(execution, event);
     case "tasks.started":
@@ -199,6 +198,9 @@ function handlerFinished(execution: Execution, event: EventOf<"handler.finished"
   const handler = at(execution, event);
   handler.finished = true;
   handler.cancelled = event.cancelled;
+  // Only now is the number of tasks known of which a share may fail.
+  if (handler.plan.adds && event.cancelled === 0 && execution.status !== "cancelling")
+    judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
   if (handler.plan.isCompensated) handler.tasks.endStarts();
   else handler.tasks.forgetStarts();
   handler.notices = new SparseMap();
@@ -282,15 +284,6 @@ function enumerationEnded(
   };
 }
 
-function tasksEnumerated(execution: Execution, event: TasksEnumerated): void {
-  const handler = at(execution, event);
-  handler.pageFrom.push(event.from);
-  handler.pageSeq.push(execution.seq);
-  handler.total = event.from + event.count;
-  handler.enumeration.checksum = event.checksum;
-  for (const identity of event.identities ?? []) handler.identities?.add(identity);
-}
-
 function tasksAccepted(execution: Execution, event: TasksAccepted): void {
   const { notices } = at(execution, event);
   event.tasks.forEach((task, i) =>
@@ -358,6 +351,10 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     if (handler.plan.command !== null)
       settleCommand(execution, handler, { task, status, payload: event.payloads[i] as string });
     if (status === "failed" || handler.plan.isCompensated) tasks.noteResult(task, execution.seq);
+    if (handler.dependencies !== null) {
+      if (status === "done") handler.dependencies.done(task, tasks, execution.now);
+      else handler.dependencies.failed(task);
+    }
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
@@ -367,7 +364,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     if (status === "failed")
       judge(execution, handler, {
         task,
-        attempt,
+        attempt: attempt === 0 ? null : attempt,
         payload: event.payloads[i] as string,
         fatal: event.reasons[i] === "fatal",
       });
@@ -504,6 +501,8 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
     handler.progress.reopenTask(task);
   }
   handler.cancelled = handler.tasks.leftOut.size;
+  // @plant retried tasks do not wait for their dependencies
+  handler.dependencies?.restore(handler.tasks, handler.total);
   if (handler.plan.command !== null) reopenCommands(execution, visit, handler, new Set(event.tasks));
 }
 
@@ -529,6 +528,7 @@ function openChosenRound(execution: Execution, visit: Visit, round: number): voi
   for (const handler of visit.handlers) {
     // @plant chosen retry runs other tasks
     handler.tasks.leaveOutOpen(handler.total);
+    handler.dependencies?.restore(handler.tasks, handler.total);
     for (const task of handler.progress.tasks.keys()) handler.progress.stopWaiting(task);
     if (!handler.sealed && !handler.impliesTask) handler.enumeration.failed = true;
   }
@@ -565,6 +565,7 @@ function reopen(execution: Execution, visit: Visit): void {
   beginRound(visit, execution.round, false);
   for (const handler of visit.handlers) {
     handler.tasks.reopen(handler.total);
+    handler.dependencies?.restore(handler.tasks, handler.total);
     handler.progress.reopen();
     handler.cancelled = 0;
     handler.finished = false;

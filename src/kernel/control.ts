@@ -169,13 +169,18 @@ function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer 
 /** The chosen tasks that can run again. After the end, numbers may also name tasks that were cancelled. */
 function tasksToRetry(
   { ended }: Execution,
-  { tasks, total }: HandlerState,
+  { tasks, total, dependencies }: HandlerState,
   numbers: readonly number[] | undefined,
 ): number[] {
   if (numbers === undefined)
     return Array.from({ length: total }, (_, task) => task).filter((task) => tasks.failed.has(task));
   const isOpen = (task: number) => ended && task < total && !tasks.isDone(task);
-  return [...new Set(numbers)].filter((task) => tasks.failed.has(task) || isOpen(task));
+  const chosen = new Set([...numbers].filter((task) => tasks.failed.has(task) || isOpen(task)));
+  // Tasks that failed only because they wait for chosen ones run again after them. A set is iterated with what is added to it.
+  if (dependencies !== null)
+    for (const task of chosen)
+      for (const waiter of dependencies.waitersOf(task)) if (tasks.failed.has(waiter)) chosen.add(waiter);
+  return [...chosen];
 }
 
 /** The phases that were visited after a visit, without `returns`, which runs again. */

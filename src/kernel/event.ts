@@ -2,6 +2,7 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
+import type { Afters } from "./definition/task-name.ts";
 import type { UnreadSignals } from "./unread.ts";
 
 export const EVENT_VERSION = 6;
@@ -38,6 +39,16 @@ const SINCE_5: readonly string[] = [
  * older version knows nothing of them, so it must not continue such a task.
  */
 const SINCE_6: readonly string[] = ["task.step.retrying", "task.step.failed", "task.waiting"];
+
+/** The first version that knows tasks that add tasks, and tasks that wait for tasks. */
+const GROWTH_SINCE = 6;
+
+/** The first version that knows this event with all of its fields. */
+export function versionOfEvent(event: Event): number {
+  if (event.kind === "tasks.enumerated" && (event.afters !== undefined || event.addedBy !== undefined))
+    return GROWTH_SINCE;
+  return versionOf(event.kind);
+}
 
 /** The first version that knows this kind of event. */
 export function versionOf(kind: string): number {
@@ -137,11 +148,15 @@ export interface TasksEnumerated extends Place {
   readonly kind: "tasks.enumerated";
   readonly from: number;
   readonly count: number;
-  /** Running checksum over all task texts up to the end of this page. */
+  /** Running checksum over the texts of all tasks that the enumeration gave, up to the end of this page. */
   readonly checksum: number;
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
+  /** For each task, the identities of the tasks that it waits for; missing where the definition has no `after`. */
+  readonly afters?: Afters;
+  /** For each task, the task that added it; missing if the enumeration or the definition gave these tasks. */
+  readonly addedBy?: readonly number[];
 }
 
 export interface TasksStarted extends Place {

@@ -6,8 +6,17 @@ import { assert } from "../std/assert.ts";
 import { SparseMap } from "../std/sparse.ts";
 import type { OwedOp } from "./command/owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
-import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
+import type {
+  Created,
+  ExecutionError,
+  FinalStatus,
+  Parent,
+  Place,
+  TasksEnumerated,
+  TimerPurpose,
+} from "./event.ts";
 import { ProgressTable } from "./tasks/checkpoint.ts";
+import { Dependencies } from "./tasks/dependencies.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
 import type { Notices } from "./tasks/run-notices.ts";
 import { TaskTable } from "./tasks/task-table.ts";
@@ -49,6 +58,10 @@ export interface Enumeration {
   /** Whether the budget of attempts is used up, so that the handler cannot be completed in this round. */
   failed: boolean;
   checksum: number;
+  /** The number of tasks that the enumeration has given so far, without those that tasks added. */
+  count: number;
+  /** The last task that the enumeration gave; -1 if it gave none. */
+  last: number;
 }
 
 export interface ChildState {
@@ -101,8 +114,19 @@ export class HandlerState {
   /** The error of the last failed attempt that is retried, cut short. */
   lastError: string | null = null;
   tasks = new TaskTable();
-  enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
+  enumeration: Enumeration = {
+    ended: 0,
+    fails: 0,
+    crashes: 0,
+    until: 0,
+    failed: false,
+    checksum: 0,
+    count: 0,
+    last: -1,
+  };
   identities: IdentitySet | null = null;
+  /** Which tasks wait for which others; null if the definition has no `after`. */
+  dependencies: Dependencies | null = null;
   /** The journal rows that contain pages of tasks: the first task number and the sequence number of each. */
   readonly pageFrom: number[] = [];
   readonly pageSeq: number[] = [];
@@ -118,7 +142,29 @@ export class HandlerState {
 
   constructor(plan: HandlerPlan) {
     this.plan = plan;
-    if (plan.definition.identity !== undefined) this.identities = new IdentitySet();
+    const { identity, after } = plan.definition;
+    if (identity !== undefined) this.identities = new IdentitySet(after !== undefined);
+    if (after !== undefined) this.dependencies = new Dependencies();
+  }
+
+  /** Applies a page of tasks, whose event has this sequence number. */
+  addPage(event: TasksEnumerated, seq: number): void {
+    const { identities, dependencies, enumeration } = this;
+    this.pageFrom.push(event.from);
+    this.pageSeq.push(seq);
+    // @plant handler finished before added tasks are settled
+    this.total = event.from + event.count;
+    // @plant handler finished before added tasks are settled 2
+    if (event.addedBy === undefined) {
+      enumeration.checksum = event.checksum;
+      enumeration.count += event.count;
+      enumeration.last = this.total - 1;
+    }
+    const names = event.identities ?? [];
+    if (dependencies !== null && identities !== null) {
+      const page = { from: event.from, identities: names, afters: event.afters ?? [] };
+      dependencies.add(page, this.tasks, identities);
+    } else for (const identity of names) identities?.add(identity);
   }
 
   /** Whether pages of tasks have been journaled. */
@@ -158,12 +204,17 @@ export class HandlerState {
     return this.tasks.settled.has(task) || this.receipted.has(task);
   }
 
+  /** Whether the number of tasks is final. Tasks that add tasks are known to be the last ones when all of them are settled. */
+  get isTotalFinal(): boolean {
+    return (this.sealed || this.impliesTask) && (!this.plan.adds || this.finished);
+  }
+
   /** Whether more tasks have failed than the definition tolerates. */
   get exceedsTolerance(): boolean {
     const failures = this.tasks.failed.size;
     const { tolerateCount, tolerateMillionths } = this.plan;
     if (tolerateMillionths === null) return failures > tolerateCount;
-    return this.sealed && failures * 1_000_000 > tolerateMillionths * this.total;
+    return this.sealed && this.isTotalFinal && failures * 1_000_000 > tolerateMillionths * this.total;
   }
 
   /** The number of open tasks that wait for post-operations on their results. */
@@ -175,6 +226,16 @@ export class HandlerState {
 
   /** The sequence number of the row with the task's payload; 0 if the task is the input. */
   pageOf(task: number): number {
+    return this.pageSeq[this.#pageIndex(task)] ?? 0;
+  }
+
+  /** The first task number after the page that contains `task`. */
+  pageEnd(task: number): number {
+    return this.pageFrom[this.#pageIndex(task) + 1] ?? this.total;
+  }
+
+  /** The index of the page that contains `task`. */
+  #pageIndex(task: number): number {
     let low = 0;
     let high = this.pageFrom.length - 1;
     while (low < high) {
@@ -182,15 +243,7 @@ export class HandlerState {
       if ((this.pageFrom[mid] as number) <= task) low = mid;
       else high = mid - 1;
     }
-    return this.pageSeq[low] ?? 0;
-  }
-
-  /** The first task number after the page that contains `task`. */
-  pageEnd(task: number): number {
-    for (let i = this.pageFrom.length - 1; i >= 0; i--) {
-      if ((this.pageFrom[i] as number) <= task) return this.pageFrom[i + 1] ?? this.total;
-    }
-    return this.total;
+    return low;
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Rejection } from "../std/rejection.ts";
 import { versionOfId } from "./definition/names.ts";
+import type { Afters, Items } from "./definition/task-name.ts";
 import type { Parent, Place, PostOpRef, RunStats } from "./event.ts";
 
 export interface StartMessage {
@@ -45,6 +46,7 @@ export interface PageMessage extends Place {
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
+  readonly afters?: Afters | null;
 }
 
 /** How an attempt ended. Handlers, commands and scripts all report this form. */
@@ -61,6 +63,8 @@ export interface Outcome {
   readonly wait?: TaskWait;
   /** For a suspended attempt with several waits: all of them, in place of `wait`. The first answer continues the task. */
   readonly waits?: readonly TaskWait[];
+  /** For a task that is done: the tasks that it adds to its handler. */
+  readonly adds?: Items;
 }
 
 /** The end of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */

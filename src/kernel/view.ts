@@ -11,7 +11,7 @@ export interface HandlerView {
   readonly name: string;
   /** The number of tasks so far. */
   readonly total: number;
-  /** Whether all tasks are enumerated, so that `total` is final. */
+  /** Whether `total` is final: all tasks are enumerated, and none can add others any more. */
   readonly sealed: boolean;
   /** The number of tasks that have not started. */
   readonly pending: number;
@@ -19,7 +19,7 @@ export interface HandlerView {
   readonly running: number;
   /** The number of tasks that wait for their next attempt after a failure. */
   readonly retrying: number;
-  /** The number of tasks that sleep or wait for a signal. */
+  /** The number of tasks that sleep, or wait for a signal or for other tasks. */
   readonly waiting: number;
   /** The number of tasks that are done. */
   readonly done: number;
@@ -197,13 +197,14 @@ function viewHandler(handler: HandlerState, now: number, leased: number): Handle
   const running = plan.waits ? 0 : Math.min(left, leased + handler.openChildren);
   const suspended = handler.progress.tasks.size === 0 ? 0 : handler.progress.countWaiting(now);
   const held = handler.receipted.size === 0 ? 0 : handler.held;
-  const waiting = plan.waits ? left : Math.min(left - running, suspended + held);
+  const blocked = handler.dependencies?.blocked.size ?? 0;
+  const waiting = plan.waits ? left : Math.min(left - running, suspended + held + blocked);
   const sleeping = suspended === 0 ? 0 : handler.progress.countSleeping(now);
   const retrying = plan.waits ? 0 : Math.min(left - running - waiting, tasks.countRetrying(now) - sleeping);
   return {
     name: plan.name,
     total: total - tasks.exempt,
-    sealed: handler.sealed || handler.impliesTask,
+    sealed: handler.isTotalFinal,
     pending: left - running - waiting - retrying,
     running,
     retrying,

@@ -102,11 +102,13 @@ export interface EnumerateMessage extends OfVisit, OfAttempt {
   readonly timeout_ms?: number;
 }
 
-/** A task that an enumeration found. */
+/** A task that an enumeration found, or that a task adds. */
 export interface IntakeItem {
   readonly data: unknown;
   readonly key?: string;
   readonly identity?: string;
+  /** The identities of the tasks that it waits for. */
+  readonly after?: readonly string[];
 }
 
 /** The place of tasks in an enumeration; `position` counts from 0 (from `resume.count` for code that resumes). */
@@ -183,6 +185,8 @@ export interface FinishedMessage extends OfAttempt {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled";
   readonly result?: unknown;
   readonly error?: WireError;
+  /** The tasks that a done task adds to its handler. */
+  readonly adds?: readonly IntakeItem[];
   /** How long the attempt took. */
   readonly ms?: number;
 }

@@ -1,4 +1,5 @@
 /** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
+import type { Afters } from "../kernel/definition/task-name.ts";
 import type { Place, RunStats } from "../kernel/event.ts";
 import type { EnumerationOutcome, Outcome, RunNotice, StepFailure } from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
@@ -165,6 +166,8 @@ export type Report =
       readonly tasks: readonly string[];
       readonly keys: readonly string[] | null;
       readonly identities: readonly string[] | null;
+      /** For each task, the identities of the tasks that it waits for; missing if the code does not say it. */
+      readonly afters?: Afters | null;
     })
   | (ReportPlace & {
       readonly kind: "enumeration";

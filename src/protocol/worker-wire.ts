@@ -2,6 +2,7 @@
  * The worker protocol over HTTP, as JSON: requests of a worker and their answers. Attempts are named by their ids
  * (attempt-id.ts), and each request about an attempt has its token. Events are numbered per attempt from 1.
  */
+import type { Afters } from "../kernel/definition/task-name.ts";
 import type { ErrorCause } from "../kernel/event.ts";
 import type { Verdict } from "../kernel/message.ts";
 import type { PhaseCounts } from "./work.ts";
@@ -149,6 +150,7 @@ export type WireEventBody =
       readonly tasks: readonly unknown[];
       readonly keys?: readonly string[];
       readonly identities?: readonly string[];
+      readonly afters?: Afters;
     }
   | { readonly kind: "step"; readonly name: string; readonly result?: unknown }
   /** A try at a step with its own budget failed: it is tried again after `forMs`, or has failed for good. */
@@ -205,6 +207,13 @@ export interface WireReceipt {
   readonly result?: unknown;
   /** For an enumeration: the number of tasks. */
   readonly total?: number;
+  /** For a task that is done: the tasks that it adds to its handler. */
+  readonly adds?: {
+    readonly tasks: readonly unknown[];
+    readonly keys?: readonly string[];
+    readonly identities?: readonly string[];
+    readonly afters?: Afters;
+  };
   /** Why the attempt is suspended. The outcome of the wait comes back in `steps`. */
   readonly wait?: WireWait;
   /** All waits of a suspended attempt, in place of `wait`. The first answer continues the task. */

@@ -4,7 +4,14 @@
  */
 
 import { VERSION_PATTERN } from "../kernel/definition/parse-option.ts";
-import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
+import {
+  identitiesIn,
+  nameOf,
+  noName,
+  pointedAt,
+  waitedFor,
+  whyNoKey,
+} from "../kernel/definition/task-name.ts";
 import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
@@ -59,8 +66,8 @@ const OPTIONS = [
   "priority",
   "tolerate",
 ] as const;
-const COMMON = ["enumerate", "tasks", "key", "identity", "compensate", "compensation", ...OPTIONS];
-const CODE = ["name", "version", "process", "batch", "processBatch"];
+const COMMON = ["enumerate", "tasks", "key", "identity", "after", "compensate", "compensation", ...OPTIONS];
+const CODE = ["name", "version", "process", "adds", "batch", "processBatch"];
 
 /** Compiles a handler whose tasks are processed by user code. */
 export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHandler {
@@ -76,11 +83,13 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
     throw invalid(at, "has both process and processBatch", "give one of them");
   if ((spec.batch === undefined) !== (spec.processBatch === undefined))
     throw invalid(at, "batch and processBatch go together", "give both, or process alone");
+  if (spec.adds === true && spec.enumerate === undefined && spec.tasks === undefined)
+    throw invalid(`${at}.adds`, "needs the first tasks of the handler", "give enumerate or tasks");
   const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
-  const { batch } = spec;
+  const { batch, adds } = spec;
   const version = spec.version ?? around.version;
   const range = version === undefined ? undefined : compatibleWith(version, `${at}.version`);
-  const mode = { use, version: range, batch };
+  const mode = { use, version: range, batch, adds };
   const { data, code, ...compiled } = compileEnumeration(spec, mode, { ...around, use });
   const versioned = defined({ version });
   return {
@@ -132,6 +141,7 @@ function compileEnumeration(
     ...withDefaults(spec, defaults),
     key: namingData(spec.key, `${at}.key`),
     identity: namingData(spec.identity, `${at}.identity`),
+    after: namingData(spec.after, `${at}.after`),
     enumerate: enumerate === undefined ? undefined : { use },
     tasks: isMadeUp ? undefined : tasks,
     compensate: compensateData(spec, { at, use, defaults, version: mode["version"] }),
@@ -140,6 +150,7 @@ function compileEnumeration(
     enumerate,
     key: spec.key === undefined ? undefined : taskNaming(spec.key, "key"),
     identity: spec.identity === undefined ? undefined : taskNaming(spec.identity, "identity"),
+    after: spec.after === undefined ? undefined : taskWaits(spec.after),
     parseInput,
   });
   const compensation = compensating(spec, { use, parseInput });
@@ -202,8 +213,11 @@ function takesInput(spec: AnyEnumeration, parseInput: HandlerCode["parseInput"])
   return spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
 }
 
-/** The data for a key or identity: a JSON Pointer, or true if user code computes it. */
-function namingData(naming: AnyEnumeration["key"], at: string): string | true | undefined {
+/** The data for a key, an identity or `after`: a JSON Pointer, or true if user code computes it. */
+function namingData(
+  naming: AnyEnumeration["key"] | AnyEnumeration["after"],
+  at: string,
+): string | true | undefined {
   if (naming === undefined) return undefined;
   return typeof naming === "function" ? true : checkPointer(naming, at);
 }
@@ -214,7 +228,7 @@ function namingData(naming: AnyEnumeration["key"], at: string): string | true | 
  */
 function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined): HandlerCode["enumerate"] {
   if (spec.enumerate !== undefined) return (context) => spec.enumerate?.(context) as never;
-  const isNamedByCode = typeof spec.key === "function" || typeof spec.identity === "function";
+  const isNamedByCode = [spec.key, spec.identity, spec.after].some((naming) => typeof naming === "function");
   return isNamedByCode ? ({ input }) => written ?? [input] : undefined;
 }
 
@@ -223,7 +237,8 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "u
   const taskIsInput = takesInput(spec, parseInput);
   if (spec.processBatch !== undefined)
     return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
-  return { taskIsInput, parsingWait, process: (context) => spec.process?.(context as never) };
+  const adds = spec.adds === true ? ({ adds: true } as const) : {};
+  return { taskIsInput, parsingWait, ...adds, process: (context) => spec.process?.(context as never) };
 }
 
 /** A `waitFor` that parses its payload by the schema that user code passes. */
@@ -241,6 +256,16 @@ function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"]
     if (!isRejection(parsed)) return isFirst ? { name: signal, value: parsed.value } : parsed.value;
     // The journaled payload does not change in this round; the next round waits for another signal.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
+  };
+}
+
+/** The function that gives the identities that a task waits for, from a JSON Pointer or with user code. */
+function taskWaits(after: NonNullable<AnyEnumeration["after"]>): (task: unknown) => readonly string[] {
+  const isCode = typeof after === "function";
+  return (task) => {
+    const names = isCode ? identitiesIn(after(task), "its function") : waitedFor(task, after);
+    if ("why" in names) throw new Fatal(names.why);
+    return names;
   };
 }
 

@@ -144,6 +144,16 @@ export interface WaitFor {
   ): Promise<SchemaOutput<Schema>>;
 }
 
+/** The part of the context of `process` that adds tasks. */
+export interface AddContext<Item> {
+  /**
+   * Adds tasks to the handler of this task, which must have `adds: true`. They are journaled together with the result of this
+   * task: an attempt that fails or is lost adds nothing, and nothing is added twice. Items whose `identity` is known are
+   * skipped. An attempt adds at most 10,000 tasks and 1 MiB.
+   */
+  readonly add: (...items: readonly Item[]) => void;
+}
+
 /** The context of `compensate`: that of a task, and how the task that it undoes ended. */
 export type CompensateContext<Task, Result, Input, Phases> = TaskContext<Task, Input, Phases> &
   (

@@ -1,7 +1,13 @@
 /** One handler in code: how it enumerates and processes tasks, and its options. */
 import type { Duration } from "../std/duration.ts";
 import { invalid } from "./check.ts";
-import type { BatchContext, CompensateContext, EnumerateContext, TaskContext } from "./context.ts";
+import type {
+  AddContext,
+  BatchContext,
+  CompensateContext,
+  EnumerateContext,
+  TaskContext,
+} from "./context.ts";
 import type { Stored } from "./stored.ts";
 
 /** When a failed task is tried again. */
@@ -107,7 +113,14 @@ export type Items<Item> = Iterable<Item> | AsyncIterable<Item>;
 export type TaskOf<Item, Input> = [Item] extends [NoItems] ? Input : Stored<Item>;
 
 /** The key or identity of a task: a JSON Pointer into the task, or a function of the task before it is stored. */
-type Naming<Item, Input> = string | ((task: [Item] extends [NoItems] ? Input : Item) => string | number);
+type Naming<Item, Input> = string | ((task: ItemOf<Item, Input>) => string | number);
+
+/** A task before it is stored: an item, or the input. */
+type ItemOf<Item, Input> = [Item] extends [NoItems] ? Input : Item;
+
+/** The context of `process`, where `add` takes the items of the handler. */
+type ProcessContext<Item, Input, Phases> = TaskContext<TaskOf<Item, Input>, Input, Phases> &
+  AddContext<[Item] extends [NoItems] ? never : Item>;
 
 /** Options of a handler with many tasks. Write `enumerate` first: the types of the rest follow from it. */
 export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
@@ -135,6 +148,13 @@ export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
    * @default none
    */
   readonly identity?: Naming<Item, Input>;
+  /**
+   * Names the tasks that must be done before this one begins, by their `identity`: a JSON Pointer to a list in the task, or a
+   * function of it. It needs `identity`.
+   *
+   * @default no task waits for another one
+   */
+  readonly after?: string | ((task: ItemOf<Item, Input>) => Iterable<string | number>);
 }
 
 /** Undoes tasks of a handler when the execution is cancelled or fails. Write it after `process`: its types follow from there. */
@@ -171,7 +191,13 @@ export interface HandlerSpec<Input, Phases, Item, Result>
    */
   readonly version?: string;
   /** Does one task and gives its result. It runs again after a failure or a crash. */
-  process?(context: TaskContext<TaskOf<Item, Input>, Input, Phases>): Result | Promise<Result>;
+  process?(context: ProcessContext<Item, Input, Phases>): Result | Promise<Result>;
+  /**
+   * Whether `process` can `add` tasks to this handler. It needs `enumerate` or `tasks`, which give the first tasks.
+   *
+   * @default false
+   */
+  readonly adds?: boolean;
   /**
    * The most tasks of one `processBatch`.
    *

@@ -62,7 +62,7 @@ export class CodeRunner {
     }
     if (!isPending || context.ending !== null) {
       if (isPending) ignore(value);
-      this.#settle(context, since, span, context.ending ?? doneWith(value));
+      this.#settle(context, since, span, context.ending ?? doneWith(value, context.added));
       return;
     }
     const running = this.attempts.add(context, since, span);
@@ -81,7 +81,7 @@ export class CodeRunner {
       this.#finish(running, threw(thrown));
       return;
     }
-    this.#finish(running, doneWith(result));
+    this.#finish(running, doneWith(result, running.context.added));
   }
 
   /** Begins a group of tasks with one call of `processBatch`. */

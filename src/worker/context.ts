@@ -1,4 +1,5 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
+import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome, RunNotice, TaskWait } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -22,7 +23,7 @@ import { JournaledSteps } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
 import { showParts } from "./log/log-text.ts";
 import type { Secrets } from "./log/secrets.ts";
-import { handedBack } from "./outcome.ts";
+import { AddedTasks, handedBack } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
 import { type ResultsSource, readPhases } from "./results-reader.ts";
 import type { Running } from "./running.ts";
@@ -102,6 +103,7 @@ class Extras {
   log: Log | null = null;
   steps: JournaledSteps | null = null;
   derived: DerivedValues | null = null;
+  adds: AddedTasks | null = null;
 }
 
 /** The members of every context. `item` is the attempt that its logs belong to. */
@@ -117,6 +119,11 @@ export class AttemptContext {
   constructor(shared: Shared, item: GrantItem) {
     this.shared = shared;
     this.item = item;
+  }
+
+  /** The tasks that the code has added; undefined if there are none. */
+  get added(): Items | undefined {
+    return this.#extras?.adds?.items;
   }
 
   get execution(): string {
@@ -264,6 +271,18 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   get progress(): (done: number, total?: number) => void {
     return (done, total) =>
       this.write("progress", [done, total], { text: total === undefined ? `${done}` : `${done}/${total}` });
+  }
+
+  get add(): ProcessContext["add"] {
+    return (...items) => {
+      const { code } = this.shared;
+      if (code?.adds !== true)
+        throw brandFatal(new Error("add: the handler does not say that it adds tasks; give it adds: true"));
+      // After the end of the attempt nothing is added: its receipt is sent, or another attempt does the task.
+      if (this.ending !== null) return;
+      this.extras.adds ??= new AddedTasks(code);
+      for (const item of items) this.extras.adds.add(item);
+    };
   }
 
   get step(): ProcessContext["step"] {

@@ -55,6 +55,7 @@ class Pager {
   #tasks: string[] = [];
   #keys: string[] | null;
   #identities: string[] | null;
+  #afters: (readonly string[])[] | null;
   #chars = 0;
   /** The number of items so far, including the journaled ones. */
   position = 0;
@@ -78,6 +79,7 @@ class Pager {
     this.#context = context;
     this.#keys = code.key === undefined ? null : [];
     this.#identities = code.identity === undefined ? null : [];
+    this.#afters = code.after === undefined ? null : [];
   }
 
   async run(items: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
@@ -172,6 +174,7 @@ class Pager {
     const isKnown = this.position < this.#skip;
     const key = isKnown ? "" : String(this.#code.key?.(value) ?? "");
     const identity = isKnown ? "" : String(this.#code.identity?.(value) ?? "");
+    const after = isKnown ? [] : (this.#code.after?.(value) ?? []);
     this.position++;
     this.#given++;
     if (isKnown) {
@@ -183,7 +186,9 @@ class Pager {
     this.#tasks.push(text);
     this.#keys?.push(key);
     this.#identities?.push(identity);
+    this.#afters?.push(after);
     this.#chars += text.length;
+    for (const name of after) this.#chars += name.length;
     if (this.#tasks.length >= LIMITS.pageTasks || this.#chars >= LIMITS.pageBytes / 4) this.#flush();
   }
 
@@ -209,11 +214,13 @@ class Pager {
       tasks: this.#tasks,
       keys: this.#keys,
       identities: this.#identities,
+      ...(this.#afters === null ? {} : { afters: this.#afters }),
     };
     this.#tasks = [];
     this.#chars = 0;
     if (this.#keys !== null) this.#keys = [];
     if (this.#identities !== null) this.#identities = [];
+    if (this.#afters !== null) this.#afters = [];
     const sent = this.#options.sendPage(page).then((goOn) => {
       this.#unacknowledged.delete(sent);
       if (!goOn) this.outcome ??= handedBack("the attempt is over");

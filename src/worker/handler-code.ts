@@ -119,6 +119,11 @@ export interface ProcessContext extends AnswerContext {
   readonly result: unknown;
   progress(done: number, total?: number): void;
   /**
+   * Adds tasks to the handler of this task. They are journaled with the result of the task: if the attempt does not end as
+   * done, nothing is added. Tasks with a known identity are skipped.
+   */
+  readonly add: (...items: readonly unknown[]) => void;
+  /**
    * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code
    * outside of steps runs again in each attempt. With `retry`, a step has its own budget, and its final failure is journaled, too.
    */
@@ -271,6 +276,10 @@ export interface HandlerCode {
   readonly answer?: (context: AnswerContext) => unknown;
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
+  /** The identities of the tasks that a task waits for. */
+  readonly after?: (task: unknown) => readonly string[];
+  /** Whether `process` can add tasks to its handler. */
+  readonly adds?: true;
   readonly parseInput?: (input: unknown) => unknown;
   /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;

@@ -1,13 +1,15 @@
 /** Converts the end of user code (returned, threw, exceeded its time) to an `Outcome`. */
 import { LIMITS } from "../kernel/definition/definition.ts";
+import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome } from "../kernel/message.ts";
-import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
+import { brandFatal, FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { cutText, storedCause } from "../protocol/error-cause.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
+import type { HandlerCode } from "./handler-code.ts";
 
 /** The outcome of code that returned this value: done, or failed for good if the value cannot be stored. */
-export function doneWith(value: unknown): Outcome {
+export function doneWith(value: unknown, adds?: Items): Outcome {
   let text: string | Rejection;
   try {
     text = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: "result" });
@@ -15,7 +17,8 @@ export function doneWith(value: unknown): Outcome {
     // The value's toJSON and getters are user code and may throw.
     return threw(thrown);
   }
-  return isRejection(text) ? refused(text) : { status: "done", payload: text };
+  if (isRejection(text)) return refused(text);
+  return adds === undefined ? { status: "done", payload: text } : { status: "done", payload: text, adds };
 }
 
 /** The outcome of code that failed because one of its values cannot be stored. */
@@ -87,4 +90,50 @@ function cut(value: unknown, max: number): string | undefined {
   if (value === undefined) return undefined;
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? typeof value);
   return cutText(text, max);
+}
+
+/** The tasks that the code of an attempt adds to its handler. They are part of its outcome, if it is done. */
+export class AddedTasks {
+  readonly #code: HandlerCode;
+  readonly #tasks: string[] = [];
+  readonly #keys: string[] = [];
+  readonly #identities: string[] = [];
+  readonly #afters: (readonly string[])[] = [];
+  #chars = 0;
+
+  constructor(code: HandlerCode) {
+    this.#code = code;
+  }
+
+  /** Adds a task. Throws an error that fails the task for good, if the item cannot be stored or if there are too many. */
+  add(item: unknown): void {
+    const { addedTasks, addedChars, taskBytes } = LIMITS;
+    const text = toStoredText(item, { bytesMax: taskBytes, what: `added task ${this.#tasks.length}` });
+    if (isRejection(text)) throw fatal(text.message, text.code);
+    if (this.#tasks.length >= addedTasks)
+      throw fatal(`add: an attempt adds at most ${addedTasks.toLocaleString("en")} tasks`, "too_large");
+    this.#chars += text.length;
+    if (this.#chars > addedChars)
+      throw fatal(`add: the tasks that an attempt adds have at most ${addedChars} characters`, "too_large");
+    const { key, identity, after } = this.#code;
+    this.#tasks.push(text);
+    if (key !== undefined) this.#keys.push(String(key(item)));
+    if (identity !== undefined) this.#identities.push(String(identity(item)));
+    if (after !== undefined) this.#afters.push(after(item));
+  }
+
+  /** The tasks so far. */
+  get items(): Items {
+    const { key, identity, after } = this.#code;
+    return {
+      tasks: this.#tasks,
+      keys: key === undefined ? null : this.#keys,
+      identities: identity === undefined ? null : this.#identities,
+      ...(after === undefined ? {} : { afters: this.#afters }),
+    };
+  }
+}
+
+function fatal(message: string, code: string): Error {
+  return brandFatal(Object.assign(new Error(message), { code }));
 }

@@ -107,7 +107,8 @@ export class Reporter {
       this.add({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
       return told;
     }
-    const chars = told.payload.length;
+    let chars = told.payload.length;
+    for (const { length } of told.adds?.tasks ?? []) chars += length;
     this.#count(chars);
     this.usualChars += (chars - this.usualChars) / 16;
     const receipt = { task: item.number, attempt: item.attempt, claim: item.claim, ms, outcome: told };

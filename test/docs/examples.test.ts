@@ -11,6 +11,8 @@ import { needCommand } from "../fixtures/need-command.ts";
 /** What is on stdout at the end. */
 const OUTPUTS: Readonly<Record<string, RegExp>> = {
   "fan-out": /^\{"files":2,"different":2\}\n$/,
+  crawler: /^\{"pages":5000,"links":20000\}\n$/,
+  "build-graph": /^\{"steps":300,"early":0,"criticalPathMs":\d+,"ratio":[\d.]+\}\n$/,
   timers: /"sent book"\n$/,
   endings:
     /^reserve book\ncharge 4711\ncharge 0815\nrefund 4711 \(done, .*refund 0815 \(.*release book from shelf 7\napologise\nclose\n$/s,
@@ -32,6 +34,7 @@ const hasPython = needCommand("python3", "python3");
 
 /** What an example needs besides: where its broker is; null if that cannot be had, which has been said. */
 async function surroundings(name: string): Promise<Record<string, string> | null> {
+  if (name === "crawler") return { PAGES: "5000" };
   if (name.startsWith("python") && !hasPython) return null;
   if (!NEEDS_BROKER.includes(name)) return {};
   const broker = await openTestBroker();

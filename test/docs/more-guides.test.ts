@@ -4,6 +4,7 @@ import { followPage } from "../fixtures/docs/follow-page-fixture.ts";
 import { needCommand } from "../fixtures/need-command.ts";
 
 const PAGES = [
+  "guides/dynamic-tasks",
   "guides/scripts",
   "guides/children",
   "guides/limits-and-fairness",

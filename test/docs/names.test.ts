@@ -18,6 +18,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/reference.md": "test/cli/reference.test.ts",
   "docs/explanation/one-execution.md": "test/docs/start.test.ts",
   "docs/explanation/ring.md": "test/docs/start.test.ts",
+  "docs/guides/dynamic-tasks.md": "test/docs/more-guides.test.ts",
   "docs/guides/endings.md": "test/docs/guides.test.ts",
   "docs/guides/fan-out.md": "test/docs/guides.test.ts",
   "docs/guides/retries.md": "test/docs/guides.test.ts",

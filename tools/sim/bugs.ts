@@ -264,6 +264,17 @@ const CLUSTER: readonly PlantedBug[] = [
   { name: "failed registration not tried again", seed: 1, change: "" },
 ];
 
+/** Bugs in tasks that add tasks, and in tasks that wait for tasks. */
+const GROWTH: readonly PlantedBug[] = [
+  { name: "task added by a duplicate receipt counted twice", seed: 184, change: "true" },
+  { name: "added task counted again though its identity is known", seed: 4, change: "" },
+  { name: "handler finished before added tasks are settled", seed: 4, change: ["if ($test@2) $", "$"] },
+  { name: "waiter released before its last dependency", seed: 4, change: "if ($right) $then" },
+  { name: "unknown dependency judged while tasks can run", seed: 4, change: "" },
+  { name: "retried tasks do not wait for their dependencies", seed: 70, change: "" },
+  { name: "snapshot forgets which tasks wait for others", seed: 4, change: "$key: undefined" },
+];
+
 /** Bugs in the clean-up of executions that end. */
 const ENDINGS: readonly PlantedBug[] = [
   { name: "unknown outcomes not compensated", seed: 1, change: "return $left;" },
@@ -281,6 +292,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...WORKERS,
   ...COMMANDS,
   ...DAMAGE,
+  ...GROWTH,
   ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
 ];

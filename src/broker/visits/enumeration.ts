@@ -14,6 +14,7 @@ import { assert } from "../../std/assert.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import {
+  itemsOf,
   notStorable,
   type ReadItem,
   readBareTask,
@@ -255,17 +256,8 @@ export class Enumeration {
     const items = this.#items.slice(0, count);
     const { task: _, ...place } = this.at;
     const [first] = items;
-    const keyed = items.some(({ key }) => key !== null);
-    const named = items.some(({ identity }) => identity !== null);
     this.#isReporting = true;
-    const page = {
-      kind: "page" as const,
-      ...place,
-      from: first?.position ?? 0,
-      tasks: items.map(({ task }) => task),
-      keys: keyed ? items.map(({ key }) => key ?? "") : null,
-      identities: named ? items.map(({ identity }) => identity ?? "") : null,
-    };
+    const page = { kind: "page" as const, ...place, from: first?.position ?? 0, ...itemsOf(items) };
     engine.report(worker, [page]).then(([verdicts]) => {
       this.#isReporting = false;
       const verdict = verdicts?.[0];

@@ -60,6 +60,14 @@ const reportPlace = { ...place, execution: id, round: whole, epoch: whole };
 const attempt = { task: whole, attempt: whole, claim: whole };
 const reportedAttempt = { ...reportPlace, ...attempt };
 
+const afters = z.array(z.array(text)).nullable().optional();
+const items = {
+  tasks: z.array(text),
+  keys: z.array(text).nullable(),
+  identities: z.array(text).nullable(),
+  afters,
+};
+
 const outcome = z.strictObject({
   status: z.enum(["done", "failed", "crashed", "killed", "cancelled", "exception", "suspended"]),
   payload: text,
@@ -75,6 +83,7 @@ const outcome = z.strictObject({
       timeoutMs: z.number().optional(),
     })
     .optional(),
+  adds: z.strictObject(items).optional(),
 });
 
 const parent = z.strictObject({
@@ -149,9 +158,7 @@ const report = z.discriminatedUnion("kind", [
     attempt: whole,
     claim: whole,
     from: whole,
-    tasks: z.array(text),
-    keys: z.array(text).nullable(),
-    identities: z.array(text).nullable(),
+    ...items,
   }),
   z.strictObject({
     kind: z.literal("enumeration"),

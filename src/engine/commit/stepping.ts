@@ -447,7 +447,9 @@ function markOpened(
   for (const queue of slot.queues) {
     const { state } = queue;
     if (!state.paged || state.finished || queue.offeredEnd >= state.total) continue;
-    const wanted = Math.min(state.total, queue.cursor + node.settings.openTasksAhead);
+    // A task that was released may be granted next, also if it is beyond the cursor.
+    const ahead = Math.max(queue.cursor + node.settings.openTasksAhead, state.tasks.releasedEnd);
+    const wanted = Math.min(state.total, ahead);
     if (wanted <= queue.offeredEnd) continue;
     const end = state.pageEnd(wanted - 1);
     queue.opened = end;

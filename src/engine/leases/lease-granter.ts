@@ -123,10 +123,10 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
   const { state } = queue;
   const attempt = state.enumeration.ended + 1;
   const { epoch } = slot.tenure;
-  const known = state.paged ? state.total : 0;
-  const last = known === 0 ? null : taskText(node, slot, queue, known - 1);
+  const { count: known, last: lastTask } = state.enumeration;
+  const last = known === 0 ? null : taskText(node, slot, queue, lastTask);
   if (last === undefined) {
-    fetchPage(node, slot, queue, known - 1);
+    fetchPage(node, slot, queue, lastTask);
     return;
   }
   const lease = newLease(node, queue, worker, { task: ENUMERATION, attempt, epoch, permits: [] });

@@ -145,8 +145,8 @@ export function toMessage(
       }
       if (byIdentity && report.from > lease.position) return null;
       lease.position = Math.max(lease.position, report.from + report.tasks.length);
-      const { from, tasks, keys, identities } = report;
-      return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
+      const { attempt, from, tasks, keys, identities, afters = null } = report;
+      return { kind: "page", ...place, attempt, round, from, tasks, keys, identities, afters };
     }
   }
 }

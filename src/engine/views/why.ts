@@ -226,7 +226,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   if (running > 0)
     return because(
       "running",
-      `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`,
+      `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}${whyBlocked(queue)}.`,
     );
   if (queue.hasAside || isHeldFor(node, queue))
     return because(
@@ -245,7 +245,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
       `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`,
     );
   const next = whyNext(node, execution, queue);
-  return because(next.waits, `${at} ${next.text}.`);
+  return because(next.waits, `${at} ${next.text}${whyBlocked(queue)}.`);
 }
 
 /** The reason if a limit, a rate or the limit of the project holds tasks back; null if none does. */
@@ -311,6 +311,18 @@ function whyLimited(
       `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`,
     );
   return null;
+}
+
+/** A clause about tasks that wait for others; empty if there are none. */
+function whyBlocked({ state: { dependencies, tasks } }: HandlerQueue): string {
+  const count = dependencies?.blocked.size ?? 0;
+  const example = dependencies?.example(tasks) ?? null;
+  if (count === 0 || example === null) return "";
+  const such =
+    count === 1
+      ? `task ${example.task} waits`
+      : `${count} wait for other tasks, such as task ${example.task}`;
+  return `; ${such} for the task "${example.after}"`;
 }
 
 /** The reason if a task could be granted now, or if the handler is about to end. */

@@ -130,6 +130,13 @@ export interface HandlerDefinition {
   /** A JSON Pointer, or true if the enumerating code computes the key. */
   readonly key?: string | true;
   readonly identity?: string | true;
+  /** Whether tasks add tasks to their own handler while they are processed. */
+  readonly adds?: true;
+  /**
+   * The identities of the tasks that a task waits for: a JSON Pointer to a list, or true if the code that names tasks computes
+   * it.
+   */
+  readonly after?: string | true;
   readonly concurrencyPerKey?: number;
   readonly rate?: { readonly limit: number; readonly per: number };
   readonly priority?: number;
@@ -156,6 +163,11 @@ export const LIMITS = {
   rowItems: 1_000,
   rowBytes: 262_144,
   tasksPerVisit: 10_000_000,
+  /** The most tasks that one attempt can add, and the most characters of them. */
+  addedTasks: 10_000,
+  addedChars: 1_048_576,
+  /** The most characters of the names of all tasks that one task waits for. */
+  afterChars: 65_536,
   phases: 1_000,
   /** The most kept signals of one name, and of all names of an execution together. */
   signalsKept: 1_000,

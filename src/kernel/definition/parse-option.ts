@@ -190,6 +190,8 @@ export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   concurrency: count(undefined),
   key: naming,
   identity: naming,
+  adds: mapped(flag, (isAdding) => isAdding || undefined),
+  after: naming,
   concurrencyPerKey: count(undefined),
   rate,
   priority: count(0, -1_000, 1_000),

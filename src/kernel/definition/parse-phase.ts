@@ -28,7 +28,7 @@ import {
 } from "./definition.ts";
 import { answerFields, OPTIONS } from "./parse-option.ts";
 import { known, parseName, strict, wrong } from "./parse-primitive.ts";
-import { nameOf, noName, pointedAt, whyNoKey } from "./task-name.ts";
+import { nameOf, noName, pointedAt, waitedFor, whyNoKey } from "./task-name.ts";
 
 const phaseName = strict({
   name: parseName,
@@ -162,12 +162,30 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
     throw wrong("topic", "a command needs a topic", "say where it goes");
   if (parsed["command"] !== undefined && parsed["receiptTopic"] === parsed["topic"])
     throw wrong("receiptTopic", "is the topic of the command itself", "choose another name");
+  checkGrowth(parsed);
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw wrong("", "a sleep or a wait has exactly one task", "remove tasks and enumerate");
   if (waits && parsed["compensate"] !== undefined)
     throw wrong("compensate", "means nothing for a sleep or a wait", "leave it out");
   return parsed;
+}
+
+/** Checks `adds` and `after`, which need tasks that code or the definition gives. */
+function checkGrowth(parsed: HandlerDefinition): void {
+  const { adds, after, identity, tasks, enumerate, use, batch } = parsed;
+  for (const [option, given] of [
+    ["adds", adds],
+    ["after", after],
+  ] as const)
+    if (given !== undefined && tasks === undefined && enumerate === undefined)
+      throw wrong(option, "needs the first tasks of the handler", "give enumerate or tasks");
+  if (adds !== undefined && use === undefined)
+    throw wrong("adds", "means nothing without code that processes tasks", "leave it out");
+  if (adds !== undefined && batch !== undefined)
+    throw wrong("adds", "does not go with batch", "process the tasks one by one");
+  if (after !== undefined && identity === undefined)
+    throw wrong("after", "names tasks by their identity, which is missing", "give identity too");
 }
 
 /** Whether the handler has `single: true`: its one task is the input. The canonical form omits it, as that is the default. */
@@ -219,6 +237,10 @@ export function checkMeaning(handler: HandlerDefinition): void {
       const why = option === "key" && typeof naming === "string" ? whyNoKey(name) : null;
       if (why !== null) throw wrong(`tasks[${i}]`, why);
     }
+  for (const [i, task] of (handler.tasks ?? []).entries()) {
+    const names = typeof handler.after === "string" ? waitedFor(task, handler.after) : [];
+    if ("why" in names) throw wrong(`tasks[${i}]`, names.why, "list identities there");
+  }
   // If code enumerates the tasks, these options apply to the enumeration.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)

@@ -21,7 +21,7 @@ export { NEXT, RETURNS };
 
 /** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
-/** The version of events that introduced `returns: "last"` and versions of workflows in definitions. */
+/** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks and tasks that wait for tasks. */
 const SINCE_6 = 6;
 
 /** The name under which workers serve script tasks. */
@@ -70,6 +70,8 @@ export interface HandlerPlan {
   readonly work: "process" | "next" | "returns";
   /** Whether the result of the handler's only task is the output of an execution that ends in its phase. */
   readonly isOutput: boolean;
+  /** Whether tasks add tasks, so that the number of tasks is final only when all of them are settled. */
+  readonly adds: boolean;
   /** Whether the handler's tasks are compensated. If so, each start is journaled before the attempt is granted. */
   readonly isCompensated: boolean;
   /**
@@ -189,7 +191,12 @@ export function compilePlan(definition: Definition): Plan {
     name === undefined ? null : (byName.get(name) ?? null);
   return {
     hash: definitionHash(definition),
-    version: isSince6(definition) ? SINCE_6 : compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
+    version:
+      isSince6(definition) || isGrowing(definition)
+        ? SINCE_6
+        : compensations.length > 0 || isSince5(definition)
+          ? SINCE_5
+          : 1,
     definition,
     phases,
     byName,
@@ -243,6 +250,13 @@ function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last 
     ...phases.map(({ next }) => (typeof next === "object" ? next : undefined)),
   ];
   return answers.some((answer) => answer?.retry !== undefined || answer?.timeout !== undefined);
+}
+
+/** Whether tasks of a definition add tasks, or wait for tasks. */
+function isGrowing({ phases }: Definition): boolean {
+  return phases.some(({ handlers }) =>
+    Object.values(handlers).some(({ adds, after }) => adds !== undefined || after !== undefined),
+  );
 }
 
 /** The plan of the phase that compensates the visits of another one, if that one has handlers with a compensation. */
@@ -320,6 +334,7 @@ function planHandler(
       typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
     isOutput,
+    adds: definition.adds === true,
     isCompensated: definition.compensate !== undefined,
     compensates,
   };

@@ -1,14 +1,19 @@
 /** Keys and identities of tasks, found by the JSON Pointers (RFC 6901) of a definition. */
 import type { Json } from "../../std/json.ts";
-import type { HandlerDefinition } from "./definition.ts";
+import { type HandlerDefinition, LIMITS } from "./definition.ts";
 import { NAME_RULE, whyNoName } from "./names.ts";
 
-/** Tasks as JSON texts with their keys and identities. */
+/** Tasks as JSON texts with their keys, their identities and the identities of the tasks that they wait for. */
 export interface Items {
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
+  /** Missing where no task of the handler waits for another one. */
+  readonly afters?: Afters | null;
 }
+
+/** For each task, the identities of the tasks that it waits for. */
+export type Afters = readonly (readonly string[])[];
 
 /** The value at a JSON Pointer; undefined if there is none. */
 export function pointedAt(value: unknown, pointer: string): unknown {
@@ -45,6 +50,66 @@ export function namesOf(tasks: readonly string[], what: string, pointer: string)
   return names;
 }
 
+/** The identities at a pointer into a task, for which it waits, or why there are none. No value means that it waits for none. */
+export function waitedFor(task: unknown, pointer: string): string[] | { why: string } {
+  return identitiesIn(pointedAt(task, pointer) ?? [], `"${pointer}"`);
+}
+
+/** The identities in a list that `source` gives, each once, or why it is no such list. */
+export function identitiesIn(list: unknown, source: string): string[] | { why: string } {
+  const isList = typeof list === "object" && list !== null && Symbol.iterator in list;
+  if (!isList)
+    return {
+      why: `a task waits for a list of identities, but ${source} gives a value of type ${typeof list}`,
+    };
+  const names = new Set<string>();
+  let chars = 0;
+  for (const value of list as Iterable<unknown>) {
+    const name = nameOf(value);
+    if (name === null) return { why: noName(value, "identity", source) };
+    names.add(name);
+    chars += name.length;
+    if (chars > LIMITS.afterChars)
+      return { why: `the names that a task waits for have more than ${LIMITS.afterChars} characters` };
+  }
+  return [...names];
+}
+
+/** For each task, the identities at a pointer, or why a task has none. */
+function aftersOf(tasks: readonly string[], pointer: string): string[][] | { why: string } {
+  const afters: string[][] = [];
+  for (const task of tasks) {
+    const names = waitedFor(JSON.parse(task), pointer);
+    if ("why" in names) return names;
+    afters.push(names);
+  }
+  return afters;
+}
+
+/** Adds keys, identities and waits that the pointers of a definition give; `why` is set if a task has none. */
+export function nameItems(
+  { key, identity, after }: HandlerDefinition,
+  { tasks, ...given }: Items,
+): Items | { why: string } {
+  const keys = given.keys === null && typeof key === "string" ? keysOf(tasks, key) : given.keys;
+  if (keys !== null && "why" in keys) return keys;
+  const isPointed = given.identities === null && typeof identity === "string";
+  const identities = isPointed ? namesOf(tasks, "identity", identity) : given.identities;
+  if (identities !== null && "why" in identities) return identities;
+  if (after === undefined) return { tasks, keys, identities };
+  if (identities === null) return { why: "a task that can wait for others needs an identity" };
+  const afters = given.afters ?? (typeof after === "string" ? aftersOf(tasks, after) : null);
+  if (afters === null)
+    return { why: "the definition has `after: true`, but the tasks come without `afters`" };
+  return "why" in afters ? afters : { tasks, keys, identities, afters };
+}
+
+/** Why lists of names do not go with their tasks; null if each list has one entry for each task. */
+export function whyUneven({ tasks, keys, identities, afters }: Items): string | null {
+  const isEven = [keys, identities, afters].every((list) => (list?.length ?? tasks.length) === tasks.length);
+  return isEven ? null : "not every task has its key, its identity or the tasks that it waits for";
+}
+
 /** The keys of tasks at a pointer, or why one of them cannot be a key. */
 export function keysOf(tasks: readonly string[], pointer: string): string[] | { why: string } {
   const keys = namesOf(tasks, "key", pointer);
@@ -63,17 +128,19 @@ export function whyNoKey(key: string): string | null {
 }
 
 /** The tasks that a definition lists, without duplicates by identity. */
-export function listedItems(listed: readonly Json[], { key, identity }: HandlerDefinition): Items {
+export function listedItems(listed: readonly Json[], { key, identity, after }: HandlerDefinition): Items {
   const tasks = listed.map((task) => JSON.stringify(task));
   const keys = typeof key === "string" ? namesOf(tasks, "key", key) : null;
   const identities = typeof identity === "string" ? namesOf(tasks, "identity", identity) : null;
+  const afters = typeof after === "string" ? aftersOf(tasks, after) : null;
   // The parser refuses tasks without a name, but stored definitions of older versions may have them.
-  return uniqueItems({ tasks, keys: listOrNull(keys), identities: listOrNull(identities) }, () => false);
+  const items = { tasks, keys: listOrNull(keys), identities: listOrNull(identities) };
+  return uniqueItems(afters === null ? items : { ...items, afters: listOrNull(afters) }, () => false);
 }
 
 /** The items without duplicates and without known identities; all of them if they have no identities. */
 export function uniqueItems(items: Items, isKnown: (identity: string) => boolean): Items {
-  const { tasks, keys, identities } = items;
+  const { tasks, keys, identities, afters } = items;
   if (identities === null) return items;
   const seen = new Set<string>();
   const kept: number[] = [];
@@ -82,10 +149,16 @@ export function uniqueItems(items: Items, isKnown: (identity: string) => boolean
     seen.add(identity);
     kept.push(i);
   });
-  const pick = (values: readonly string[]): string[] => kept.map((i) => values[i] as string);
-  return { tasks: pick(tasks), keys: keys === null ? null : pick(keys), identities: pick(identities) };
+  if (kept.length === tasks.length) return items;
+  const pick = <T>(values: readonly T[]): T[] => kept.map((i) => values[i] as T);
+  const picked = {
+    tasks: pick(tasks),
+    keys: keys === null ? null : pick(keys),
+    identities: pick(identities),
+  };
+  return afters === undefined || afters === null ? picked : { ...picked, afters: pick(afters) };
 }
 
-function listOrNull(names: string[] | { why: string } | null): string[] | null {
+function listOrNull<T>(names: T[] | { why: string } | null): T[] | null {
   return Array.isArray(names) ? names : null;
 }

@@ -8,7 +8,8 @@ import { assert } from "../../std/assert.ts";
 import { seal, sealState } from "../../std/seal.ts";
 import { LIMITS } from "../definition/definition.ts";
 import { versionOfId } from "../definition/names.ts";
-import { EVENT_VERSION, type Event, type Recorded, versionOf } from "../event.ts";
+import type { Afters } from "../definition/task-name.ts";
+import { EVENT_VERSION, type Event, type Recorded, versionOfEvent } from "../event.ts";
 import { DamagedData, damageOf, WRONG_CHECKSUM } from "./damage.ts";
 
 /** A row of the journal in the form in which stores keep it. */
@@ -159,7 +160,7 @@ export class UnknownVersion extends Error {
 /** The lowest version of events that a Rondo must know to read these events of an execution. */
 export function versionNeeded(events: readonly Recorded[], execution: string): number {
   let version = versionOfId(execution);
-  for (const { event } of events) version = Math.max(version, versionOf(event.kind));
+  for (const { event } of events) version = Math.max(version, versionOfEvent(event));
   return version;
 }
 
@@ -198,7 +199,9 @@ function packColumns(event: Event, parts: string[]): Record<string, unknown> {
 
 function payloadChars(event: Event): number {
   let chars = 200;
-  if (event.kind === "tasks.enumerated") for (const text of event.tasks) chars += text.length;
+  if (event.kind === "tasks.enumerated")
+    for (let i = 0; i < event.tasks.length; i++)
+      chars += (event.tasks[i] as string).length + charsOf(event.afters?.[i]);
   else if (event.kind === "tasks.settled") for (const text of event.payloads) chars += text.length;
   else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
   else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
@@ -259,12 +262,18 @@ export function assertContiguous(entries: readonly Entry[], from: number): void 
   }
 }
 
-/** Splits payloads into ranges [from, to) that each fit a row; a single item always fits. */
-export function* rowRanges(texts: readonly string[]): Generator<readonly [number, number]> {
+function charsOf(names: readonly string[] | undefined): number {
+  let chars = 0;
+  for (const name of names ?? []) chars += name.length;
+  return chars;
+}
+
+/** Splits tasks into ranges [from, to) that each fit a row, with the names that they wait for; a single task always fits. */
+export function* rowRanges(texts: readonly string[], afters?: Afters): Generator<readonly [number, number]> {
   let from = 0;
   let chars = 0;
   for (let i = 0; i < texts.length; i++) {
-    const length = (texts[i] as string).length;
+    const length = (texts[i] as string).length + charsOf(afters?.[i]);
     if (i > from && (i - from >= LIMITS.rowItems || chars + length > LIMITS.rowBytes)) {
       yield [from, i];
       from = i;

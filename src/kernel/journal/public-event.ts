@@ -18,7 +18,7 @@ import {
   type TaskStepRetrying,
   type TasksWaiting,
   type TaskWaiting,
-  versionOf,
+  versionOfEvent,
 } from "../event.ts";
 import { viewError } from "../view.ts";
 
@@ -49,7 +49,7 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
     seq,
     at,
     kind: `workflow.${event.kind}`,
-    v: versionOf(event.kind),
+    v: versionOfEvent(event),
     execution,
     ...fields(event, detail),
   };
@@ -75,9 +75,10 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       return { ...shown, error: parse(event.error) };
     }
     case "tasks.enumerated": {
-      const { from, count, tasks, keys, identities } = event;
-      const shown = { ...place(event), from, count };
-      return detail === "summary" ? shown : { ...shown, tasks: tasks.map(parse), keys, identities };
+      const { from, count, tasks, keys, identities, afters, addedBy } = event;
+      const shown = { ...place(event), from, count, ...(addedBy === undefined ? {} : { added: true }) };
+      if (detail === "summary") return shown;
+      return { ...shown, tasks: tasks.map(parse), keys, identities, ...defined({ afters, addedBy }) };
     }
     case "tasks.accepted":
     case "tasks.started":

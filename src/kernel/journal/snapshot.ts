@@ -18,6 +18,7 @@ import {
   type VisitSummary,
 } from "../execution.ts";
 import { type ProgressSnapshot, ProgressTable } from "../tasks/checkpoint.ts";
+import { Dependencies, type DependenciesSnapshot } from "../tasks/dependencies.ts";
 import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
@@ -62,6 +63,9 @@ interface HandlerSnapshot {
   readonly tasks: TaskTableSnapshot;
   readonly enumeration: HandlerState["enumeration"];
   readonly identities: string | null;
+  /** The tasks of the identities, and the waits for them, if tasks can wait for others. */
+  readonly identityTasks?: string;
+  readonly dependencies?: DependenciesSnapshot;
   readonly pageFrom: readonly number[];
   readonly pageSeq: readonly number[];
   readonly progress: ProgressSnapshot;
@@ -192,6 +196,13 @@ function writeVisit(visit: Visit): VisitSnapshot {
       tasks: handler.tasks.toSnapshot(),
       enumeration: handler.enumeration,
       identities: handler.identities?.toText() ?? null,
+      ...(handler.dependencies === null
+        ? {}
+        : {
+            identityTasks: handler.identities?.tasksToText() ?? "",
+            // @plant snapshot forgets which tasks wait for others
+            dependencies: handler.dependencies.toSnapshot(),
+          }),
       pageFrom: handler.pageFrom,
       pageSeq: handler.pageSeq,
       progress: handler.progress.toSnapshot(),
@@ -224,7 +235,10 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
     handler.lastError = saved.lastError;
     handler.tasks = TaskTable.fromSnapshot(saved.tasks);
     handler.enumeration = { ...saved.enumeration };
-    if (saved.identities !== null) handler.identities = IdentitySet.fromText(saved.identities);
+    if (saved.identities !== null)
+      handler.identities = IdentitySet.fromText(saved.identities, saved.identityTasks ?? null);
+    if (saved.dependencies !== undefined)
+      handler.dependencies = Dependencies.fromSnapshot(saved.dependencies, handler.tasks, saved.total);
     handler.pageFrom.push(...saved.pageFrom);
     handler.pageSeq.push(...saved.pageSeq);
     handler.progress = ProgressTable.fromSnapshot(saved.progress);

@@ -325,6 +325,7 @@ test("at most 10 million tasks come of one visit: then the enumeration has faile
   run.page("a", [0]);
   // As if so many had been journaled; the rule is about the number.
   run.handler("a").total = 10_000_000;
+  run.handler("a").enumeration.count = 10_000_000;
   run.page("a", [1], { from: 10_000_000 });
   expect(run.of("handler.retrying")).toMatchObject([{ until: null, reason: "failed" }]);
   expect(run.execution.current?.failing).toMatchObject({ code: "too_large" });

@@ -1,7 +1,7 @@
 /** Enumeration, which has attempts of its own. Its pages are journaled as they arrive, and its receipt seals the handler. */
 import { advance, emitTasks } from "../advance.ts";
 import { LIMITS } from "../definition/definition.ts";
-import { type Items, keysOf, namesOf, uniqueItems } from "../definition/task-name.ts";
+import { type Items, nameItems, uniqueItems, whyUneven } from "../definition/task-name.ts";
 import type { RetryReason } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageMessage } from "../message.ts";
@@ -12,13 +12,13 @@ import { delayMs } from "./retry.ts";
 export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
-  const known = handler.paged ? handler.total : 0;
-  const named = nameItems(handler, message);
+  const known = handler.enumeration.count;
+  const named = nameItems(handler.plan.definition, message);
   if ("why" in named) return failForGood(step, message, { name: "InvalidTask", message: named.why });
-  const wrong = whyWrong(handler, named, known);
+  const wrong = whyWrong(handler, { ...named, from: message.from }, known);
   if (wrong !== null) return { kind: "ignored", why: wrong, verdicts: ["stale"] };
-  const fresh = freshItems(handler, named, known);
-  if (known + fresh.tasks.length > LIMITS.tasksPerVisit)
+  const fresh = freshItems(handler, { ...named, from: message.from }, known);
+  if (handler.total + fresh.tasks.length > LIMITS.tasksPerVisit)
     return failForGood(step, message, {
       name: "TooManyTasks",
       code: "too_large",
@@ -27,7 +27,10 @@ export function page(step: Step, message: PageMessage): Answer {
   if (fresh.tasks.length === 0)
     return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
   emitTasks(step, handler, fresh);
-  return { kind: "applied", seq: step.execution.seq };
+  const { seq } = step.execution;
+  // A new task may wait for one that has failed.
+  if (handler.dependencies !== null) advance(step);
+  return { kind: "applied", seq };
 }
 
 /** Fails the enumeration without a retry, since another attempt would fail in the same way. */
@@ -50,12 +53,12 @@ export function enumerationEnded(step: Step, message: EnumerationMessage): Answe
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
   const { outcome } = message;
-  const known = handler.paged ? handler.total : 0;
+  const known = handler.enumeration.count;
   if (outcome.status === "done" && (outcome.total === known || handler.identities !== null)) {
     step.emit({
       kind: "handler.enumerated",
       ...step.execution.currentVisit().place(message.handler),
-      total: known,
+      total: handler.paged ? handler.total : 0,
     });
   } else if (outcome.status === "done") {
     const message_ = `the enumeration reports ${outcome.total} tasks, but ${known} are journaled`;
@@ -112,32 +115,18 @@ function openHandler(
   return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
 }
 
-/** Adds keys and identities, computed by the pointers of the definition, to a page; `why` is set if a task has none. */
-function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
-  const { key, identity } = plan.definition;
-  const keys = page.keys === null && typeof key === "string" ? keysOf(page.tasks, key) : page.keys;
-  if (keys !== null && "why" in keys) return keys;
-  const identities =
-    page.identities === null && typeof identity === "string"
-      ? namesOf(page.tasks, "identity", identity)
-      : page.identities;
-  return identities !== null && "why" in identities ? identities : { ...page, keys, identities };
-}
-
 /**
  * Why a page is refused; null if it is accepted. A whole page is sent again if its answer was lost. A page that is only partly
  * new is refused, because its journaled tasks may differ from the journal.
  */
 function whyWrong(
   handler: HandlerState,
-  { from, tasks, keys, identities }: PageMessage,
+  { from, ...items }: Items & { readonly from: number },
   known: number,
 ): string | null {
-  if (
-    (keys !== null && keys.length !== tasks.length) ||
-    (identities?.length ?? tasks.length) !== tasks.length
-  )
-    return "not every task of the page has its key or its identity";
+  const { tasks, identities } = items;
+  const uneven = whyUneven(items);
+  if (uneven !== null) return uneven;
   if (handler.identities !== null && identities !== null) return null;
   if (!Number.isInteger(from) || from < 0) return `a page cannot begin at ${from}`;
   if (from > known) return `page from ${from}, but only ${known} tasks are journaled`;
@@ -149,13 +138,14 @@ function whyWrong(
 /** The new tasks of a page: all or none; or, if tasks have identities, those whose identity is new. */
 function freshItems(
   handler: HandlerState,
-  { from, tasks, keys, identities }: PageMessage,
+  { from, ...items }: Items & { readonly from: number },
   known: number,
 ): Items {
   const named = handler.identities;
-  if (named === null || identities === null)
+  const { tasks, keys } = items;
+  if (named === null || items.identities === null)
     return from < known ? { tasks: [], keys: null, identities: null } : { tasks, keys, identities: null };
-  return uniqueItems({ tasks, keys, identities }, (identity) => named.has(identity));
+  return uniqueItems(items, (identity) => named.has(identity));
 }
 
 function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessage, outcome: Outcome): void {

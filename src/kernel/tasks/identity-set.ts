@@ -1,20 +1,32 @@
-/** A set of identities, stored as 128-bit hashes (open addressing). */
+/** A set of identities, stored as 128-bit hashes (open addressing). It can keep the number of the task of each. */
 import { sha256Words } from "../../std/hash.ts";
 
 export class IdentitySet {
   #slots = new Uint32Array(4 * 64);
+  /** The task of the identity in each slot; null if they are not kept. */
+  #tasks: Uint32Array | null;
   size = 0;
+
+  constructor(keepsTasks = false) {
+    this.#tasks = keepsTasks ? new Uint32Array(64) : null;
+  }
 
   has(identity: string): boolean {
     return this.#find(sha256Words(identity)) < 0;
   }
 
-  /** Adds an identity; false if the set has it already. */
-  add(identity: string): boolean {
+  /** The task with this identity; -1 if there is none. */
+  taskOf(identity: string): number {
+    const slot = this.#find(sha256Words(identity));
+    return slot < 0 ? (this.#tasks?.[(-1 - slot) / 4] ?? -1) : -1;
+  }
+
+  /** Adds the identity of a task; false if the set has it already. */
+  add(identity: string, task = 0): boolean {
     const words = sha256Words(identity);
     const slot = this.#find(words);
     if (slot < 0) return false;
-    this.#put(slot, words);
+    this.#put(slot, words, task);
     this.size++;
     if (this.size * 8 > this.#slots.length) this.#grow();
     return true;
@@ -31,21 +43,32 @@ export class IdentitySet {
     return Buffer.from(full.buffer).toString("base64");
   }
 
-  static fromText(text: string): IdentitySet {
-    const set = new IdentitySet();
+  /** The tasks of the identities, in the order of `toText`; null if they are not kept. */
+  tasksToText(): string | null {
+    const tasks = this.#tasks;
+    if (tasks === null) return null;
+    const full = new Uint32Array(this.size);
+    let n = 0;
+    for (let i = 0; i < tasks.length; i++) if (!this.#isFree(i * 4)) full[n++] = tasks[i] as number;
+    return Buffer.from(full.buffer).toString("base64");
+  }
+
+  static fromText(text: string, tasks: string | null = null): IdentitySet {
+    const set = new IdentitySet(tasks !== null);
+    const numbers = tasks === null ? null : Buffer.from(tasks, "base64");
     const bytes = Buffer.from(text, "base64");
     for (let i = 0; i + 16 <= bytes.length; i += 16) {
       const words = [0, 4, 8, 12].map((at) => bytes.readUInt32LE(i + at)) as [number, number, number, number];
       const slot = set.#find(words);
       if (slot < 0) continue;
-      set.#put(slot, words);
+      set.#put(slot, words, numbers?.readUInt32LE(i / 4) ?? 0);
       set.size++;
       if (set.size * 8 > set.#slots.length) set.#grow();
     }
     return set;
   }
 
-  /** The index of the free slot for these words; -1 if the set has them. */
+  /** The index of the free slot for these words. If the set has them in a slot `i`, it is `-1 - i`. */
   #find(words: readonly [number, number, number, number]): number {
     const mask = this.#slots.length / 4 - 1;
     for (let at = words[0] & mask; ; at = (at + 1) & mask) {
@@ -57,7 +80,7 @@ export class IdentitySet {
         this.#slots[i + 2] === words[2] &&
         this.#slots[i + 3] === words[3]
       )
-        return -1;
+        return -1 - i;
     }
   }
 
@@ -65,13 +88,16 @@ export class IdentitySet {
     return this.#slots[i + 3] === 0;
   }
 
-  #put(slot: number, words: readonly [number, number, number, number]): void {
+  #put(slot: number, words: readonly [number, number, number, number], task: number): void {
     this.#slots.set(words, slot);
+    if (this.#tasks !== null) this.#tasks[slot / 4] = task;
   }
 
   #grow(): void {
     const before = this.#slots;
+    const tasks = this.#tasks;
     this.#slots = new Uint32Array(before.length * 2);
+    if (tasks !== null) this.#tasks = new Uint32Array(tasks.length * 2);
     for (let i = 0; i < before.length; i += 4) {
       if (before[i + 3] === 0) continue;
       const words = [before[i], before[i + 1], before[i + 2], before[i + 3]] as [
@@ -80,7 +106,7 @@ export class IdentitySet {
         number,
         number,
       ];
-      this.#put(this.#find(words), words);
+      this.#put(this.#find(words), words, tasks?.[i / 4] ?? 0);
     }
   }
 }

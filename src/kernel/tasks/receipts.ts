@@ -5,9 +5,12 @@
  * An attempt is live (it holds its lease) or late (it lost it). A late `done` settles a task that is still open; any other
  * late receipt is only recorded.
  */
+import { assert } from "../../std/assert.ts";
 import { DURATION_MAX_MS } from "../../std/duration.ts";
-import { advance } from "../advance.ts";
+import { advance, emitTasks } from "../advance.ts";
 import { enrich } from "../command/post-op.ts";
+import { LIMITS } from "../definition/definition.ts";
+import { type Items, nameItems, uniqueItems, whyUneven } from "../definition/task-name.ts";
 import type { OpenWait } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 import {
@@ -46,6 +49,15 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   const verdicts: Verdict[] = [];
   for (const receipt of message.receipts) verdicts.push(applyReceipt(step, handler, recorder, receipt));
   recorder.flush();
+  if (handler.plan.adds) {
+    const counted = message.receipts.filter(
+      ({ task, outcome: { status } }, i) =>
+        /* @plant task added by a duplicate receipt counted twice */ verdicts[i] === "accepted" &&
+        status === "done" &&
+        handler.tasks.isDone(task),
+    );
+    emitAdded(step, handler, counted);
+  }
   if (handler.progress.tasks.size > 0)
     message.receipts.forEach(({ task, outcome }, i) => {
       if (outcome.status === "suspended" && verdicts[i] === "accepted")
@@ -341,10 +353,76 @@ function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   return { status: "failed", payload: JSON.stringify(error) };
 }
 
+/**
+ * Journals the tasks that the tasks of these receipts added, each identity once. They are part of the step that settles the
+ * tasks, so the handler cannot end before they are known, and a receipt that does not count adds nothing.
+ */
+function emitAdded(step: Step, handler: HandlerState, counted: readonly Receipt[]): void {
+  const { identities: known } = handler;
+  const seen = new Set<string>();
+  const items = { tasks: [] as string[], keys: [] as string[], identities: [] as string[] };
+  const afters: (readonly string[])[] = [];
+  const addedBy: number[] = [];
+  for (const { task, outcome } of counted) {
+    if (outcome.adds === undefined) continue;
+    const own = nameItems(handler.plan.definition, outcome.adds);
+    assert(!("why" in own), "the tasks of a receipt that counts have names");
+    own.tasks.forEach((text, i) => {
+      const identity = known === null ? undefined : own.identities?.[i];
+      // @plant added task counted again though its identity is known
+      if (identity !== undefined && (seen.has(identity) || known?.has(identity) === true)) return;
+      if (identity !== undefined) seen.add(identity);
+      items.tasks.push(text);
+      if (own.keys !== null) items.keys.push(own.keys[i] as string);
+      if (identity !== undefined) items.identities.push(identity);
+      afters.push(own.afters?.[i] ?? []);
+      addedBy.push(task);
+    });
+  }
+  if (addedBy.length === 0) return;
+  const page = {
+    tasks: items.tasks,
+    keys: items.keys.length === addedBy.length ? items.keys : null,
+    identities: known === null ? null : items.identities,
+    ...(handler.dependencies === null ? {} : { afters }),
+  };
+  emitTasks(step, handler, page, addedBy);
+}
+
+/** The outcome of a done task that adds tasks; failed for good if they cannot be added. */
+function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcome {
+  const fail = (name: string, message: string, code = "invalid"): Outcome => ({
+    status: "failed",
+    fatal: true,
+    payload: JSON.stringify({ name, code, message }),
+  });
+  if (!handler.plan.adds)
+    return fail("InvalidTask", "the task adds tasks, but the definition of its handler does not have `adds`");
+  const { addedTasks, addedChars, taskBytes, tasksPerVisit } = LIMITS;
+  if (adds.tasks.length > addedTasks)
+    return fail("TooManyTasks", `an attempt adds at most ${addedTasks} tasks`, "too_large");
+  if (adds.tasks.reduce((sum, { length }) => sum + length, 0) > addedChars)
+    return fail("TooManyTasks", `an attempt adds at most ${addedChars} characters of tasks`, "too_large");
+  if (adds.tasks.some(({ length }) => length > taskBytes))
+    return fail("InvalidTask", `a task has at most ${taskBytes} bytes`, "too_large");
+  const named = nameItems(handler.plan.definition, adds);
+  if ("why" in named) return fail("InvalidTask", named.why);
+  const uneven = whyUneven(named);
+  if (uneven !== null) return fail("InvalidTask", uneven);
+  if (handler.identities !== null && named.identities === null)
+    return fail("InvalidTask", "a task that is added needs an identity, since the definition has `identity`");
+  const { identities: known } = handler;
+  const fresh = known === null ? named : uniqueItems(named, (identity) => known.has(identity));
+  if (handler.total + fresh.tasks.length > tasksPerVisit)
+    return fail("TooManyTasks", `more than ${tasksPerVisit} tasks in one visit of a handler`, "too_large");
+  return outcome;
+}
+
 /** The outcome after validation: a decision must name one of its phases, and a script is done after its last run. */
 function validated(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
   const { outcome } = receipt;
   if (outcome.status !== "done") return outcome;
+  if (outcome.adds !== undefined) return withAdded(handler, outcome, outcome.adds);
   if (handler.plan.mode === "script") return unfinished(handler, receipt) ?? outcome;
   if (handler.plan.work !== "next") return outcome;
   const { among } = step.execution.currentVisit().plan;

@@ -44,6 +44,8 @@ export class TaskTable {
   exempt = 0;
   /** Tasks that a retry of chosen tasks leaves out: they count as settled in its round, and are cancelled. */
   leftOut = new Bitset();
+  /** The end of the tasks that were released or retried. It is not part of the state: the commit that does this uses it. */
+  releasedEnd = 0;
   /** Sequence numbers of the events with the outcomes, in chunks; kept only for failed tasks and those that may be compensated. */
   #results: (Uint32Array | undefined)[] | null = null;
 
@@ -86,7 +88,7 @@ export class TaskTable {
 
   /** Whether an attempt of the task was granted and the task is not done. */
   #isUnknown(task: number): boolean {
-    return this.failed.has(task) || this.ended(task) > 0 || this.startOf(task) !== undefined;
+    return this.ended(task) > 0 || this.startOf(task) !== undefined;
   }
 
   /** Counts a task as settled without an outcome. */
@@ -189,9 +191,15 @@ export class TaskTable {
     if (end.until > 0 && end.until < NEVER) this.#expect(trouble, end.until);
   }
 
-  /** Lets a waiting task run again. */
+  /** Keeps a task that has not begun from running until it is released. */
+  block(task: number): void {
+    this.#grow(task).until[task % CHUNK] = NEVER;
+  }
+
+  /** Lets a waiting task run, or run again. */
   release(task: number, now: number): void {
     const trouble = this.#grow(task);
+    if (task >= this.releasedEnd) this.releasedEnd = task + 1;
     trouble.until[task % CHUNK] = now;
     trouble.taken[task % CHUNK] = 0;
     this.#expect(trouble, now);
@@ -288,8 +296,8 @@ export class TaskTable {
         const task = c * CHUNK + i;
         const { ended, fails, crashes, until } = chunk;
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
-        // A task that is done needs no history: it does not change any more.
-        if (this.isDone(task)) continue;
+        // A task that is done needs no history: it does not change any more. A task that waits for others has none.
+        if (this.isDone(task) || (ended[i] === 0 && until[i] === NEVER)) continue;
         trouble.push([
           task,
           ended[i] as number,

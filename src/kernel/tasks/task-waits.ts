@@ -142,7 +142,8 @@ export function waitOutOfTime(
 ): void {
   const waits = handler.progress.tasks.get(task)?.waits ?? [];
   const wait = waits.find((one) => (name === undefined ? one.alone === true : one.name === name));
-  if (wait === undefined || giveSignal(step, handler, { task, wait })) return;
+  // While the visit drains, signals are kept: tasks that have waited longer must get them first, in the next round.
+  if (wait === undefined || (!step.execution.draining && giveSignal(step, handler, { task, wait }))) return;
   const error = waitTimeout(wait.signals.join('" or "'));
   answerWait(step, handler, { task, wait }, { result: null, error, reason: "timer" });
 }

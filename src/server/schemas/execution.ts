@@ -470,6 +470,10 @@ export const rowSchema = z
     error: anyJson.optional(),
     key: z.string().optional(),
     identity: z.string().optional(),
+    after: z.array(z.string()).readonly().optional().meta({
+      description: "the identities of the tasks that must be done before this one begins",
+    }),
+    addedBy: z.number().optional().meta({ description: "the number of the task that added this one" }),
     task: anyJson.optional(),
   })
   .openapi("TaskRow", {

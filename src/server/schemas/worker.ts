@@ -114,6 +114,18 @@ export const claimedSchema = z
   })
   .openapi("ClaimedWork");
 
+/** Names of tasks, beside their list. */
+const names = {
+  keys: z.array(z.string()).optional(),
+  identities: z.array(z.string()).optional().meta({
+    description: "names of the tasks; ignored unless the handler's definition has `identity`",
+  }),
+  afters: z.array(z.array(z.string())).optional().meta({
+    description:
+      "for each task, the identities of the tasks that it waits for, if the definition has `after`",
+  }),
+};
+
 const kinds = {
   accepted: {},
   started: {},
@@ -127,10 +139,7 @@ const kinds = {
   page: {
     from: z.number(),
     tasks: z.array(z.unknown()),
-    keys: z.array(z.string()).optional(),
-    identities: z.array(z.string()).optional().meta({
-      description: "names of the tasks; ignored unless the handler's definition has `identity`",
-    }),
+    ...names,
   },
   step: { name: z.string(), result: z.unknown() },
   run_started: { run: z.string() },
@@ -169,6 +178,12 @@ const kinds = {
       })
       .optional(),
     stats: z.object({ durationMs: z.number(), memoryBytes: z.number().optional() }).optional(),
+    adds: z
+      .strictObject({ tasks: z.array(z.unknown()), ...names })
+      .optional()
+      .meta({
+        description: "with done only: tasks that the task adds to its handler, whose definition has `adds`",
+      }),
   },
 };
 

@@ -67,14 +67,17 @@ function payload(event: Event | null, place: number, events: EventReader): Pick<
 }
 
 function named(
-  { keys, identities, tasks }: Extract<Event, { kind: "tasks.enumerated" }>,
+  { keys, identities, tasks, afters, addedBy }: Extract<Event, { kind: "tasks.enumerated" }>,
   i: number,
   isFull: boolean,
-): Pick<TaskRow, "key" | "identity" | "task"> {
+): Pick<TaskRow, "key" | "identity" | "task" | "after" | "addedBy"> {
+  const [after, by] = [afters?.[i], addedBy?.[i]];
   const [key, identity, task] = [keys?.[i], identities?.[i], isFull ? tasks[i] : undefined];
   return {
     ...(key === undefined ? {} : { key }),
     ...(identity === undefined ? {} : { identity }),
+    ...(after === undefined || after.length === 0 ? {} : { after }),
+    ...(by === undefined ? {} : { addedBy: by }),
     ...(task === undefined ? {} : { task: JSON.parse(task) as Json }),
   };
 }

@@ -1,7 +1,10 @@
 /** Folds a journal into the task indexes of all visits of an execution: a second, smaller fold beside the kernel's. */
 import { type HandlerPlan, NEXT, type Plan } from "../../kernel/definition/plan.ts";
-import type { Event, Place, Recorded } from "../../kernel/event.ts";
+import type { Event, Place, Recorded, TasksEnumerated, TasksSettled } from "../../kernel/event.ts";
 import { HandlerState } from "../../kernel/execution.ts";
+import { Dependencies } from "../../kernel/tasks/dependencies.ts";
+import { IdentitySet } from "../../kernel/tasks/identity-set.ts";
+import { TaskTable } from "../../kernel/tasks/task-table.ts";
 import { TaskIndex } from "./task-index.ts";
 
 /** A handler of a visit, and its tasks. */
@@ -15,6 +18,8 @@ export interface IndexedHandler extends Place {
 interface ScannedHandler extends IndexedHandler {
   /** Commands that have a result but are not done, each with the number of its attempt. */
   readonly receipted: Map<number, number>;
+  /** Tasks that wait for others; null if the definition has no `after`. */
+  readonly waits: WaitingTasks | null;
 }
 
 export class TaskScan {
@@ -53,6 +58,7 @@ export class TaskScan {
       for (const scanned of this.#handlers.values()) {
         if (scanned.phase !== event.phase || scanned.visit !== event.visit) continue;
         scanned.index.reopen();
+        scanned.waits?.reopen();
         scanned.endedAt = null;
         for (const [task, attempt] of scanned.receipted)
           scanned.index.note(task, { state: "waiting", attempt, at: at - this.startedAt });
@@ -70,7 +76,9 @@ export class TaskScan {
       compensated?.index.compensating() ??
       new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
     const place = { phase, visit, handler };
-    this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted: new Map() });
+    const waits = plan?.definition.after === undefined ? null : new WaitingTasks(index);
+    const receipted = new Map<number, number>();
+    this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted, waits });
   }
 
   #fold(event: Extract<Event, Place>, seq: number, at: number): void {
@@ -81,7 +89,9 @@ export class TaskScan {
     remember(index, event, seq);
     switch (event.kind) {
       case "tasks.enumerated":
-        return index.addPage(event.from, event.count, seq);
+        index.addPage(event.from, event.count, seq);
+        scanned.waits?.add(event);
+        return;
       case "handler.enumerated":
         return index.setTotal(event.total);
       case "handler.finished":
@@ -111,9 +121,12 @@ export class TaskScan {
       default:
         if (event.kind === "tasks.retried") {
           scanned.endedAt = null;
-          return index.retry(event.tasks);
+          index.retry(event.tasks);
+          scanned.waits?.reopen(event.tasks);
+          return;
         }
         if ("tasks" in event) foldTasks(index, event, { seq, at: since });
+        if (event.kind === "tasks.settled") scanned.waits?.settle(event);
         if (event.kind === "tasks.settled" && scanned.receipted.size > 0)
           event.tasks.forEach((task, i) => event.statuses[i] === "done" && scanned.receipted.delete(task));
     }
@@ -170,4 +183,51 @@ function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: numbe
 
 function keyOf({ phase, visit, handler }: Place): string {
   return `${phase}.${visit}.${handler}`;
+}
+
+/** The tasks of one handler that wait for other tasks. It uses the tables of the kernel. */
+class WaitingTasks {
+  readonly #index: TaskIndex;
+  readonly #tasks = new TaskTable();
+  readonly #known = new IdentitySet(true);
+  readonly #dependencies = new Dependencies();
+
+  constructor(index: TaskIndex) {
+    this.#index = index;
+  }
+
+  add({ from, count, identities, afters }: TasksEnumerated): void {
+    const page = { from, identities: identities ?? [], afters: afters ?? [] };
+    this.#dependencies.add(page, this.#tasks, this.#known);
+    this.#mark(from, from + count);
+  }
+
+  settle({ tasks, attempts, statuses }: TasksSettled): void {
+    tasks.forEach((task, i) => {
+      const status = statuses[i] ?? "done";
+      this.#tasks.settle(task, attempts[i] ?? 0, status);
+      if (status !== "done") return this.#dependencies.failed(task);
+      const waiters = this.#dependencies.waitersOf(task).filter((waiter) => this.#isBlocked(waiter));
+      this.#dependencies.done(task, this.#tasks, 1);
+      for (const waiter of waiters) if (!this.#isBlocked(waiter)) this.#index.release(waiter);
+    });
+  }
+
+  /** Tasks are pending again: those of a retry, or all that are not done. */
+  reopen(tasks?: readonly number[]): void {
+    const { total } = this.#index;
+    if (tasks === undefined) this.#tasks.reopen(total);
+    else for (const task of tasks) this.#tasks.retry(task, 1);
+    this.#dependencies.restore(this.#tasks, total);
+    this.#mark(0, total);
+  }
+
+  #isBlocked(task: number): boolean {
+    return this.#dependencies.blocked.has(task);
+  }
+
+  #mark(from: number, to: number): void {
+    for (let task = from; task < to; task++)
+      if (this.#isBlocked(task)) this.#index.note(task, { state: "waiting", attempt: 0 });
+  }
 }

@@ -67,8 +67,8 @@ export class EventBatch {
       case "lines":
         return this.#addLines(record, n, event.lines);
       case "page": {
-        const { from, tasks, keys, identities } = event;
-        const page = { kind: "page" as const, attempt, claim, from, tasks, keys, identities };
+        const { from, tasks, keys, identities, afters } = event;
+        const page = { kind: "page" as const, attempt, claim, from, tasks, keys, identities, afters };
         this.#between.push({ report: { ...shared.place, ...page }, records: [record], n });
         return;
       }

@@ -4,6 +4,7 @@
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
+import type { Afters, Items } from "../../kernel/definition/task-name.ts";
 import type { RunStats } from "../../kernel/event.ts";
 import type { Outcome, RunNotice, StepFailure, TaskWait } from "../../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../../kernel/tasks/checkpoint.ts";
@@ -26,6 +27,7 @@ export type ReadEvent =
       readonly tasks: readonly string[];
       readonly keys: readonly string[] | null;
       readonly identities: readonly string[] | null;
+      readonly afters: Afters | null;
     }
   | { readonly kind: "step"; readonly name: string; readonly result: string }
   | StepFailure
@@ -46,14 +48,14 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     started: [],
     progress: ["done", "total"],
     log: ["text", "level", "at", "run"],
-    page: ["from", "tasks", "keys", "identities"],
+    page: ["from", "tasks", "keys", "identities", "afters"],
     step: ["name", "result"],
     step_retrying: ["name", "tries", "forMs", "error"],
     step_failed: ["name", "tries", "error"],
     run_started: ["run"],
     run_finished: ["run", "state", "index", "oversized", "stats"],
     run_crashed: ["run", "message", "stats"],
-    receipt: ["status", "result", "total", "wait", "waits", "error", "stats"],
+    receipt: ["status", "result", "total", "wait", "waits", "error", "stats", "adds"],
   }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
 );
 
@@ -147,10 +149,39 @@ function linesEvent(text: string, more: { level: string; at: number; run?: unkno
   return { kind: "lines", lines };
 }
 
-function readPage({ from, tasks, keys = null, identities = null }: Fields): ReadEvent | Rejection {
+function readPage({ from, ...given }: Fields): ReadEvent | Rejection {
   if (!isCount(from)) return invalid("from", "must be a number of tasks");
+  const { tasks } = given;
   if (!Array.isArray(tasks) || tasks.length === 0 || tasks.length > LIMITS.pageTasks)
     return invalid("tasks", `must be a list of 1 to ${LIMITS.pageTasks} tasks`);
+  const items = readItems(tasks, given);
+  if (isRejection(items)) return items;
+  const chars = items.tasks.reduce((sum, { length }) => sum + length, 0);
+  if (chars > LIMITS.pageBytes)
+    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
+      path: "tasks",
+      hint: "send the tasks as several pages",
+    });
+  return { kind: "page", from, ...items };
+}
+
+/** Reads the tasks that a done task adds. The kernel checks how many they may be. */
+function readAdds(adds: unknown): Items | Rejection {
+  if (typeof adds !== "object" || adds === null) return invalid("adds", "must be an object");
+  for (const field in adds)
+    if (!ADDS_FIELDS.has(field))
+      return reject("unknown_field", `adds.${field.slice(0, 100)}: adds has no such field`, { path: "adds" });
+  const { tasks } = adds as Fields;
+  if (!Array.isArray(tasks)) return invalid("adds.tasks", "must be a list of tasks");
+  return readItems(tasks, adds as Fields);
+}
+
+const ADDS_FIELDS = new Set(["tasks", "keys", "identities", "afters"]);
+
+function readItems(
+  tasks: readonly unknown[],
+  { keys = null, identities = null, afters = null }: Fields,
+): (Items & { readonly afters: Afters | null }) | Rejection {
   for (const [name, list] of [
     ["keys", keys],
     ["identities", identities],
@@ -161,26 +192,15 @@ function readPage({ from, tasks, keys = null, identities = null }: Fields): Read
     const wrong = refuseName(key, `keys[${i}]`, "a key");
     if (wrong !== null) return wrong;
   }
+  if (afters !== null && !(isLists(afters) && afters.length === tasks.length))
+    return invalid("afters", "must be a list with a list of identities for each task");
   const texts: string[] = [];
-  let chars = 0;
   for (const [i, task] of tasks.entries()) {
     const text = toStoredText(task, { bytesMax: LIMITS.taskBytes, what: `tasks[${i}]` });
     if (isRejection(text)) return text;
-    chars += text.length;
     texts.push(text);
   }
-  if (chars > LIMITS.pageBytes)
-    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
-      path: "tasks",
-      hint: "send the tasks as several pages",
-    });
-  return {
-    kind: "page",
-    from,
-    tasks: texts,
-    keys: keys as string[] | null,
-    identities: identities as string[] | null,
-  };
+  return { tasks: texts, keys: keys as string[] | null, identities: identities as string[] | null, afters };
 }
 
 function readStep({ name, result = null }: Fields): ReadEvent | Rejection {
@@ -236,7 +256,10 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
   if (status === "done") {
     const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
     if (isRejection(text)) return { kind, ms, outcome: notStorable(text) };
-    return { kind, ms, outcome: { status, payload: text, ...(total === undefined ? {} : { total }) } };
+    const done = { status, payload: text, ...(total === undefined ? {} : { total }) } as const;
+    if (event["adds"] === undefined) return { kind, ms, outcome: done };
+    const adds = readAdds(event["adds"]);
+    return isRejection(adds) ? adds : { kind, ms, outcome: { ...done, adds } };
   }
   if (waits !== null) return { kind, ms, outcome: { status: "suspended", payload: "null", ...waits } };
   const failure = readError(error, status as string);
@@ -368,6 +391,10 @@ function isCount(value: unknown): value is number {
 
 function isName(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= NAME_CHARS_MAX && value.isWellFormed();
+}
+
+function isLists(lists: unknown): lists is string[][] {
+  return Array.isArray(lists) && lists.every(isTexts);
 }
 
 function isTexts(list: unknown): list is string[] {

@@ -2,6 +2,7 @@
  * Publishes the worker's reports to the broker: pages of tasks, ends of enumerations, receipts. Starts and logs are not
  * published.
  */
+import type { Items } from "../../kernel/definition/task-name.ts";
 import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
 import type { Outgoing, Publisher } from "../../net/amqp/publisher.ts";
 import type {
@@ -251,8 +252,21 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
     ...(outcome.status === "done" ? {} : { error: errorOf(outcome) }),
   };
   const text = JSON.stringify(head);
+  if (outcome.status !== "done") return Buffer.from(text);
+  const adds = outcome.adds === undefined ? "" : `,"adds":${itemsText(outcome.adds)}`;
   // The result is JSON text already.
-  return Buffer.from(outcome.status === "done" ? `${text.slice(0, -1)},"result":${outcome.payload}}` : text);
+  return Buffer.from(`${text.slice(0, -1)},"result":${outcome.payload}${adds}}`);
+}
+
+/** Tasks with their names, as JSON text. */
+function itemsText({ tasks, keys, identities, afters = null }: Items): string {
+  const items = tasks.map((data, i) => {
+    const key = keys === null ? "" : `,"key":${JSON.stringify(keys[i])}`;
+    const identity = identities === null ? "" : `,"identity":${JSON.stringify(identities[i])}`;
+    const after = afters === null ? "" : `,"after":${JSON.stringify(afters[i])}`;
+    return `{"data":${data}${key}${identity}${after}}`;
+  });
+  return `[${items.join(",")}]`;
 }
 
 /** The body of a receipt: the command itself plus its result or error. */
@@ -273,12 +287,7 @@ function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer 
     attempt: id,
     token,
   };
-  const items = page.tasks.map((data, i) => {
-    const key = page.keys === null ? "" : `,"key":${JSON.stringify(page.keys[i])}`;
-    const identity = page.identities === null ? "" : `,"identity":${JSON.stringify(page.identities[i])}`;
-    return `{"data":${data}${key}${identity}}`;
-  });
-  return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"items":[${items.join(",")}]}`);
+  return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"items":${itemsText(page)}}`);
 }
 
 function enumeratedBody({ message, id }: HeldEnumeration, outcome: EnumerationOutcome): Buffer {

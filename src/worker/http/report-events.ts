@@ -1,4 +1,5 @@
 /** Converts a worker's reports to events of the worker protocol: JSON texts without their numbers, each with its attempt. */
+import type { Items } from "../../kernel/definition/task-name.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
@@ -25,11 +26,7 @@ export function eachEvent(report: Report, take: OnEvent): void {
     case "enumeration":
       return take(idOf({ ...report, task: -1 }), receiptText(report.outcome, report.ms), true);
     case "page": {
-      const { from, tasks, keys, identities } = report;
-      const more = `${keys === null ? "" : `,"keys":${JSON.stringify(keys)}`}${
-        identities === null ? "" : `,"identities":${JSON.stringify(identities)}`
-      }`;
-      const text = `"kind":"page","from":${from},"tasks":[${tasks.join(",")}]${more}}`;
+      const text = `"kind":"page","from":${report.from},${itemsText(report)}}`;
       return take(idOf({ ...report, task: -1 }), text, false);
     }
     case "step":
@@ -69,6 +66,14 @@ export function attemptCount(report: Report): number {
   return 1;
 }
 
+/** The fields of tasks with their names. Tasks are JSON texts already. */
+function itemsText({ tasks, keys, identities, afters = null }: Items): string {
+  const names = Object.entries({ keys, identities, afters }).map(([name, list]) =>
+    list === null ? "" : `,"${name}":${JSON.stringify(list)}`,
+  );
+  return `"tasks":[${tasks.join(",")}]${names.join("")}`;
+}
+
 function lineText({ at, level, text, run }: ReportedLine): string {
   return `"kind":"log",${JSON.stringify({ text, level, at, run }).slice(1)}`;
 }
@@ -78,10 +83,12 @@ function lineText({ at, level, text, run }: ReportedLine): string {
  * them.
  */
 function receiptText(outcome: Outcome, ms: number): string {
-  const { status, payload, fatal, retryAfterMs, total, wait, waits } = outcome;
+  const { status, payload, fatal, retryAfterMs, total, wait, waits, adds } = outcome;
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
-  if (status === "done")
-    return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}}`;
+  if (status === "done") {
+    const added = adds === undefined ? "" : `,"adds":{${itemsText(adds)}}`;
+    return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}${added}}`;
+  }
   if (status === "suspended") {
     if (waits === undefined) return `${head},"wait":${JSON.stringify(wait)}}`;
     const list = waits.map(({ match, ...one }) => {

@@ -284,3 +284,28 @@ const checked = flow(
 );
 same<{ n: string }>()(some<WorkflowInput<typeof checked>>());
 same<number>()(some<WorkflowOutput<typeof checked>>());
+
+export const dynamicTasks = workflow<{ start: string }>({ name: "crawler" })
+  .phase("crawl", {
+    enumerate: ({ input }) => [{ url: input.start, at: new Date() }],
+    identity: (page) => page.at.getTime(),
+    after: (page) => {
+      same<{ url: string; at: Date }>()(page);
+      return [page.url, 7];
+    },
+    adds: true,
+    process: ({ task, add }) => {
+      same<{ url: string; at: string }>()(task);
+      same<(...items: readonly { url: string; at: Date }[]) => void>()(add);
+      add({ url: "a", at: new Date() }, { url: "b", at: new Date() });
+      // @ts-expect-error an item is added as `enumerate` gives it, not as it is stored
+      add(task);
+      return 1;
+    },
+  })
+  .phase("single", {
+    process: ({ add }) => {
+      // @ts-expect-error a handler whose one task is the input adds nothing
+      add({ start: "x" });
+    },
+  });

@@ -19,6 +19,8 @@ export function checkItem(
   const { number: task, attempt, checkpoints } = item;
   must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
   must(!handler.settled.has(task), `${key}: a settled task is not given out`);
+  const open = handler.growth.openDependency(task);
+  must(task < 0 || open === null, `${key}: is given out before ${open}, for which it waits, is done`);
   checkCompensation(key, item, handler);
   if (handler.plan.isCompensated)
     must(

@@ -19,7 +19,12 @@ import type {
   TaskWaiting,
 } from "../../../src/kernel/event.ts";
 import { must } from "../trace.ts";
+import { countOf, growthSeed } from "../workload/behaviour.ts";
 import { programOf } from "../workload/program.ts";
+import { GrowthModel } from "./growth-model.ts";
+
+/** The place of a handler, on which its tasks depend. */
+type GrowthPlace = Parameters<typeof growthSeed>[1];
 
 type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 
@@ -96,11 +101,15 @@ export class HandlerModel {
   readonly exempt = new Set<number>();
   /** The handler whose tasks this one compensates; null if there is none. */
   origin: HandlerModel | null = null;
+  /** Tasks that were added, and tasks that wait for others. */
+  readonly growth: GrowthModel;
 
-  constructor(plan: HandlerPlan, at: string, seed: number) {
+  constructor(plan: HandlerPlan, at: string, { seed, place }: { seed: number; place: GrowthPlace }) {
     this.plan = plan;
     this.#at = at;
     this.#seed = seed;
+    const growth = { seed: growthSeed(seed, place), count: countOf(seed, place, plan.mode === "workflow") };
+    this.growth = new GrowthModel(this, at, growth);
     const { tasks, enumerate } = plan.definition;
     // A worker that serves a topic enumerates nothing.
     const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
@@ -136,7 +145,10 @@ export class HandlerModel {
     for (const { status } of this.settled.values()) if (status !== "done") failures++;
     const { tolerate } = this.plan.definition;
     if (typeof tolerate === "string")
-      return this.sealed && failures * 100 > Number.parseFloat(tolerate) * this.total;
+      return (
+        (this.plan.adds ? this.finished : this.sealed) &&
+        failures * 100 > Number.parseFloat(tolerate) * this.total
+      );
     return failures > (tolerate ?? 0);
   }
 
@@ -176,7 +188,12 @@ export class HandlerModel {
       must(task < Math.max(this.total, 1), `${at}: a settled task exists`);
       must(!this.exempt.has(task), `${at}: is compensated, and never began`);
       this.#mayRun(task);
-      this.begun.add(task);
+      if (attempt > 0) this.begun.add(task);
+      else this.growth.checkVerdict(task, event.reasons[i] ?? null);
+      must(
+        attempt > 0 || (this.growth.openDependency(task) !== null && !this.begun.has(task)),
+        `${at}: fails without an attempt, and it could run`,
+      );
       if (status === "done" && this.plan.isCompensated) this.results.set(task, event.payloads[i] as string);
       must(!this.settled.has(task), `${at} is counted once`);
       must(!this.openRuns.has(task), `${at}: settled while a run is open`);
@@ -194,6 +211,7 @@ export class HandlerModel {
       this.started.delete(task);
       this.waiting.delete(task);
       if (status === "done") this.progress.delete(task);
+      if (status === "done") this.growth.done(task);
       if (event.reasons[i] === "signalled")
         must(
           takeSignal(this.plan.definition.waitFor ?? "") === event.payloads[i],
@@ -206,6 +224,7 @@ export class HandlerModel {
     must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
     this.#mayRun(task);
     must(!this.#isSuspended(task), `${this.#at}#${task}: a task that waits does not start`);
+    this.#checkDependencies(task);
     this.started.set(task, attempt);
     this.begun.add(task);
   }
@@ -435,6 +454,7 @@ export class HandlerModel {
     if (event.kind === "child.started") {
       must(known?.isOpen !== true, `${at}: its child is asked for once at a time`);
       this.#mayRun(task);
+      this.#checkDependencies(task);
       must(known === undefined || known.child === child, `${at}: always has the same child`);
       must(attempt === (this.ended.get(task) ?? 0) + 1, `${at}: attempts of a child are numbered`);
       this.children.set(task, { child, attempt, isOpen: true });
@@ -453,6 +473,12 @@ export class HandlerModel {
     this.children.set(task, { child, attempt, isOpen: false });
     this.ended.set(task, attempt);
     this.until.set(task, NOT_BY_TIME);
+  }
+
+  /** An attempt begins only when all dependencies of its task are done. */
+  #checkDependencies(task: number): void {
+    const open = this.growth.openDependency(task);
+    must(open === null, `${this.#at}#${task}: begins before ${open} is done`);
   }
 
   #mayRun(task: number): void {

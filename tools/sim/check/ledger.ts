@@ -400,10 +400,22 @@ export class Ledger {
     }
   }
 
-  #checkSealed({ id, plan }: Model, event: Extract<Event, { kind: "handler.enumerated" }>): void {
+  #checkSealed(model: Model, event: Extract<Event, { kind: "handler.enumerated" }>): void {
+    const { id, plan } = model;
     const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
     if (handler === undefined || handler.definition.tasks !== undefined) return;
-    const { texts } = tasksOf(this.#options.seed, { execution: id, ...event }, handler.mode === "workflow");
+    const { texts } = tasksOf(this.#options.seed, { execution: id, ...event }, handler);
+    if (handler.adds) {
+      // With identities, a task that the enumeration gives may have been added before.
+      const enumerated = model.handler(event)?.growth.enumerated ?? 0;
+      const isRight =
+        handler.definition.identity === undefined ? enumerated === texts.length : enumerated <= texts.length;
+      must(
+        isRight,
+        `${id}: ${event.phase}/${event.handler} enumerated ${enumerated} of ${texts.length} tasks`,
+      );
+      return;
+    }
     const total = handler.definition.enumerate === undefined ? 1 : texts.length;
     must(
       event.total === total,

@@ -154,7 +154,8 @@ export class Model {
           `${this.id}: a handler starts once in an open visit`,
         );
         const at = `${this.id}: ${event.phase}/${event.handler}`;
-        const handler = new HandlerModel(planAt(this.plan, event), at, this.#seed);
+        const place = { ...event, execution: this.id };
+        const handler = new HandlerModel(planAt(this.plan, event), at, { seed: this.#seed, place });
         const compensated = this.cleanup.compensated(event);
         if (compensated !== null) handler.compensate(compensated);
         this.visit.handlers.set(event.handler, handler);
@@ -163,9 +164,18 @@ export class Model {
       case "tasks.enumerated": {
         const handler = this.#at(event);
         must(
-          !handler.sealed && event.from === handler.total && event.tasks.length === event.count,
+          (!handler.sealed || event.addedBy !== undefined) &&
+            event.from === handler.total &&
+            event.tasks.length === event.count,
           `${this.id}: pages follow one another`,
         );
+        must(
+          event.addedBy === undefined || handler.plan.adds,
+          `${this.id}: tasks are added where none may be`,
+        );
+        handler.growth.page(event);
+        // What a chosen task adds belongs to its round.
+        for (let i = 0; i < event.count; i++) handler.chosen?.add(event.from + i);
         handler.total += event.count;
         handler.keys.push(...(event.keys ?? event.tasks.map(() => undefined)));
         for (const identity of event.identities ?? []) {
@@ -432,6 +442,7 @@ export class Model {
         done + failed === handler.needed,
         `${this.id}: a handler finishes when all ${handler.needed} tasks are settled (${done + failed})`,
       );
+    handler.growth.checkComplete();
     must(handler.openRuns.size === 0, `${this.id}: ${event.phase}/${event.handler} ends with a run open`);
     must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
     handler.finished = true;

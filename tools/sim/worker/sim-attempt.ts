@@ -17,7 +17,8 @@ import { assert } from "../../../src/std/assert.ts";
 import { checksum } from "../../../src/std/hash.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { must } from "../trace.ts";
-import { decisionOf, troubleOf } from "../workload/behaviour.ts";
+import { countOf, decisionOf, growthSeed, troubleOf } from "../workload/behaviour.ts";
+import { addedTexts } from "../workload/growth.ts";
 import { type Branch, type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
@@ -183,9 +184,20 @@ export class SimAttempt {
         // Each attempt of a command has a different result, because other commands refer to it.
         const by = grant.do === "command" ? ` by ${grant.visit}.${item.attempt}` : "";
         const result = { r: `${grant.handler}#${item.number}${by}`, s: this.#values };
-        this.end({ status: "done", payload: JSON.stringify(result) });
+        this.end({ status: "done", payload: JSON.stringify(result), ...this.#adds() });
       }
     });
+  }
+
+  /** The tasks that the code adds, if its handler has `adds`. */
+  #adds(): Pick<Outcome, "adds"> {
+    const { grant, item, host } = this;
+    const plan = host.world.handlerPlan(grant);
+    if (plan?.adds !== true) return {};
+    const { seed } = host.world.behaviour;
+    const count = countOf(seed, grant, false);
+    const tasks = addedTexts(growthSeed(seed, grant), item.task ?? "{}", count, plan.definition);
+    return tasks.length === 0 ? {} : { adds: { tasks, keys: null, identities: null } };
   }
 
   #do(op: Op, next: () => void): void {

@@ -9,7 +9,7 @@ export function enumerate(attempt: SimAttempt): void {
   const { world, random } = host;
   const plan = world.handlerPlan(grant);
   const byIdentity = plan?.definition.identity !== undefined;
-  const { texts, keys, identities } = tasksOf(world.behaviour.seed, grant, plan?.mode === "workflow");
+  const { texts, keys, identities } = tasksOf(world.behaviour.seed, grant, plan);
   let from = byIdentity ? 0 : (grant.resume?.count ?? 0);
   const fails = !world.behaviour.healed && world.has("failing-tasks") && random.chance(0.1);
   const stopAt = fails ? random.below(texts.length + 1) : texts.length;

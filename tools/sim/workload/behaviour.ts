@@ -1,7 +1,9 @@
 /** The behaviour of simulated handler code. A hash decides it, so that the same attempt always does the same. */
+import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
 import type { Outcome } from "../../../src/kernel/message.ts";
 import type { Grant } from "../../../src/protocol/work.ts";
 import { hashText } from "../../../src/std/random.ts";
+import { taskText } from "./growth.ts";
 
 export interface Behaviour {
   readonly seed: number;
@@ -43,19 +45,29 @@ export function decisionOf(seed: number, at: At, among: readonly string[]): stri
   return JSON.stringify(among[draw % Math.max(1, among.length)] ?? "nowhere");
 }
 
+/** The text that all draws about the tasks of a handler have in common. */
+export function growthSeed(seed: number, { execution, phase, visit, handler }: At): string {
+  return `${seed}/${execution}/${phase}/${visit}/${handler}`;
+}
+
+/** The number of tasks that a handler enumerates. */
+export function countOf(seed: number, at: At, isChildren: boolean): number {
+  const draw = hashText(`${seed}/count/${at.execution}/${at.phase}/${at.visit}/${at.handler}`);
+  return draw % (isChildren ? 4 : 12);
+}
+
 /** The tasks that a handler enumerates, the same at each call. */
 export function tasksOf(
   seed: number,
   at: At,
-  isChildren: boolean,
+  plan: Pick<HandlerPlan, "mode" | "definition"> | undefined,
 ): { texts: string[]; keys: string[]; identities: string[] } {
-  const draw = hashText(`${seed}/count/${at.execution}/${at.phase}/${at.visit}/${at.handler}`);
-  const count = draw % (isChildren ? 4 : 12);
+  const count = countOf(seed, at, plan?.mode === "workflow");
   const texts: string[] = [];
   const keys: string[] = [];
   const identities: string[] = [];
   for (let i = 0; i < count; i++) {
-    texts.push(JSON.stringify({ id: `t${i}`, key: `k${i % 2}` }));
+    texts.push(taskText(growthSeed(seed, at), `t${i}`, count, plan?.definition ?? {}));
     keys.push(`k${i % 2}`);
     identities.push(`t${i}`);
   }

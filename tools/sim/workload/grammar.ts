@@ -7,6 +7,7 @@ import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
 import { assert } from "../../../src/std/assert.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
+import { growing } from "./growth.ts";
 import { SIGNALS } from "./program.ts";
 import { addReferences, randomCommand } from "./random-command.ts";
 import { randomEndings } from "./random-endings.ts";
@@ -24,17 +25,26 @@ export interface Grammar {
 export function randomGrammar(random: SeededRandom, hasEndings = false): Grammar {
   // Drawn from a child generator, so that runs without commands do not change.
   const hasCommands = random.child("commands").chance(0.35);
+  // Drawn from a child generator too.
+  const grows = random.child("growth").chance(0.3);
   const depth = random.chance(0.6) ? random.between(1, 3) : 0;
   const names = Array.from({ length: depth }, (_, i) => `k${i}`);
   const children = names.map((name, i) =>
-    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2), hasCommands, hasEndings }),
+    randomPlan(random, {
+      name,
+      prefix: name,
+      children: names.slice(i + 1, i + 2),
+      hasCommands,
+      hasEndings,
+      grows,
+    }),
   );
   const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
-    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands, hasEndings }),
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands, hasEndings, grows }),
   );
   const newer =
     depth > 0 && random.chance(0.3)
-      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands, hasEndings })
+      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands, hasEndings, grows })
       : null;
   return { roots, children, newer };
 }
@@ -46,6 +56,8 @@ interface Asked {
   /** The workflows that handlers may name. */
   readonly children: readonly string[];
   readonly hasCommands: boolean;
+  /** Whether tasks may add tasks and wait for tasks. */
+  readonly grows: boolean;
   /** Whether it may clean up when it ends. */
   readonly hasEndings: boolean;
 }
@@ -133,7 +145,8 @@ function randomHandlers(random: SeededRandom, asked: Asked, phase: string): Reco
   for (let i = 0; i < count; i++) {
     const use = `${asked.prefix}.${phase}.h${i}`;
     const own = random.child(`command ${use}`);
-    const handler = randomHandler(random, use, asked.children);
+    const drawn = randomHandler(random, use, asked.children);
+    const handler = asked.grows ? growing(random.child(`growth ${use}`), drawn) : drawn;
     handlers[`h${i}`] = asked.hasCommands && own.chance(0.6) ? randomCommand(own, use) : handler;
   }
   return handlers;
