@@ -209,7 +209,7 @@ export class Auditor {
       case "paused":
       case "resumed":
       case "cancelling":
-        this.#isCutShort ||= event.kind === "cancelling" && this.#ending !== null;
+        this.#isCutShort ||= event.kind === "cancelling" && (this.#ending !== null || event.force === true);
         this.#status = STATUS_AFTER[event.kind];
         if (this.#ending !== null && event.kind !== "paused") this.#status = "cleaning";
         return;

@@ -113,17 +113,23 @@ export function finishHandler(step: Step, handler: HandlerState): void {
 
 type End = Pick<EndingEvent, "status" | "output" | "error">;
 
-/** Ends the work of the execution: its clean-up begins, or it ends at once if there is nothing to clean up. */
+/**
+ * Ends the work of the execution: its clean-up begins. The execution ends at once if there is nothing to clean up, or if the
+ * clean-up is left out; a retry then runs it.
+ */
 function endWork(
   step: Step,
   { status, output = null, error = null }: Partial<End> & Pick<End, "status">,
+  isLeftOut = false,
 ): void {
   const { execution } = step;
   const end = { status, output, error };
   if (!execution.hasBegun || nextCleanup(execution, end) === null) return finish(step, end);
   clearTimers(step);
   step.emit({ kind: "ending", ...end });
-  startCleanupTimer(step);
+  // @plant forced cancel forgotten while the work drains
+  if (isLeftOut) finish(step, end);
+  else startCleanupTimer(step);
 }
 
 /** Sets the timer that ends the clean-up. */
@@ -333,15 +339,10 @@ export function drained(step: Step, message: DrainedMessage): Answer {
   }
   if (cancelled && execution.ending !== null) finish(step, execution.ending);
   else if (cancelled) {
-    const { by, reason } = execution.cancelling ?? { by: "unknown", reason: null };
-    const isDeadline = by === ENGINE && reason === "deadline";
-    endWork(step, {
-      status: "cancelled",
-      error: {
-        code: isDeadline ? "deadline" : "cancelled",
-        message: `cancelled by ${by}${reason === null ? "" : `: ${reason}`}`,
-      },
-    });
+    const { by, reason, force } = execution.cancelling ?? { by: "unknown", reason: null };
+    const code = by === ENGINE && reason === "deadline" ? "deadline" : "cancelled";
+    const message = `cancelled by ${by}${reason === null ? "" : `: ${reason}`}`;
+    endWork(step, { status: "cancelled", error: { code, message } }, force === true);
   }
   advance(step);
   return { kind: "applied", seq: execution.seq };

@@ -439,9 +439,10 @@ function resumed(execution: Execution, { id }: ControlEvent): void {
   if (execution.status === "paused") execution.status = "running";
 }
 
-function cancelling(execution: Execution, { id, by, reason }: ControlEvent): void {
+function cancelling(execution: Execution, { id, by, reason, force }: ControlEvent): void {
   execution.applied.set(id, execution.seq);
-  execution.cancelling = { by, reason };
+  const first = execution.status === "cancelling" ? execution.cancelling : null;
+  execution.cancelling = { ...(first ?? { by, reason }), ...(force === true ? { force } : {}) };
   execution.paused = null;
   execution.status = "cancelling";
 }
@@ -494,6 +495,11 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
   const visit = execution.visitAt(event);
   const handler = visit?.handler(event.handler);
   assert(visit !== undefined && handler !== undefined, "the visit of a task that is retried is known");
+  const { tasks, skipped } = execution.retriedTasks.get(event.id) ?? {
+    tasks: 0,
+    skipped: execution.ended ? execution.phasesAfter(visit) : [],
+  };
+  execution.retriedTasks.set(event.id, { tasks: tasks + event.tasks.length, skipped });
   if (execution.ended) openChosenRound(execution, visit, event.round);
   handler.finished = false;
   for (const task of event.tasks) {

@@ -245,6 +245,45 @@ describe("while it cleans up", () => {
     expect(entered(run).at(-1)).toBe("charge~compensate/1");
   });
 
+  test("a cancel with force while the work drains leaves out all of the clean-up, and a retry runs it", () => {
+    const run = new KernelRun(order());
+    run.done("reserve", 0);
+    run.control("cancel");
+    expect(run.control("cancel", "again")).toMatchObject({ kind: "ignored" });
+    const forced = run.control("cancel", "f1", { force: true, by: "bob" });
+    expect(forced).toEqual({ kind: "applied", seq: run.execution.seq });
+    expect(run.control("cancel", "f1", { force: true })).toEqual(forced);
+    const restored = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    expect(restored.cancelling).toEqual({ by: "ann", reason: null, force: true });
+    run.drained();
+    expect(run.status).toBe("cancelled");
+    expect(run.of("ending")).toHaveLength(1);
+    expect(run.of("finished")).toMatchObject([{ error: { message: "cancelled by ann" } }]);
+    expect(entered(run)).toEqual(["reserve/1", "charge/1"]);
+    expect(run.execution.timers.size).toBe(0);
+    run.control("retry");
+    expect(entered(run).at(-1)).toBe("reserve~compensate/1");
+  });
+
+  test("a cancel with force of a phase that fails and drains leaves out the clean-up", () => {
+    const run = new KernelRun(order());
+    run.done("reserve", 0);
+    run.started("charge", 1);
+    run.fail("charge", 0, fatal);
+    expect(run.execution.draining).toBe(true);
+    run.control("cancel", "f1", { force: true });
+    run.drained();
+    expect([run.status, entered(run).at(-1)]).toEqual(["cancelled", "charge/1"]);
+  });
+
+  test("a cancel with force of work that goes on is a cancel: the clean-up runs", () => {
+    const run = new KernelRun(order());
+    run.done("reserve", 0);
+    run.control("cancel", "f1", { force: true });
+    run.drained();
+    expect(run.execution.shownStatus).toBe("cleaning");
+  });
+
   test("the deadline no longer counts, and cleanupTimeout does", () => {
     const run = new KernelRun(order({}, { cleanupTimeout: "5m" }), { deadline: 90_000 });
     run.done("reserve", 0);

@@ -2,8 +2,8 @@
 import { reject } from "../std/rejection.ts";
 import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
 import { nextCleanup } from "./cleanup.ts";
-import { LIMITS, RETURNS } from "./definition/definition.ts";
-import type { Ending, Execution, HandlerState, Visit } from "./execution.ts";
+import { LIMITS } from "./definition/definition.ts";
+import type { Ending, Execution, HandlerState } from "./execution.ts";
 import type { Answer, ChosenTasks, ControlMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
@@ -15,7 +15,8 @@ export function control(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
   // @plant repeated messages applied again
   const before = execution.applied.get(message.id);
-  if (before !== undefined) return { kind: "applied", seq: before };
+  // @plant repeated retry without its answer
+  if (before !== undefined) return applied(execution, message.id, before);
   switch (message.kind) {
     case "pause":
       return pause(step, message);
@@ -32,7 +33,10 @@ export function control(step: Step, message: ControlMessage): Answer {
  * Begins to cancel an execution that has not ended; the owner then drains its attempts. If the execution is cleaning up, the
  * rest of the clean-up is left out.
  */
-export function cancelExecution(step: Step, by: { by: string; reason: string | null; id: string }): void {
+export function cancelExecution(
+  step: Step,
+  by: { by: string; reason: string | null; id: string; force?: true },
+): void {
   step.emit({ kind: "cancelling", ...by });
   clearTimers(step);
 }
@@ -67,10 +71,13 @@ function cancel(step: Step, message: ControlMessage): Answer {
     return resume(step, message);
   // @plant cancel ends the clean-up
   if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
-  if (execution.status === "cancelling" || execution.status === "cancelled")
+  // The clean-up has not begun yet, and will not.
+  const leavesOutAll =
+    force === true && !isCleaning && execution.draining && execution.cancelling?.force !== true;
+  if ((execution.status === "cancelling" && !leavesOutAll) || execution.status === "cancelled")
     return { kind: "ignored", why: `already ${execution.status}` };
   if (execution.ended) return wrongStatus(execution, "cancelled");
-  cancelExecution(step, { by, reason, id });
+  cancelExecution(step, { by, reason, id, ...(leavesOutAll ? { force } : {}) });
   return { kind: "applied", seq: execution.applied.get(id) ?? execution.seq };
 }
 
@@ -123,8 +130,10 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
     return wrongStatus(execution, what, `the phase "${chosen.phase}" is over: wait until it has ended`);
   const tasks = tasksToRetry(execution, handler, chosen.numbers);
   if (tasks.length === 0) return noneFailed(execution, chosen);
-  const retried = { tasks: tasks.length, skipped: execution.ended ? phasesAfter(execution, visit) : [] };
-  if (chosen.dryRun === true) return { kind: "ignored", why: "it is a dry run", retried };
+  if (chosen.dryRun === true) {
+    const retried = { tasks: tasks.length, skipped: execution.ended ? execution.phasesAfter(visit) : [] };
+    return { kind: "ignored", why: "it is a dry run", retried };
+  }
   const hasEnded = execution.ended;
   const round = hasEnded ? execution.round + 1 : execution.round;
   const place = visit.place(handler.plan.name);
@@ -139,7 +148,13 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   if (handler.plan.waits) arm(step, handler);
   // A kept signal may have settled the task at once.
   advance(step);
-  return { kind: "applied", seq, retried };
+  return applied(execution, id, seq);
+}
+
+/** The answer to a message that was applied. */
+function applied(execution: Execution, id: string, seq: number): Answer {
+  const retried = execution.retriedTasks.get(id);
+  return { kind: "applied", seq, ...(retried === undefined ? {} : { retried }) };
 }
 
 /** Refuses a phase, a handler or a visit that does not exist; null if all of them do. */
@@ -181,12 +196,6 @@ function tasksToRetry(
     for (const task of chosen)
       for (const waiter of dependencies.waitersOf(task)) if (tasks.failed.has(waiter)) chosen.add(waiter);
   return [...chosen];
-}
-
-/** The phases that were visited after a visit, without `returns`, which runs again. */
-function phasesAfter({ visited }: Execution, { firstSeq }: Visit): string[] {
-  const after = visited.filter((one) => one.firstSeq > firstSeq && one.phase !== RETURNS);
-  return [...new Set(after.map(({ phase }) => phase))];
 }
 
 /** Sets the timer of the deadline again. A deadline that has passed does not apply to a retry that was requested later. */

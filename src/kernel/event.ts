@@ -487,6 +487,8 @@ export type Event =
       readonly by: string;
       readonly reason: string | null;
       readonly id: string;
+      /** For `cancelling` while the work drains: the clean-up is left out. An older version runs it. */
+      readonly force?: true;
     }
   | {
       readonly kind: "retried";

@@ -5,6 +5,7 @@
 import { assert } from "../std/assert.ts";
 import { SparseMap } from "../std/sparse.ts";
 import type { OwedOp } from "./command/owed-op.ts";
+import { RETURNS } from "./definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
 import type {
   Created,
@@ -15,6 +16,7 @@ import type {
   TasksEnumerated,
   TimerPurpose,
 } from "./event.ts";
+import type { RetriedTasks } from "./message.ts";
 import { ProgressTable } from "./tasks/checkpoint.ts";
 import { Dependencies } from "./tasks/dependencies.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
@@ -422,8 +424,10 @@ export class Execution {
   readonly referred = new SparseMap<string, string>();
   /** The sequence numbers of events by the ids of the messages that caused them. A message is applied once. */
   readonly applied = new SparseMap<string, number>();
+  /** The answers to retries of chosen tasks, by the ids of the messages. */
+  readonly retriedTasks = new SparseMap<string, RetriedTasks>();
   paused: { by: string; reason: string | null; at: number } | null = null;
-  cancelling: { by: string; reason: string | null } | null = null;
+  cancelling: { by: string; reason: string | null; force?: true } | null = null;
 
   constructor(id: string, plan: Plan) {
     this.id = id;
@@ -493,6 +497,12 @@ export class Execution {
     if (origin === null || current === null) return current;
     const isRepair = current.repair || (current.status === "done" && this.status === "failed");
     return isRepair ? origin : current;
+  }
+
+  /** The phases that were visited after a visit, without `returns`, which runs again after a retry of chosen tasks. */
+  phasesAfter({ firstSeq }: Visit): string[] {
+    const after = this.visited.filter((one) => one.firstSeq > firstSeq && one.phase !== RETURNS);
+    return [...new Set(after.map(({ phase }) => phase))];
   }
 
   /** Whether a round of chosen tasks runs, which opened after the end of the execution. */

@@ -6,6 +6,7 @@ import { encodeEntries, versionNeeded } from "./journal/journal-entry.ts";
 import { replay } from "./journal/replay.ts";
 import { readSnapshot, writeSnapshot } from "./journal/snapshot.ts";
 import type { ChosenTasks } from "./message.ts";
+import { step } from "./step.ts";
 
 const fatal = { fatal: true };
 const entered = (run: KernelRun) =>
@@ -61,15 +62,32 @@ describe("in an execution that is done", () => {
     expect(retry(run, {}, "r2")).toMatchObject({ kind: "applied", retried: { tasks: 1 } });
   });
 
-  test("a dry run counts them and changes nothing; a repeat changes nothing either", () => {
+  test("a dry run counts them and changes nothing; a repeat changes nothing either, and gets the first answer", () => {
     const run = doneWithFailures();
     const { seq } = run.execution;
     expect(retry(run, { dryRun: true })).toMatchObject({ kind: "ignored", retried: { tasks: 2 } });
     expect([run.execution.seq, run.status]).toEqual([seq, "done"]);
-    retry(run);
+    const first = retry(run);
+    expect(first).toMatchObject({ retried: { tasks: 2, skipped: ["b", "z"] } });
     const after = run.execution.seq;
-    expect(retry(run)).toMatchObject({ kind: "applied" });
+    expect(retry(run)).toEqual(first);
     expect(run.execution.seq).toBe(after);
+    run.done("a", 1);
+    run.fail("a", 3, fatal);
+    run.receipt("returns", 0);
+    const restored = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    const again = { kind: "retry", id: "r", by: "ann", reason: null } as const;
+    expect(step(restored, { ...again, tasks: { phase: "a", handler: "a" } }, run.now).answer).toEqual(first);
+  });
+
+  test("a repeat of a retry of many tasks, which are several events, gets their sum", () => {
+    const tasks = Array.from({ length: 1_500 }, (_, task) => task);
+    const run = new KernelRun({ name: "w", phases: [phase("a", { tasks, tolerate: 1_500 })] });
+    for (const task of tasks) run.fail("a", task, fatal);
+    const first = retry(run);
+    expect(first).toMatchObject({ kind: "applied", retried: { tasks: 1_500, skipped: [] } });
+    expect(run.of("tasks.retried").length).toBeGreaterThan(1);
+    expect(retry(run)).toEqual(first);
   });
 
   test("the state is the same after a snapshot and after a replay, and older nodes do not get the event", () => {

@@ -27,7 +27,7 @@ import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
-import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
 import { type ExecutionStore, type Store, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
@@ -41,6 +41,9 @@ export interface LocalParts {
   /** Why the payload of a signal does not match the schema of its wait; null if it matches. */
   readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
 }
+
+/** A choice that names no task. */
+const NO_TASKS = { phase: "", handler: "", numbers: [] };
 
 interface Listening {
   readonly end: Promise<Ending | "stopped">;
@@ -213,14 +216,16 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   async retryTasks(choice: TaskChoice, options: RetryTasksOptions = {}): Promise<RetriedTasks> {
     const checked = unwrap(checkChosen(choice, options.dryRun));
     const { dryRun } = checked;
-    const tasks =
-      "error" in checked
-        ? { ...unwrap(await tasksWithError(this.#parts.store, this.id, checked)), ...defined({ dryRun }) }
-        : checked;
     const { id, by, reason } = unwrap(checkControl(options));
+    const found = "error" in checked ? await tasksWithError(this.#parts.store, this.id, checked) : checked;
+    // If the request is a repeat, its tasks no longer have the error. The execution knows the first answer by the id.
+    const isUnknown = isRejection(found);
+    if (isUnknown && id === null) throw new RondoError(found);
+    const tasks = isUnknown ? NO_TASKS : { ...found, ...defined({ dryRun }) };
     const message = { kind: "retry", id: id ?? this.#newId(), by, reason, tasks } as const;
-    const answer = unwrap((await this.#parts.engine.send(this.id, message)).answer);
-    return answer.retried ?? { tasks: 0, skipped: [] };
+    const { answer } = await this.#parts.engine.send(this.id, message);
+    if (isUnknown && isRejection(answer)) throw new RondoError(found);
+    return unwrap(answer).retried ?? { tasks: 0, skipped: [] };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

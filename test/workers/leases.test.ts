@@ -38,6 +38,22 @@ describe("a started attempt", () => {
     expect([again.number, again.n]).toEqual([work.number, 2]);
   });
 
+  test("leaves no record: after its receipt, after repeats of its events, and if its worker never heard of it", async () => {
+    const [bench, work] = await started({}, ["x", "y", "z"]);
+    // The worker does not get the answer to this claim.
+    await bench.claim("two", 1);
+    await bench.tell("one", [work, 2, DONE]);
+    await bench.tell("one", [work, 1, STARTED]);
+    await bench.tell("one", [work, 2, DONE]);
+    await bench.tell("one", [work, 7, STARTED]);
+    expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "lost" });
+    for (let i = 0; i < 8; i++) {
+      await bench.clock.advance(10_000);
+      for (const worker of ["one", "two"]) await bench.beat(worker);
+    }
+    expect(bench.sessions.recordCount).toBe(0);
+  });
+
   test("that is none of the worker's is answered as lost; those beside it go on", async () => {
     const [bench, work] = await started({}, ["x", "y"]);
     const other = first(await bench.claim("two", 1));

@@ -34,6 +34,11 @@ const ENGINE: readonly PlantedBug[] = [
     seed: 9,
     change: ["const $key = undefined;", "const $key = undefined;"],
   },
+  {
+    name: "repeated retry without its answer",
+    seed: 5,
+    change: 'if ($test) return { kind: "applied", seq: $left };',
+  },
   { name: "snapshot forgets kept signals", seed: 25, change: "$key: []" },
   { name: "snapshot of an older state", seed: 1, change: "($1.stale ??= $)" },
   { name: "suspects started unrecorded", seed: 1, change: "" },
@@ -284,6 +289,7 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "compensation in the order of the work", seed: 3, change: "const $key = $object;" },
   { name: "failed clean-up stops the others", seed: 2, change: "" },
   { name: "cancel ends the clean-up", seed: 1, change: "" },
+  { name: "forced cancel forgotten while the work drains", seed: 3, change: "$else" },
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
 ];
 

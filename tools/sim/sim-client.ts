@@ -27,7 +27,10 @@ export class SimClient {
   /** The starts of executions. */
   readonly #starts = new Map<string, { readonly message: StartMessage; readonly plan: Plan }>();
   /** Messages that were answered as applied, by id; starts by the execution's id. */
-  readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
+  readonly acknowledged = new Map<
+    string,
+    { execution: string; kind: string; seq: number; retried?: string | undefined }
+  >();
   #requests = 0;
   #ids = 0;
 
@@ -227,12 +230,13 @@ export class SimClient {
     this.#world.mustBeDurable(execution, answer.seq);
     const id = message.kind === "start" ? execution : message.id;
     const before = this.acknowledged.get(id);
+    const retried = JSON.stringify(answer.retried);
     if (before !== undefined && message.kind !== "start")
-      must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
+      must(before.seq === answer.seq && before.retried === retried, `${id}: a repeat gets the first answer`);
     if (message.kind === "start" && message.signal !== undefined)
       this.acknowledged.set(message.signal.id, { execution, kind: "signal", seq: answer.seq });
     if (!existed || before === undefined)
-      this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
+      this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq, retried });
   }
 
   /** A request without an answer is repeated. */

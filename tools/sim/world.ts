@@ -409,6 +409,7 @@ export class World {
     });
     repeat("purges", 2_500, () => this.#purgeSome(random));
     this.#retryTasksAgain(this.#random.child("chosen tasks"));
+    if (this.hasEndings) this.#forceCancels(this.#random.child("forced cancels"));
     this.garbled.schedule(this, this.#random.child("damage"));
     this.client.tellAgain(this.#random.child("again"));
   }
@@ -426,6 +427,17 @@ export class World {
       this.ledger.sync();
       this.client.retryTasks(random.pick([...this.#executions.keys()]), random);
       this.#retryTasksAgain(random);
+    });
+  }
+
+  /** Now and then, cancels an execution by force whose work drains. */
+  #forceCancels(random: SeededRandom): void {
+    if (!this.has("controls") || this.#isHealed) return;
+    this.timeline.after(random.below(2_000), () => {
+      this.ledger.sync();
+      const draining = [...this.ledger.models].filter((model) => model.isDraining);
+      if (draining.length > 0) this.client.control(random.pick(draining).id, "cancel", { force: true });
+      this.#forceCancels(random);
     });
   }
 

@@ -239,12 +239,7 @@ const CONTROLS: readonly Verb[] = (
   flags: [
     ["--reason <text>", "the reason, which the journal shows"] as const,
     ...(kind === "cancel"
-      ? [
-          [
-            "--force",
-            "leave out the rest of a clean-up that is under way; before it, --force changes nothing",
-          ] as const,
-        ]
+      ? [["--force", "leave out the rest of a clean-up, or all of it while the work drains"] as const]
       : []),
     ...(kind === "retry"
       ? ([

@@ -1,34 +1,30 @@
-// Plans in memory are bounded; one that was let go of is read when an execution needs it.
 import { expect, test } from "vitest";
-import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
-import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { PlanCache } from "./plan-cache.ts";
 
-const plan = (hash: string) => ({ hash }) as Plan;
+/** A plan whose definition has about this many characters. */
+function plan(hash: string, chars = 10): Plan {
+  return { hash, definition: { name: "x".repeat(chars), phases: [] } } as unknown as Plan;
+}
 
-test("those that were used last are kept", () => {
+test("the plans that were used last are kept", () => {
   const cache = new PlanCache();
-  for (let i = 0; i < 3_000; i++) {
-    cache.put(plan(`h${i}`));
-    cache.get("h0");
-  }
-  const kept = Array.from({ length: 3_000 }, (_, i) => i).filter((i) => cache.get(`h${i}`) !== undefined);
-  expect(kept).toHaveLength(1_024);
-  expect(kept[0]).toBe(0);
-  expect(kept.at(-1)).toBe(2_999);
+  for (let n = 0; n < 1_024; n++) cache.put(plan(`h${n}`));
+  expect(cache.get("h0")?.hash).toBe("h0");
+  cache.put(plan("new"));
+  expect([cache.get("h0")?.hash, cache.get("h1"), cache.get("new")?.hash]).toEqual(["h0", undefined, "new"]);
 });
 
-test("an execution goes on after many others came with definitions of their own", () => {
-  const fixture = new NodeFixture({ idleMax: 0 });
-  fixture.start(fixture.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }]), "e0");
-  fixture.settle();
-  expect(fixture.node.residentCount).toBe(0);
-  for (let i = 1; i <= 1_100; i++)
-    fixture.start(fixture.plan([phase("end", {}, { final: true })], `w${i}`), `e${i}`);
-  fixture.settle();
-  fixture.signal("e0", "go");
-  fixture.settle();
-  expect(fixture.of("get-definition")).toHaveLength(1);
-  expect(fixture.status("e0")).toBe("done");
+test("large definitions leave the cache earlier, and the newest stays however large it is", () => {
+  const cache = new PlanCache();
+  for (let n = 0; n < 5; n++) cache.put(plan(`h${n}`, 1_000_000));
+  expect([0, 1, 2, 3, 4].map((n) => cache.get(`h${n}`) !== undefined)).toEqual([
+    false,
+    true,
+    true,
+    true,
+    true,
+  ]);
+  cache.put(plan("huge", 5_000_000));
+  expect([cache.get("h4"), cache.get("huge")?.hash]).toEqual([undefined, "huge"]);
 });

@@ -3,13 +3,16 @@ import type { Plan } from "../../kernel/definition/plan.ts";
 
 /** The most plans in the cache: each submitted command has a definition of its own. */
 const PLANS_MAX = 1_024;
+/** The most characters of all definitions in the cache. A plan takes several times the memory of its definition's text. */
+const CHARS_MAX = 4_194_304;
 
 export class PlanCache {
-  readonly #plans = new Map<string, Plan>();
+  readonly #plans = new Map<string, { readonly plan: Plan; readonly chars: number }>();
+  #chars = 0;
   #newest: Plan | null = null;
 
   get(hash: string): Plan | undefined {
-    const plan = this.#plans.get(hash);
+    const plan = this.#plans.get(hash)?.plan;
     if (plan !== undefined) this.put(plan);
     return plan;
   }
@@ -17,10 +20,18 @@ export class PlanCache {
   put(plan: Plan): void {
     if (plan === this.#newest) return;
     this.#newest = plan;
-    this.#plans.delete(plan.hash);
-    this.#plans.set(plan.hash, plan);
-    if (this.#plans.size <= PLANS_MAX) return;
-    const [oldest] = this.#plans.keys();
-    if (oldest !== undefined) this.#plans.delete(oldest);
+    const chars = this.#plans.get(plan.hash)?.chars ?? JSON.stringify(plan.definition).length;
+    this.#drop(plan.hash);
+    this.#plans.set(plan.hash, { plan, chars });
+    this.#chars += chars;
+    for (const hash of this.#plans.keys()) {
+      if (hash === plan.hash || (this.#plans.size <= PLANS_MAX && this.#chars <= CHARS_MAX)) return;
+      this.#drop(hash);
+    }
+  }
+
+  #drop(hash: string): void {
+    this.#chars -= this.#plans.get(hash)?.chars ?? 0;
+    this.#plans.delete(hash);
   }
 }

@@ -17,6 +17,7 @@ import {
   Visit,
   type VisitSummary,
 } from "../execution.ts";
+import type { RetriedTasks } from "../message.ts";
 import { type ProgressSnapshot, ProgressTable } from "../tasks/checkpoint.ts";
 import { Dependencies, type DependenciesSnapshot } from "../tasks/dependencies.ts";
 import { IdentitySet } from "../tasks/identity-set.ts";
@@ -103,6 +104,7 @@ interface ExecutionSnapshot {
   readonly signals: readonly (readonly [string, readonly Signal[]])[];
   readonly timers: readonly (readonly [string, Timer])[];
   readonly applied: readonly (readonly [string, number])[];
+  readonly retriedTasks: readonly (readonly [string, RetriedTasks])[];
   readonly postops: readonly OwedOp[];
   readonly undelivered: readonly (readonly [string, Undelivered])[];
   readonly commands: readonly (readonly [number, CommandState])[];
@@ -129,6 +131,7 @@ export function writeSnapshot(execution: Execution): string {
     signals: [...execution.signals],
     timers: [...execution.timers],
     applied: [...execution.applied],
+    retriedTasks: [...execution.retriedTasks],
     // @plant snapshot forgets owed post-operations
     postops: [...execution.postops.values()],
     undelivered: [...execution.undelivered],
@@ -152,6 +155,7 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
   for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
+  for (const [id, answer] of snapshot.retriedTasks) execution.retriedTasks.set(id, answer);
   for (const op of snapshot.postops) execution.postops.set(op.id, op);
   for (const [id, failed] of snapshot.undelivered) execution.undelivered.set(id, failed);
   for (const [step, state] of snapshot.commands) execution.commands.set(step, state);

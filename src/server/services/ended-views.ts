@@ -1,18 +1,22 @@
-/** A cache of views of ended executions. The time of the last journal row shows whether an execution has changed since. */
+/**
+ * An LRU cache of views of ended executions. The time of the last journal row shows whether an execution has changed since. Views
+ * are kept as texts: as objects they would take several times the memory.
+ */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 
 interface Kept {
-  readonly inspection: Inspection;
+  /** The inspection, as JSON text. */
+  readonly text: string;
+  readonly revision: number;
   /** The time of the last row in the journal. */
   readonly at: number;
-  readonly chars: number;
 }
 
 /** The size of the cache, and of its largest entry, in characters. */
-const CHARS_MAX = 16_777_216;
+const CHARS_MAX = 4_194_304;
 const CHARS_EACH_MAX = 1_048_576;
 
 export class EndedViews {
@@ -30,7 +34,10 @@ export class EndedViews {
   async inspect(execution: string): Promise<Inspection | Rejection> {
     const kept = this.#kept.get(execution);
     if (kept !== undefined) {
-      if ((await this.#lastAt(execution, kept.inspection.view.revision)) === kept.at) return kept.inspection;
+      if ((await this.#lastAt(execution, kept.revision)) === kept.at) {
+        if (this.#kept.delete(execution)) this.#kept.set(execution, kept);
+        return JSON.parse(kept.text) as Inspection;
+      }
       this.#forget(execution);
     }
     const found = await this.#engine.inspect(execution);
@@ -39,13 +46,14 @@ export class EndedViews {
   }
 
   async #keep(execution: string, inspection: Inspection): Promise<void> {
-    const chars = JSON.stringify(inspection.view).length;
-    if (chars > CHARS_EACH_MAX) return;
-    const at = await this.#lastAt(execution, inspection.view.revision);
+    const text = JSON.stringify(inspection);
+    if (text.length > CHARS_EACH_MAX) return;
+    const { revision } = inspection.view;
+    const at = await this.#lastAt(execution, revision);
     if (at === null) return;
     this.#forget(execution);
-    this.#kept.set(execution, { inspection, at, chars });
-    this.#chars += chars;
+    this.#kept.set(execution, { text, revision, at });
+    this.#chars += text.length;
     for (const id of this.#kept.keys()) {
       if (this.#chars <= CHARS_MAX) return;
       this.#forget(id);
@@ -53,7 +61,7 @@ export class EndedViews {
   }
 
   #forget(execution: string): void {
-    this.#chars -= this.#kept.get(execution)?.chars ?? 0;
+    this.#chars -= this.#kept.get(execution)?.text.length ?? 0;
     this.#kept.delete(execution);
   }
 

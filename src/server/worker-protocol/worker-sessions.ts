@@ -82,11 +82,7 @@ export class WorkerSessions {
       expiryMs: options.expiryMs ?? EXPIRY_MS,
       sessions: this.#sessions,
       onExpired: (session) => this.#end(session),
-      // Records of attempts that other nodes own are removed too.
-      onLooked: () => {
-        for (const { id, term, shared } of [...this.#records.values()])
-          if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
-      },
+      onLooked: () => this.#forgetEnded(),
     });
   }
 
@@ -292,6 +288,11 @@ export class WorkerSessions {
     this.#records.clear();
   }
 
+  /** The number of attempts whose events this server has in mind. */
+  get recordCount(): number {
+    return this.#records.size;
+  }
+
   #newId(name: string): string {
     const { clock, random } = this.#options;
     return `${name}~${newExecutionId(clock.now(), random).slice(3)}`;
@@ -328,18 +329,21 @@ export class WorkerSessions {
   #atBroker(at: ReportedAttempt): AttemptHolder | null {
     const holder = this.engine.holderOf(at);
     if (holder?.worker !== BROKER_WORKER) return null;
-    if (++this.#fromBroker % BROKER_RECORDS === 0) this.#forgetFromBroker();
+    if (++this.#fromBroker % BROKER_RECORDS === 0) this.#forgetEnded();
     return holder;
   }
 
-  /** Removes records of attempts from the broker that have ended. Their receipts arrive at the broker, not here. */
-  #forgetFromBroker(): void {
-    for (const { id, worker, shared, task, attempt, claim } of [...this.#records.values()])
-      if (
-        worker === BROKER_WORKER &&
-        this.engine.holderOf({ ...shared.place, task, attempt, claim }) === null
-      )
-        this.#records.delete(id);
+  /**
+   * Removes records of attempts that other nodes own or that have no lease. Most records are removed with the receipt. This
+   * removes the others: events that come again after the receipt make a record, and receipts of attempts from the broker
+   * arrive there. If another event of the attempt comes, the attempt is adopted.
+   */
+  #forgetEnded(): void {
+    for (const { id, term, hasReceipt, shared, task, attempt, claim } of [...this.#records.values()]) {
+      const isElsewhere = this.engine.epochOf(shared.place.execution) !== term;
+      const hasLease = () => this.engine.holderOf({ ...shared.place, task, attempt, claim }) !== null;
+      if (isElsewhere || (!hasReceipt && !hasLease())) this.#records.delete(id);
+    }
   }
 
   /** Finds an attempt of another node, for a read. No record of it is kept. */

@@ -63,6 +63,18 @@ test("a write that was not acknowledged, or refused, is not missed", async () =>
   expect(await writes.findLost(databaseWith({ 0: 1 }))).toBeNull();
 });
 
+test("of very many writes the oldest are dropped, and then a loss of more than are left is at least so large", async () => {
+  const writes = new AcknowledgedWrites({ now: () => 0 });
+  const writer = writes.newWriter();
+  for (let n = 1; n <= 60_000; n++) writer.note(writer.next("SELECT 1", 0).n, commits(n % 2));
+  expect(await writes.findLost(databaseWith({ 0: 59_990 }))).toBe(
+    "10 commits (5 of partition 0, 5 of partition 1)",
+  );
+  expect(await writes.findLost(databaseWith({ 0: 59_999 }))).toBe("1 commit (1 of partition 0)");
+  expect(await writes.findLost(databaseWith({ 0: 2 }))).toMatch(/^at least [34]\d{4} commits \(/);
+  expect(await writes.findLost(databaseWith({ 0: 60_000 }))).toBeNull();
+});
+
 test("a node that was cut off for half a day forgets: its marks may have been deleted", async () => {
   let now = 0;
   const writes = new AcknowledgedWrites({ now: () => now });

@@ -19,8 +19,13 @@ export interface Acknowledged {
   readonly partitions?: readonly number[];
 }
 
-/** The most partitions of commits that are remembered for a connection; older commits are dropped. */
-const PARTITIONS_MAX = 500_000;
+/** The most words of 4 bytes with which the writes of a connection are remembered; older writes are dropped. */
+const WORDS_MAX = 262_144;
+const WORDS_MIN = 1_024;
+/** The words of a write before its partitions: its number in two words, its kind and commits, the number of its partitions. */
+const HEAD_WORDS = 4;
+const KINDS = ["commits", "take", "message", "document", "renewal"] as const;
+const WORD = 2 ** 32;
 /**
  * After this time the node drops writes that it remembers. A mark is deleted later, after a day in which its node was not seen.
  */
@@ -52,6 +57,68 @@ function withMarks(text: string, values: number): MarkedTexts {
   return { inserted: prefixed(mark), andSwept: prefixed(`${mark}, ${sweep}`) };
 }
 
+/**
+ * Writes in the order of their numbers, as words of 4 bytes: a node remembers tens of thousands of them, which would be large as
+ * objects.
+ */
+class WriteLog {
+  #words = new Uint32Array(WORDS_MIN);
+  #length = 0;
+  /** The number up to which writes were dropped. */
+  dropped = 0;
+
+  add(n: number, { kind, commits = 0, partitions = [] }: Acknowledged): void {
+    const size = HEAD_WORDS + partitions.length;
+    while (this.#length + size > this.#words.length) this.#makeRoom();
+    const [words, at] = [this.#words, this.#length];
+    words[at] = Math.floor(n / WORD);
+    words[at + 1] = n % WORD;
+    words[at + 2] = commits * KINDS.length + KINDS.indexOf(kind);
+    words[at + 3] = partitions.length;
+    words.set(partitions, at + HEAD_WORDS);
+    this.#length += size;
+  }
+
+  /** The writes after a number, up to another one. */
+  *between(after: number, last: number): Generator<Acknowledged> {
+    for (let at = 0; at < this.#length; at += this.#sizeAt(at)) {
+      const n = this.#numberAt(at);
+      if (n <= after || n > last) continue;
+      const what = this.#words[at + 2] ?? 0;
+      const kind = KINDS[what % KINDS.length] as Acknowledged["kind"];
+      const partitions = [...this.#words.subarray(at + HEAD_WORDS, at + this.#sizeAt(at))];
+      yield { kind, commits: Math.floor(what / KINDS.length), partitions };
+    }
+  }
+
+  clear(): void {
+    this.#words = new Uint32Array(WORDS_MIN);
+    this.#length = 0;
+  }
+
+  /** Doubles the space, or drops the older half of the writes. */
+  #makeRoom(): void {
+    if (this.#words.length < WORDS_MAX) {
+      const words = new Uint32Array(this.#words.length * 2);
+      words.set(this.#words);
+      this.#words = words;
+      return;
+    }
+    let at = 0;
+    for (; at < this.#length / 2; at += this.#sizeAt(at)) this.dropped = this.#numberAt(at);
+    this.#words.copyWithin(0, at, this.#length);
+    this.#length -= at;
+  }
+
+  #numberAt(at: number): number {
+    return (this.#words[at] ?? 0) * WORD + (this.#words[at + 1] ?? 0);
+  }
+
+  #sizeAt(at: number): number {
+    return HEAD_WORDS + (this.#words[at + 3] ?? 0);
+  }
+}
+
 /** The marks of one connection. */
 export class MarkWriter {
   readonly #all: AcknowledgedWrites;
@@ -59,10 +126,7 @@ export class MarkWriter {
   #n = 0;
   /** The number of the last acknowledged write. */
   acknowledged = 0;
-  #noted: { readonly n: number; readonly what: Acknowledged }[] = [];
-  #partitions = 0;
-  /** The number up to which remembered writes were dropped. */
-  #forgotten = 0;
+  readonly #log = new WriteLog();
 
   constructor(all: AcknowledgedWrites, link: number) {
     this.#all = all;
@@ -85,22 +149,11 @@ export class MarkWriter {
   note(n: number, what: Acknowledged | null): void {
     this.acknowledged = n;
     this.#all.noted();
-    if (what === null) return;
-    this.#noted.push({ n, what });
-    this.#partitions += what.partitions?.length ?? 1;
-    if (this.#partitions <= PARTITIONS_MAX) return;
-    const half = this.#noted.length >> 1;
-    this.#forgotten = this.#noted[half - 1]?.n ?? this.#forgotten;
-    this.#noted = this.#noted.slice(half);
-    this.#partitions = this.#noted.reduce(
-      (sum, { what: { partitions } }) => sum + (partitions?.length ?? 1),
-      0,
-    );
+    if (what !== null) this.#log.add(n, what);
   }
 
   forget(): void {
-    this.#noted = [];
-    this.#partitions = 0;
+    this.#log.clear();
     this.acknowledged = 0;
   }
 
@@ -109,8 +162,7 @@ export class MarkWriter {
     after: number,
     last: number,
   ): { readonly writes: readonly Acknowledged[]; readonly isAll: boolean } {
-    const writes = this.#noted.filter(({ n }) => n > after && n <= last).map(({ what }) => what);
-    return { writes, isAll: after >= this.#forgotten };
+    return { writes: [...this.#log.between(after, last)], isAll: after >= this.#log.dropped };
   }
 }
 

@@ -30,6 +30,7 @@ import { until } from "../../fixtures/until.ts";
 export type SoakStore = "embedded" | "postgres";
 
 const FLOWS = fileURLToPath(new URL("flows.mjs", import.meta.url));
+const HEAP_PROBE = fileURLToPath(new URL("heap-probe.mjs", import.meta.url));
 const HEARTBEAT = "5s";
 export const LEASE_MS = 6_000;
 /** How long ended executions are kept: longer than a round, so that each is audited before it is purged. */
@@ -245,6 +246,8 @@ export class SoakSystem {
   async measure(worker: FaultProcess): Promise<Record<string, number>> {
     const node = this.survivor.process;
     const measured: Record<string, number> = {
+      "node heap MB": await this.#heapMb(node),
+      "worker heap MB": await this.#heapMb(worker),
       "node RSS MB": node.rssMb,
       "worker RSS MB": worker.rssMb,
       "node descriptors": descriptors(node.pid),
@@ -265,6 +268,28 @@ export class SoakSystem {
       measured["store MB"] = Number(row?.bytes) / 1_048_576;
     }
     return measured;
+  }
+
+  /** The memory that a survivor uses after a garbage collection: heaps of all threads, and buffers outside of them. */
+  async #heapMb(one: FaultProcess): Promise<number> {
+    const path = this.#heapFile(one.args);
+    rmSync(path, { force: true });
+    one.signal("SIGUSR2");
+    await until(`${describe(one)} writes its heap`, () => existsSync(path), {
+      limitMs: PATIENCE_MS,
+      state: () => [one.exit, ...one.lines.slice(-20)],
+    });
+    const { heapUsed, external, threads } = JSON.parse(readFileSync(path, "utf8")) as {
+      readonly heapUsed: number;
+      readonly external: number;
+      readonly threads: readonly number[];
+    };
+    return threads.reduce((sum, bytes) => sum + bytes, heapUsed + external) / 1_048_576;
+  }
+
+  /** The file into which a survivor writes the size of its heap. */
+  #heapFile([verb]: readonly string[]): string {
+    return join(this.folder, `heap-${verb}`);
   }
 
   /** Ends all processes gracefully; returns those that did not end well. */
@@ -307,9 +332,11 @@ export class SoakSystem {
 
   #spawn(args: readonly string[], isSurvivor: boolean, env: Record<string, string> = {}): FaultProcess {
     const files = join(this.folder, isSurvivor ? "tmp-survivors" : "tmp");
+    const options = `${process.env.NODE_OPTIONS ?? ""} --import=${HEAP_PROBE}`;
+    const probe = { HEAP_PROBE: this.#heapFile(args), NODE_OPTIONS: options };
     return new FaultProcess(args, {
       cwd: this.folder,
-      env: { FAULTS: this.folder, TMPDIR: files, HEARTBEAT, ...env },
+      env: { FAULTS: this.folder, TMPDIR: files, HEARTBEAT, ...env, ...(isSurvivor ? probe : {}) },
     });
   }
 }

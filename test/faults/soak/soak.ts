@@ -176,9 +176,14 @@ class Soak {
       this.#samples[name].push({ minute: round(minute), value: round(value) });
     }
     const { executions, tasks, lost, twice } = this.#check.totals;
-    const shown = ["node RSS MB", "worker RSS MB", "node descriptors", "store MB"].map(
-      (name) => `${name} ${round(measured[name] ?? 0)}`,
-    );
+    const shown = [
+      "node heap MB",
+      "node RSS MB",
+      "worker heap MB",
+      "worker RSS MB",
+      "node descriptors",
+      "store MB",
+    ].map((name) => `${name} ${round(measured[name] ?? 0)}`);
     this.#options.say?.(
       `round ${this.#rounds}, minute ${round(minute)}: ${executions} executions, ${tasks} tasks, ` +
         `${lost} lost, ${twice} twice, ${this.#wrong.length} wrong; ${shown.join(", ")}`,

@@ -28,6 +28,7 @@ test("a task that failed is repaired after the end, without what came after it",
   expect(await execution.retryTasks(choice, { id: "once" })).toEqual({ tasks: 1, skipped: ["post"] });
   expect(await execution.result()).toEqual({ written: 3, failed: 1 });
   expect(ran).toEqual(["b"]);
+  expect(await execution.retryTasks(choice, { id: "once" })).toEqual({ tasks: 1, skipped: ["post"] });
   expect((await failure(execution.retryTasks(choice))).code).toBe("wrong_status");
   expect((await failure(execution.retryTasks({ phase: 7 } as never))).path).toBe("phase");
   broken.clear();
@@ -71,8 +72,11 @@ test("tasks are chosen by the name of their error, or by the id of its group", a
   expect((await failure(chosen({ error: "Timeout", phase: "post" }))).code).toBe("not_found");
   expect((await failure(chosen({ error: "Timeout", numbers: [0] }))).path).toBe("error");
   expect((await failure(chosen({}))).path).toBe("phase");
-  expect(await chosen({ error: "Timeout" }, false)).toEqual({ tasks: 1, skipped: ["post"] });
+  const once = { id: "once" };
+  expect(await execution.retryTasks({ error: "Timeout" }, once)).toEqual({ tasks: 1, skipped: ["post"] });
   expect(await execution.result()).toBe(2);
+  expect(await execution.retryTasks({ error: "Timeout" }, once)).toEqual({ tasks: 1, skipped: ["post"] });
+  expect((await failure(execution.retryTasks({ error: "Timeout" }, { id: "new" }))).code).toBe("not_found");
   expect(ran).toEqual(["write 0"]);
 });
 

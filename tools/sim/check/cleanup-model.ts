@@ -54,9 +54,13 @@ export class CleanupModel {
     this.ending = { status, output, error, seq: at.seq };
   }
 
-  /** Called when the execution drains: the rest of its clean-up is left out. */
-  cancelled({ by, reason }: { readonly by: string; readonly reason: string | null }): void {
-    if (this.ending === null) return;
+  /** Called when the execution is cancelled. In a clean-up, and by force while the work drains, the rest is left out. */
+  cancelled({ by, reason, isDraining }: { by: string; reason: string | null; isDraining: boolean }): void {
+    if (this.ending === null) {
+      // Nothing of the clean-up has begun, and nothing will.
+      if (isDraining && reason === FORCED) this.isCutShort = true;
+      return;
+    }
     const isAllowed = reason === FORCED || (by === ENGINE && reason === "cleanupTimeout");
     must(isAllowed, `${this.#id}: its clean-up is ended by ${by} without force (${reason})`);
     this.isCutShort = true;
@@ -65,6 +69,7 @@ export class CleanupModel {
   /** Called when a visit of the clean-up starts; returns the visit that starts again, or null for a new one. */
   enter(at: { readonly phase: string; readonly visit: number }, round: number): VisitModel | null {
     const expected = this.#next(this.ending?.status ?? "", round);
+    must(!this.isCutShort, `${this.#id}: ${at.phase} starts in a clean-up that a forced cancel left out`);
     must(
       expected === `${at.phase}/${at.visit}`,
       `${this.#id}: ${at.phase}/${at.visit} starts in the clean-up where ${expected} is next`,

@@ -315,9 +315,9 @@ export class Model {
       case "resumed":
       case "cancelling":
         this.#once(event.id);
+        if (event.kind === "cancelling") this.cleanup.cancelled({ ...event, isDraining: this.isDraining });
         this.status = event.kind === "resumed" ? "running" : event.kind;
         this.pausedBy = event.by;
-        if (event.kind === "cancelling") this.cleanup.cancelled(event);
         return;
       case "ending":
         must(this.visit === null || !this.visit.open, `${this.id}: its work ends with no phase open`);
@@ -527,6 +527,7 @@ export class Model {
       must(this.cleanup.ending === null, `${this.id}: chosen tasks are retried after a clean-up`);
       must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
       this.round = event.round;
+      this.cleanup.isCutShort = false;
       this.#former = { status: this.status, visit: this.visit, next: this.#next };
       this.status = "running";
       this.visit = visit;
@@ -564,8 +565,8 @@ export class Model {
     must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
     this.round = event.round;
     this.status = "running";
+    this.cleanup.isCutShort = false;
     if (ending !== null) {
-      this.cleanup.isCutShort = false;
       this.#forgetDeadLetters(ending.seq);
       return;
     }
