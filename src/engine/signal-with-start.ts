@@ -1,11 +1,10 @@
 /** Signals: their messages, and the start with a signal. Such a start is one message, so that both are in one commit. */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
-import { executionId } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
+import { successorId } from "../kernel/definition/successor-id.ts";
 import type { Answer, SignalMessage } from "../kernel/message.ts";
 import { checkSignal } from "../protocol/check-request.ts";
-import { decode } from "../std/decode.ts";
 import { newMessageId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
@@ -48,20 +47,32 @@ export async function signalWithStart(
   { ifExists, ...options }: SignalWithStart,
 ): Promise<{ readonly id: string; readonly reply: Reply } | Rejection> {
   for (let n = 1; ; ) {
-    const id = decode(executionId, numbered(options.id, n), { path: "id" });
-    if (isRejection(id)) return id;
+    const id = successorId(options.id, n);
     const reply = await startExecution(parts, plan, input, { ...options, id, signal }).send();
     const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
     if (!isGone || ifExists === "signal") return { id, reply };
-    // The last ended execution is asked too: this signal may be a repeat that reached it before.
     const last = await lastEnded(parts.engine, options.id, n);
-    n = last > n ? last : n + 1;
+    const repeated = await findRepeat(parts.engine, options.id, { signal, after: n, last });
+    if (repeated !== null) return repeated;
+    n = last + 1;
   }
 }
 
-/** The id of the n-th execution that was started under an id. */
-function numbered(id: string, n: number): string {
-  return n === 1 ? id : `${id}:${n}`;
+/** How many ended executions of an id are asked for a signal before the next one is started. */
+const ASKED_MAX = 8;
+
+/** Finds the execution that has the signal already, among those that ended last: the request may be a repeat. */
+async function findRepeat(
+  engine: EnginePort,
+  id: string,
+  { signal, after, last }: { readonly signal: SignalMessage; readonly after: number; readonly last: number },
+): Promise<{ readonly id: string; readonly reply: Reply } | null> {
+  for (let n = last; n > after && n > last - ASKED_MAX; n--) {
+    const asked = successorId(id, n);
+    const reply = await engine.send(asked, signal);
+    if (!isRejection(reply.answer)) return { id: asked, reply: { ...reply, existed: true } };
+  }
+  return null;
 }
 
 /**
@@ -69,7 +80,7 @@ function numbered(id: string, n: number): string {
  */
 async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
   const hasEnded = async (n: number) => {
-    const found = await engine.inspect(numbered(id, n));
+    const found = await engine.inspect(successorId(id, n));
     return !isRejection(found) && found.view.finishedAt !== null;
   };
   let ended = known;

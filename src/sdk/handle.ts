@@ -263,7 +263,7 @@ export interface SignalWithStartOptions extends StartOptions {
   readonly id: string;
   /**
    * The behaviour after the execution has ended: `signal` refuses the signal with the code `gone`, `new` starts a new execution.
-   * The second execution of an id has the id `ID:2`, the third one `ID:3`.
+   * The second execution of an id has the id `ID~2`, the third one `ID~3`.
    *
    * @default "signal"
    */

@@ -277,7 +277,7 @@ const CHANGING_VERBS: readonly Verb[] = [
       ["--start <workflow>", "if there is no such execution, start one of this workflow with the signal"],
       ["-i, --input <json>", "with --start: the input: JSON, @file, or - for stdin"],
       ["--project <name>", "with --start: the project that the execution belongs to"],
-      ["--new", "with --start: if the execution has ended, start a new one, with the id <id>:2, <id>:3, ..."],
+      ["--new", "with --start: if the execution has ended, start a new one, with the id <id>~2, <id>~3, ..."],
     ],
     load: async () => (await import("../executions/control.ts")).signal,
   },

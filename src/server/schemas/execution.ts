@@ -372,7 +372,7 @@ export const signalSchema = z
           .enum(["signal", "new"])
           .optional()
           .describe(
-            "if the execution has ended: `signal` refuses the signal as `gone`, `new` starts a new execution, with the id `ID:2`, `ID:3`, ...",
+            "if the execution has ended: `signal` refuses the signal as `gone`, `new` starts a new execution, with the id `ID~2`, `ID~3`, ...",
           ),
       })
       .optional()

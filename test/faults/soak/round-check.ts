@@ -120,7 +120,7 @@ export class RoundCheck {
     ];
     this.#wrong.push(...audit(view, events, noted));
     if (!isDigest) return;
-    const first = id.split(":")[0] as string;
+    const first = id.replace(/~\d+$/, "");
     const read = events.filter(({ kind }) => kind === "workflow.signalled").length;
     this.#read.set(first, (this.#read.get(first) ?? 0) + read);
   }
@@ -128,7 +128,7 @@ export class RoundCheck {
   /** Null: nothing can have started such an execution. */
   #expectedOf(id: string, workflow: string): Expected | null {
     const { acknowledged } = this.#load;
-    const expected = acknowledged.get(id) ?? acknowledged.get(id.split(":")[0] as string);
+    const expected = acknowledged.get(id) ?? acknowledged.get(id.replace(/~\d+$/, ""));
     if (expected !== undefined) return expected;
     return workflow === CHILD ? { workflow, statuses: ["done"], tasks: CHILD_TASKS } : null;
   }

@@ -34,7 +34,7 @@ const HEAP_PROBE = fileURLToPath(new URL("heap-probe.mjs", import.meta.url));
 const HEARTBEAT = "5s";
 export const LEASE_MS = 6_000;
 /** How long ended executions are kept: longer than a round, so that each is audited before it is purged. */
-const RETENTION_MIN = 4;
+const RETENTION_MIN = 8;
 /** How long a request or an execution may take on a busy machine with faults. */
 const PATIENCE_MS = 300_000;
 /** How long a process may take to end after SIGTERM. */

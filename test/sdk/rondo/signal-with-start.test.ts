@@ -44,7 +44,27 @@ describe("signalWithStart", () => {
       expect([repeat.execution.id, repeat.started]).toEqual([sent.execution.id, false]);
       ids.push(sent.execution.id);
     }
-    expect(ids).toEqual(["e", ...Array.from({ length: 11 }, (_, i) => `e:${i + 2}`)]);
+    expect(ids).toEqual(["e", ...Array.from({ length: 11 }, (_, i) => `e~${i + 2}`)]);
+    // A request that was delayed for a while comes again.
+    for (const n of [1, 5, 11]) {
+      const signal = { name: "item", data: { text: "t" }, id: `s${n}` };
+      const repeat = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      expect([repeat.execution.id, repeat.started]).toEqual([ids[n - 1], false]);
+    }
+  });
+
+  test("starts the next execution of the longest id, and whatever ids others have", async () => {
+    const rondo = await open([once, twice]);
+    const long = `ä${"x".repeat(198)}`;
+    for (const id of [long, "z"]) {
+      await rondo.start(twice, { n: 0 }, { id: `${id.slice(0, 10)}:2` });
+      for (let n = 1; n <= 3; n++) {
+        const signal = { name: "item", data: { text: "t" } };
+        const sent = await rondo.signalWithStart(once, { n }, signal, { id, ifExists: "new" });
+        expect(sent.started).toBe(true);
+        expect(await sent.execution.result()).toBe(`t ${n}`);
+      }
+    }
   });
 
   test("refuses data that no wait takes, another workflow or project under the id, and wrong options", async () => {
