@@ -24,7 +24,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 8;
+export const FOLD_VERSION = 9;
 
 /** Fields of an execution that are plain data and copied unchanged. */
 const PLAIN = [
