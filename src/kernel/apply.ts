@@ -404,8 +404,9 @@ function judge(
 function consumeSignal(execution: Execution, name: string, id?: string): void {
   const queue = execution.signals.get(name);
   const at = id === undefined ? 0 : (queue?.findIndex((kept) => kept.id === id) ?? -1);
+  if (at > 0) queue?.unshift(...queue.splice(at, 1));
   // @plant newest signal first
-  const taken = at > 0 ? queue?.splice(at, 1)[0] : queue?.shift();
+  const taken = queue?.shift();
   assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
   if (queue.length === 0) execution.signals.delete(name);
   execution.signalCount--;

@@ -367,10 +367,10 @@ describe("workflow.control", () => {
     // Delivered again: nothing is started, though the execution is over.
     expect(await send("s1")).toEqual({ ...started, existed: true });
     expect(await send("s2", { if_exists: "signal" })).toMatchObject({ ok: false, error: { code: "gone" } });
-    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox:2", existed: false });
-    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox:2", existed: true });
-    expect((await server.rondo.list()).data.map(({ id }) => id).sort()).toEqual(["inbox", "inbox:2"]);
-    for (const id of ["inbox", "inbox:2"])
+    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox~2", existed: false });
+    expect(await send("s3")).toMatchObject({ ok: true, workflow_id: "inbox~2", existed: true });
+    expect((await server.rondo.list()).data.map(({ id }) => id).sort()).toEqual(["inbox", "inbox~2"]);
+    for (const id of ["inbox", "inbox~2"])
       expect((await events(server, id)).filter((kind) => kind.includes("signal"))).toHaveLength(1);
     expect(await ask("control", pause)).toMatchObject({ error: { code: "wrong_status" } });
     expect((await ask("control", { ...pause, start: { workflow: "photos" } })).error?.message).toMatch(

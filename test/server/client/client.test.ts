@@ -194,9 +194,9 @@ describe("an execution", () => {
     expect(await client.execution("a/1").result()).toEqual({ by: "ann" });
     expect(await send("ann")).toEqual({ id: "a/1", started: false, signal: "delivered" });
     await expect(send("bob")).rejects.toMatchObject({ code: "gone" });
-    const next = { id: "a/1:2", started: true, signal: "delivered" };
+    const next = { id: "a/1~2", started: true, signal: "delivered" };
     expect(await send("bob", { ifExists: "new" })).toEqual(next);
-    expect(await client.execution("a/1:2").result()).toEqual({ by: "bob" });
+    expect(await client.execution("a/1~2").result()).toEqual({ by: "bob" });
     expect(await send("bob", { ifExists: "new" })).toEqual({ ...next, started: false });
     await client.start("approval", null, { id: "b" });
     const open = await client.signalWithStart("approval", { n: 1 }, { name: "other" }, { id: "b" });
