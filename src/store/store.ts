@@ -425,7 +425,7 @@ export interface DocumentStore {
   /** Stores a definition under its hash, and makes it the newest definition of its name. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   /**
-   * Stores generated definitions under their hashes in one transaction, each if its name is new. Each name is given once. Returns
+   * Stores generated definitions under their hashes in one transaction, each if its name is new. Each name is given once; names may share a hash. Returns
    * what was found for each: nothing (it is added), the same definition, or another or damaged one, which stays.
    */
   addDefinitions(definitions: readonly NamedDefinition[]): Promise<readonly FoundDefinition[]>;

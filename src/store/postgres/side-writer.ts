@@ -28,7 +28,8 @@ const STATEMENTS = {
       INSERT INTO newest_definitions (name, hash) SELECT name, hash FROM given ORDER BY name
       ON CONFLICT (name) DO NOTHING RETURNING name
     ), put AS (
-      INSERT INTO definitions (hash, body) SELECT g.hash, g.body FROM given g JOIN added a ON a.name = g.name
+      INSERT INTO definitions (hash, body)
+      SELECT DISTINCT ON (g.hash) g.hash, g.body FROM given g JOIN added a ON a.name = g.name ORDER BY g.hash, g.i DESC
       ON CONFLICT (hash) DO UPDATE SET body = excluded.body WHERE definitions.body <> excluded.body
     )
     SELECT CASE
