@@ -274,7 +274,7 @@ describe("changing", () => {
       code: 4,
       stderr: expect.stringContaining("rondo signal y approved --start approval -i ... --new") as string,
     });
-    expect((await ok(signal("--new"))).stderr).toContain("execution y:2 was started");
+    expect((await ok(signal("--new"))).stderr).toContain("execution y~2 was started");
     expect(await rondo("signal", "y", "approved", "--new")).toMatchObject({ code: 2 });
   });
 

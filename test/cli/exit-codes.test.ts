@@ -149,7 +149,7 @@ test("70: code that throws where nobody can catch it ends the process, and the e
   expect(stderr).toContain("code threw outside of any task, which ends this process: Error: stray");
   expect(stderr).toContain("continue with: rondo run stray.ts --id s");
   const again = await cli(["run", "stray.ts", "--id", "s"], { cwd, env: { FIXED: "1" } });
-  expect(again).toMatchObject({ code: 0, stdout: "\"fine\"\n" });
+  expect(again).toMatchObject({ code: 0, stdout: '"fine"\n' });
 });
 
 test("the table gives every refusal of the API the exit code of its status", () => {

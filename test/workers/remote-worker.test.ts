@@ -170,7 +170,7 @@ describe("handlers at a remote worker", () => {
     await work(server, [steps]);
     const handle = await server.rondo.start("steps", null, { id: "s1" });
     await handle.signal("go", { by: "me" });
-    expect(await handle.result()).toEqual(null);
+    expect(await handle.result()).toEqual([{ one: 1 }, { by: "me" }, 2]);
     expect(ran.filter((what) => what === "one" || what === "two")).toEqual(["one", "two"]);
     expect(ran.filter((what) => what.startsWith("attempt"))).toHaveLength(3);
   });
