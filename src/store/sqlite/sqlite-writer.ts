@@ -63,10 +63,14 @@ export class SqliteWriter {
     this.#chars = 0;
     this.#connection.exec("BEGIN IMMEDIATE");
     try {
-      const created = this.#createAll(writes);
+      const created = changesCreated(writes) ? null : this.#createAll(writes);
       let creates = 0;
       for (const write of writes) {
-        const known = write.create ? (created[creates++] ?? null) : this.#find(write.execution);
+        const known = !write.create
+          ? this.#find(write.execution)
+          : created === null
+            ? this.#createOne(write)
+            : (created[creates++] ?? null);
         if (write.create && known === null) {
           exists.push(write.execution);
           continue;
@@ -335,4 +339,12 @@ function prepareStatements(connection: Connection) {
     open: prepare("INSERT OR REPLACE INTO opened VALUES (?, ?, ?)"),
     snapshot: prepare("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"),
   } satisfies Record<string, Statement | ManyRows>;
+}
+
+/** Whether a write of the commit changes an execution that another write creates. Then their order counts. */
+function changesCreated(writes: readonly RowWrite[]): boolean {
+  const created = new Set<string>();
+  for (const { create, execution } of writes) if (create) created.add(execution);
+  if (created.size === 0 || created.size === writes.length) return false;
+  return writes.some(({ create, execution }) => !create && created.has(execution));
 }

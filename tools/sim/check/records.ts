@@ -37,10 +37,8 @@ export class Records {
     const stored = this.#tables
       .listDeadLetters({ execution: model.id }, { before: null, max: ALL })
       .reverse()
-      .map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
-    const expected = model.deadLetters
-      .toSorted((a, b) => a.seq - b.seq)
-      .map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
+      .map(lineOf);
+    const expected = model.deadLetters.toSorted((a, b) => a.seq - b.seq).map(lineOf);
     must(
       stored.join("; ") === expected.join("; "),
       `${model.id}: its dead letters are [${stored.join("; ")}], [${expected.join("; ")}] failed`,
@@ -80,4 +78,9 @@ export class Records {
           `${attempt}: line ${n} was acknowledged and is not stored`,
         );
   }
+}
+
+/** The tasks of a dead letter as text. They are a set: tasks that fail with a dependency are not in the order of their numbers. */
+function lineOf({ seq, tasks }: { readonly seq: number; readonly tasks: readonly number[] }): string {
+  return `${seq}: ${tasks.toSorted((a, b) => a - b).join()}`;
 }
