@@ -19,23 +19,33 @@ type Reason = "dependency_failed" | "unknown_dependency" | "dependency_cycle";
 export function failVainWaits(step: Step, handler: HandlerState, isComplete: boolean): void {
   const { dependencies, tasks, total } = handler;
   if (dependencies === null) return;
-  const verdicts = new Verdicts(step, handler, dependencies);
-  verdicts.cascade(dependencies.takeFailed(tasks));
-  verdicts.flush();
-  const open = total - tasks.settled.size;
-  if (step.execution.draining || !isComplete || open === 0) return;
-  // @plant unknown dependency judged while tasks can run
-  if (dependencies.blocked.size < open) return;
+  // A verdict can leave others that wait in vain for another reason, so this is repeated until there is none.
+  for (;;) {
+    const failed = new Verdicts(step, handler, dependencies);
+    failed.cascade(dependencies.takeFailed(tasks));
+    failed.flush();
+    const open = total - tasks.settled.size;
+    if (step.execution.draining || !isComplete || open === 0) return;
+    // @plant unknown dependency judged while tasks can run
+    if (dependencies.blocked.size < open) return;
+    const verdicts = new Verdicts(step, handler, dependencies);
+    judgeBlocked(verdicts, dependencies, total);
+    if (verdicts.isEmpty) return;
+    verdicts.cascade(verdicts.failed);
+    verdicts.flush();
+  }
+}
+
+/** Judges the open tasks if each of them waits: unknown identities first, cycles if there are none. */
+function judgeBlocked(verdicts: Verdicts, dependencies: Dependencies, total: number): void {
   for (const [name, waiters] of dependencies.missing())
     for (const waiter of waiters)
       verdicts.fail(waiter, "unknown_dependency", `waits for the task "${name}", which was never added`);
-  if (verdicts.isEmpty)
-    for (const cycle of dependencies.cycles(total)) {
-      const path = showCycle(cycle.map((task) => dependencies.nameOf(task)));
-      for (const task of cycle) verdicts.fail(task, "dependency_cycle", path);
-    }
-  verdicts.cascade(verdicts.failed);
-  verdicts.flush();
+  if (!verdicts.isEmpty) return;
+  for (const cycle of dependencies.cycles(total)) {
+    const path = showCycle(cycle.map((task) => dependencies.nameOf(task)));
+    for (const task of cycle) verdicts.fail(task, "dependency_cycle", path);
+  }
 }
 
 class Verdicts {

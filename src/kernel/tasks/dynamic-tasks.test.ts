@@ -218,6 +218,30 @@ describe("tasks that wait", () => {
     });
   });
 
+  test.each([
+    [
+      "an unknown name beside a cycle",
+      [
+        ["d", "ghost"],
+        ["x", "y"],
+        ["y", "x"],
+      ],
+      null,
+    ],
+    ["a failed dependency beside a cycle", [["a"], ["b", "a"], ["x", "y"], ["y", "x"]], 0],
+    ["a failed dependency beside an unknown name", [["a"], ["b", "a"], ["c", "ghost"]], 0],
+  ] as const)("for several reasons at once all fail: %s", (_, tasks, failing) => {
+    const run = new KernelRun(waiting(tasks, { tolerate: 9, retry: { attempts: 1 } }));
+    if (failing !== null) run.receipt("a", failing, { status: "failed", payload: "{}" });
+    expect(run.status).toBe("done");
+    expect(
+      run
+        .of("tasks.settled")
+        .flatMap((event) => event.tasks)
+        .toSorted((a, b) => a - b),
+    ).toEqual(tasks.map((_task, i) => i));
+  });
+
   test("are pending again with the failed task that they waited for, and wait again", () => {
     const run = new KernelRun(waiting([["a"], ["b", "a"], ["c"]], { tolerate: 3, retry: { attempts: 1 } }));
     run.receipt("a", 0, { status: "failed", payload: "{}" });
