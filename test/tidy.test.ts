@@ -127,7 +127,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   engine: 12_700,
   kernel: 10_000,
   net: 2_050,
-  protocol: 1_750,
+  protocol: 1_850,
   retention: 300,
   rondo: 1_050,
   schedule: 1_800,

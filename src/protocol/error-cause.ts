@@ -30,6 +30,18 @@ function read(cause: unknown, depth: number): ErrorCause | undefined {
   };
 }
 
+/** Makes an error of a stored one: its name, message, code, stack and causes are those of the error that user code threw. */
+export function restoreError({ name, message, code, stack, cause }: ErrorCause): Error {
+  const error = new Error(message, cause === undefined ? undefined : { cause: restoreError(cause) });
+  Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
+  Object.defineProperty(error, "stack", {
+    value: stack ?? `${name}: ${message}`,
+    configurable: true,
+    writable: true,
+  });
+  return code === undefined ? error : Object.assign(error, { code });
+}
+
 /** Shortens a text to `max` characters, and marks that with three dots. */
 export function cutText(text: string, max: number): string {
   return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();

@@ -1,5 +1,6 @@
 /** Errors of steps, waits and children inside a task. User code can catch them; uncaught, each fails its task for good. */
 import { FATAL } from "./error-brands.ts";
+import { restoreError, storedCause } from "./error-cause.ts";
 
 /** Thrown by a step that has failed for good: its tries are used up, or its error is fatal. `cause` is the error of its last try. */
 export class StepFailed extends Error {
@@ -28,14 +29,9 @@ export class WaitTimeout extends Error {
 
 /** Restores an error from its stored form. */
 export function readError(text: string): Error {
-  const stored = (JSON.parse(text) ?? {}) as Record<string, unknown>;
-  const { name, message, stack, code } = stored;
-  const error = new Error(typeof message === "string" ? message : text);
-  if (typeof name === "string") error.name = name;
-  if (typeof stack === "string") error.stack = stack;
-  return typeof code === "string" ? Object.assign(error, { code }) : error;
+  return restoreError(storedCause(JSON.parse(text)) ?? { name: "Error", message: text });
 }
 
 function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  return storedCause(thrown)?.message ?? String(thrown);
 }

@@ -1,9 +1,9 @@
 /** Errors that user code throws or catches. */
 
-import type { ErrorCause } from "../kernel/event.ts";
 import { type DamagedData, damageRemedy } from "../kernel/journal/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
+import { restoreError } from "../protocol/error-cause.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 
@@ -55,23 +55,11 @@ export class ExecutionFailed extends Error {
       isDamaged
         ? `execution ${id} is damaged: ${why} (${damagedHint(execution)})`
         : `execution ${id} failed: ${why}`,
-      error?.cause === undefined ? undefined : { cause: toError(error.cause) },
+      error?.cause === undefined ? undefined : { cause: restoreError(error.cause) },
     );
     this.code = execution.error?.code ?? "failed";
     this.execution = execution;
   }
-}
-
-/** Makes an error of a stored one: its name, message, code and stack are those of the error that user code threw. */
-function toError({ name, message, code, stack, cause }: ErrorCause): Error {
-  const error = new Error(message, cause === undefined ? undefined : { cause: toError(cause) });
-  Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
-  Object.defineProperty(error, "stack", {
-    value: stack ?? `${name}: ${message}`,
-    configurable: true,
-    writable: true,
-  });
-  return code === undefined ? error : Object.assign(error, { code });
 }
 
 /** Thrown by `result()`: the execution ended as cancelled. */

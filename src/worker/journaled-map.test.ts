@@ -98,3 +98,30 @@ test("fails for good if its items are others than before", async () => {
   expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({ code: "map_diverged" });
 });
+
+test("is journaled less often the longer it lasts, so that its batches stay below the limit of checkpoints", async () => {
+  const done: (() => void)[] = [];
+  const run = (n: number) => new Promise<number>((resolve) => done.push(() => resolve(n)));
+  const bench = fixtureOf(({ map }) => map("all", items(1_000), run, { concurrency: 1 }));
+  await bench.give([1]);
+  for (let i = 0; i < 1_000; i++) {
+    done[i]?.();
+    await bench.clock.advance(60);
+  }
+  expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+  expect(bench.of("step").length).toBeLessThan(400);
+});
+
+test("refuses a name that has no room for its batches, and items that cannot be stored, before it runs any", async () => {
+  const ran: unknown[] = [];
+  const long = fixtureOf(({ map }) => map("n".repeat(199), [1, 2], (n) => ran.push(n)));
+  await long.give([1]);
+  expect(parse(long.outcomes.get(0)?.payload)).toMatchObject({
+    message: expect.stringContaining("too long"),
+  });
+  const odd = fixtureOf(({ map }) => map("all", [1, new Map()], (n) => ran.push(n)));
+  await odd.give([1]);
+  expect(odd.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  expect(parse(odd.outcomes.get(0)?.payload)).toMatchObject({ name: "NotStorable" });
+  expect(ran).toEqual([]);
+});

@@ -159,6 +159,9 @@ export class JournaledSteps {
     { concurrency = 10 }: { readonly concurrency?: number } = {},
   ): Promise<readonly unknown[]> {
     if (this.#enter(name, "map") !== undefined) throw changed(name, "a step or a sleep", "a map");
+    // The names of batches are longer than that of the map.
+    if (whyNoName(`${name}/${MAP_ITEMS_MAX}`) !== null)
+      throw fatal(`the name of a map is too long: "${name}"`);
     if (!Array.isArray(items) || items.length > MAP_ITEMS_MAX)
       throw fatal(`map "${name}": items must be an array of at most ${MAP_ITEMS_MAX} items`);
     if (typeof run !== "function") throw fatal(`map "${name}" has no function to run`);

@@ -61,8 +61,9 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
   const { tries, error } = done;
-  // A report that is repeated has the same number of tries.
-  if (known?.kind === "tries" && known.tries >= tries)
+  // A report that is repeated has the same number of tries. A step may fail for good after a try that was to be repeated.
+  const isFinal = done.kind === "step.failed";
+  if (known?.kind === "tries" && (isFinal ? known.tries > tries : known.tries >= tries))
     return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   if (done.kind === "step.failed") step.emit({ kind: "task.step.failed", ...at, name, tries, error });
   else {

@@ -215,6 +215,33 @@ describe("waits", () => {
     expect(await execution.result()).toEqual([1, 2, 3]);
   });
 
+  test("that fail with any value throw StepFailed with the same causes in every attempt", async () => {
+    const seen: unknown[] = [];
+    const odd = flow("odd", async ({ step, sleep }) => {
+      for (const [name, thrown] of [
+        ["bare", Object.create(null)],
+        ["caused", new Error("outer", { cause: new Error("inner") })],
+      ] as const)
+        await step(name, { retry: { attempts: 1 } }, () => {
+          throw thrown;
+        }).catch((failed: StepFailed) => {
+          const cause = failed.cause as { cause?: { message?: string } };
+          seen.push([failed.name, failed.message, cause.cause?.message ?? null]);
+        });
+      await sleep("nap", "1m");
+      return seen.length;
+    });
+    await using t = await testRondo({ workflows: [odd] });
+    const execution = await t.start(odd, null);
+    await t.clock.advance("2m");
+    expect(await execution.result()).toBe(4);
+    expect(seen.slice(0, 2)).toEqual([
+      ["StepFailed", 'step "bare" failed: {}', null],
+      ["StepFailed", 'step "caused" failed: outer', "inner"],
+    ]);
+    expect(seen.slice(2)).toEqual(seen.slice(0, 2));
+  });
+
   test("that time out throw WaitTimeout, and steps that fail throw StepFailed with its cause", async () => {
     const caught: unknown[] = [];
     const flaky = flow("flaky", async ({ waitFor, step }) => {
