@@ -5,11 +5,15 @@ import type { Plan } from "../kernel/definition/plan.ts";
 import { successorId } from "../kernel/definition/successor-id.ts";
 import type { Answer, SignalMessage } from "../kernel/message.ts";
 import { checkSignal } from "../protocol/check-request.ts";
+import { assert } from "../std/assert.ts";
 import { newMessageId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
+import { parseDocument } from "../store/document-form.ts";
+import type { Store, Swap } from "../store/store.ts";
 import type { Reply } from "./driver-options.ts";
-import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+import { type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+import { PLACE_FORM, type PlaceQuestion, placeBody, placeId, placeSignal } from "./signal-place.ts";
 
 /** Makes the message of a signal, or returns why its name, id or data is refused. */
 export function signalMessage(
@@ -40,52 +44,48 @@ export interface SignalWithStart extends StartOptions {
   readonly ifExists: IfExists;
 }
 
+/** The parts of the process that a start with a signal needs. */
+export interface SignalStartParts extends StartParts {
+  readonly store: Pick<Store, "getDocument" | "swapDocument">;
+}
+
 /** Signals the execution with this id, or starts it. Returns the id of the execution that was signalled. */
 export async function signalWithStart(
-  parts: StartParts,
+  parts: SignalStartParts,
   { plan, input, signal }: { readonly plan: Plan; readonly input: string; readonly signal: SignalMessage },
   { ifExists, ...options }: SignalWithStart,
-): Promise<{ readonly id: string; readonly reply: Reply } | Rejection> {
-  for (let n = 1; ; ) {
-    const id = successorId(options.id, n);
-    const reply = await startExecution(parts, plan, input, { ...options, id, signal }).send();
-    const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
-    if (!isGone || ifExists === "signal") return { id, reply };
-    const last = await lastEnded(parts.engine, options.id, n);
-    const repeated = await findRepeat(parts.engine, options.id, { signal, after: n, last });
-    if (repeated !== null) return repeated;
-    n = last + 1;
-  }
-}
-
-/** How many ended executions of an id are asked for a signal before the next one is started. */
-const ASKED_MAX = 8;
-
-/** Finds the execution that has the signal already, among those that ended last: the request may be a repeat. */
-async function findRepeat(
-  engine: EnginePort,
-  id: string,
-  { signal, after, last }: { readonly signal: SignalMessage; readonly after: number; readonly last: number },
-): Promise<{ readonly id: string; readonly reply: Reply } | null> {
-  for (let n = last; n > after && n > last - ASKED_MAX; n--) {
-    const asked = successorId(id, n);
-    const reply = await engine.send(asked, signal);
-    if (!isRejection(reply.answer)) return { id: asked, reply: { ...reply, existed: true } };
-  }
-  return null;
-}
-
-/**
- * The highest number of an execution that has ended. Each begins after the end of the one before, so a binary search finds it.
- */
-async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
-  const hasEnded = async (n: number) => {
-    const found = await engine.inspect(successorId(id, n));
-    return !isRejection(found) && found.view.finishedAt !== null;
+): Promise<{ readonly id: string; readonly reply: Reply }> {
+  const offer = (id: string): Promise<Reply> =>
+    startExecution(parts, plan, input, { ...options, id, signal }).send();
+  if (ifExists === "signal") return { id: options.id, reply: await offer(options.id) };
+  const { store, engine, clock } = parts;
+  const { kind } = PLACE_FORM;
+  const document = placeId(options.id, signal.id);
+  let body: string | null = null;
+  let reply: Reply | null = null;
+  const answerTo = async (question: PlaceQuestion): Promise<boolean | number | null> => {
+    switch (question.kind) {
+      case "offer":
+        reply = await offer(successorId(options.id, question.n));
+        return !(isRejection(reply.answer) && reply.answer.code === "gone");
+      case "ended": {
+        const found = await engine.inspect(successorId(options.id, question.n));
+        return !isRejection(found) && found.view.finishedAt !== null;
+      }
+      case "read":
+        body = await store.getDocument(kind, document);
+        return body === null ? null : parseDocument(PLACE_FORM, document, body).n;
+      case "note": {
+        const swap: Swap = { was: body, body: placeBody(question.n, clock.now()) };
+        const isStored = await store.swapDocument(kind, document, swap);
+        if (isStored) ({ body } = swap);
+        return isStored;
+      }
+    }
   };
-  let ended = known;
-  let step = 1;
-  for (; await hasEnded(ended + step); step *= 2) ended += step;
-  for (; step > 1; step = step / 2) if (await hasEnded(ended + step / 2)) ended += step / 2;
-  return ended;
+  const placing = placeSignal();
+  let step = placing.next();
+  while (!step.done) step = placing.next(await answerTo(step.value));
+  assert(reply !== null, "the execution that gets a signal has answered");
+  return { id: successorId(options.id, step.value), reply };
 }

@@ -1,9 +1,12 @@
 // Retention over a memory store, with a clock that is moved by hand.
 import { describe, expect, test } from "vitest";
 import { commit, endedHead, start } from "../../test/fixtures/store/example-writes.ts";
+import { KEPT, number, object } from "../std/decode.ts";
+import { jsonForm } from "../store/document-form.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { StoreFault } from "../store/store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
+import { ExpiredDocuments } from "./expired-documents.ts";
 import { Retention, type RetentionOptions } from "./retention.ts";
 
 const DAY = 86_400_000;
@@ -200,4 +203,23 @@ describe("definitions that are made for executions", () => {
     expect(await names(store)).toEqual([]);
     await retention.close();
   });
+});
+
+test("documents that have expired are deleted within an hour; damaged ones and others stay", async () => {
+  const { clock, store, retention } = await world();
+  const form = jsonForm<{ until: number }>("signal-place", object({ until: number }, KEPT));
+  const expired = new ExpiredDocuments({ clock, store, forms: [form], onFault: () => undefined });
+  const now = clock.now();
+  await store.putDocument(form.kind, "old", JSON.stringify({ until: now + 1 }));
+  await store.putDocument(form.kind, "young", JSON.stringify({ until: now + 2 * DAY }));
+  await store.putDocument(form.kind, "damaged", "{");
+  const left = async () => (await store.listDocuments(form.kind, { max: 10 })).map(({ id }) => id);
+  await clock.advance("59m");
+  expect(await left()).toEqual(["damaged", "old", "young"]);
+  await clock.advance("1m");
+  expect(await left()).toEqual(["damaged", "young"]);
+  await clock.advance("3d");
+  expect(await left()).toEqual(["damaged"]);
+  await expired.close();
+  await retention.close();
 });

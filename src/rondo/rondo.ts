@@ -241,7 +241,7 @@ export class Rondo implements RondoClient {
     if (unfit !== null) throw new RondoError(unfit);
     await this.#admit(plan, checked.project);
     const given = { plan, input: text, signal: message };
-    const { id, reply } = unwrap(await signalWithStart(this.#options, given, checked));
+    const { id, reply } = await signalWithStart(this.#options, given, checked);
     const state = unwrap(signalState(reply.answer));
     return { execution: this.execution<W>(id), started: !reply.existed, signal: state };
   }

@@ -1,7 +1,9 @@
 /** Assembles a server over an engine (worker sessions, schedules, API), and closes it. */
 import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
+import { PLACE_FORM } from "../engine/signal-place.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { ExpiredDocuments } from "../retention/expired-documents.ts";
 import { Retention } from "../retention/retention.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import { Schedules } from "../schedule/schedules.ts";
@@ -11,6 +13,7 @@ import { rememberRemote } from "./remote-mark.ts";
 import { bindRoutes } from "./route.ts";
 import { ApiServer } from "./server.ts";
 import { Definitions } from "./services/definitions.ts";
+import { KEY_FORM } from "./services/idempotency-keys.ts";
 import { SchemaChecker } from "./services/schema-checker.ts";
 import { ExecutionStarter } from "./services/start-executions.ts";
 import { workerRoutes } from "./worker-protocol/worker-routes.ts";
@@ -54,7 +57,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaChecker({ clock });
   const definitions = new Definitions({ store, schemas, postOps: parts.postOps, topics });
-  const starts = new ExecutionStarter({ engine, definitions, clock, random, topics });
+  const starts = new ExecutionStarter({ engine, store, definitions, clock, random, topics });
   const sessions = new WorkerSessions({
     engine,
     store,
@@ -94,6 +97,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     retentionMs: parts.retentionMs,
     onFault,
   });
+  const expired = new ExpiredDocuments({ clock, store, forms: [KEY_FORM, PLACE_FORM], onFault });
   const quiesce = (): Promise<void> => {
     engine.quiesce();
     return sessions.quiesce();
@@ -101,6 +105,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const end = async (): Promise<void> => {
     unlisten?.();
     await retention.close();
+    await expired.close();
     await schedules.close();
     sessions.close();
     await schemas.close();

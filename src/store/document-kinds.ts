@@ -11,6 +11,7 @@ export const DOCUMENT_KINDS = [
   "schedule",
   "schedule-mark",
   "setting",
+  "signal-place",
   "state",
   "token",
   "topic",

@@ -14,6 +14,8 @@ export interface PlantedBug {
   readonly drill?: boolean;
   /** Whether `rondo sim --endings` finds the bug. */
   readonly endings?: boolean;
+  /** Whether `rondo sim --races` finds the bug. */
+  readonly races?: boolean;
 }
 
 const ENGINE: readonly PlantedBug[] = [
@@ -293,6 +295,11 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
 ];
 
+/** Bugs in signals with starts. */
+const RACES: readonly PlantedBug[] = [
+  { name: "repeated signal placed anew", seed: 1, change: "const $key = true;" },
+];
+
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENGINE,
   ...WORKERS,
@@ -300,5 +307,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...DAMAGE,
   ...GROWTH,
   ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
+  ...RACES.map((bug) => ({ ...bug, races: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
 ];

@@ -37,6 +37,7 @@ export type Fault = (typeof FAULTS)[number];
 export const HAPPENINGS = [
   "signal before the end",
   "signal after the end",
+  "signal placed again",
   "message delayed",
   "message lost",
   "message repeated",

@@ -79,7 +79,7 @@ function isRun(source: string): boolean {
 
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
-  const { name, cluster = false, drill = false, endings = false } = bug;
+  const { name, cluster = false, drill = false, endings = false, races = false } = bug;
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
@@ -95,11 +95,12 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     cluster,
     drill,
     endings,
+    races,
   });
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill, endings }).violation;
+  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill, endings, races }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
@@ -125,11 +126,12 @@ async function search(
     cluster,
     drill,
     endings,
-  }: { from: number; seeds: number; cluster: boolean; drill: boolean; endings: boolean },
+    races,
+  }: { from: number; seeds: number; cluster: boolean; drill: boolean; endings: boolean; races: boolean },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
-    const kind = drill ? ["--drill"] : cluster ? ["--cluster"] : [];
+    const kind = drill ? ["--drill"] : races ? ["--races"] : cluster ? ["--cluster"] : [];
     return JSON.parse(await run(main, [...args, ...kind, ...(endings ? ["--endings"] : [])]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };

@@ -10,4 +10,5 @@ test.each(SEEDS)("the races of seed %i hold", (seed) => {
   expect(violation).toBeNull();
   expect(happened.get("signal after the end")).toBeGreaterThan(10);
   expect(happened.get("signal before the end")).toBeGreaterThan(10);
+  expect(happened.get("signal placed again")).toBeGreaterThan(0);
 });

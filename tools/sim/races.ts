@@ -17,6 +17,9 @@ const SIGNAL = "item";
 const NAMES = ["a", "b", "c"];
 /** The longest time between two items. */
 const GAP_MS = 60;
+/** The share of items that are sent twice, and how much later: at once, soon, or long after. */
+const REPEATED = 0.3;
+const REPEATS_MS = [5, 200, 4_000];
 const SLEEP_MS = 7;
 const HEAL_AT_MS = 8_000;
 const NODES = 3;
@@ -60,7 +63,10 @@ function sendItems(world: World, plan: Plan): void {
     at += random.below(GAP_MS);
     const item = `i${i}`;
     const name = random.pick(NAMES);
-    world.timeline.after(at, () => world.client.signalWithStart(name, { plan, signal: SIGNAL, item }));
+    const send = () => world.client.signalWithStart(name, { plan, signal: SIGNAL, item });
+    world.timeline.after(at, send);
+    // A client that got no answer repeats its request, at another node, at once or after many further executions of the name.
+    if (random.chance(REPEATED)) world.timeline.after(at + random.below(random.pick(REPEATS_MS)), send);
   }
 }
 

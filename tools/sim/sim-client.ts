@@ -1,8 +1,17 @@
 /** A simulated user: starts, pauses, signals, cancels and retries executions, and repeats requests without an answer. */
 import type { Request } from "../../src/engine/io.ts";
+import {
+  PLACE_FORM,
+  type PlaceQuestion,
+  placeBody,
+  placeId,
+  placeSignal,
+} from "../../src/engine/signal-place.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
+import { successorId } from "../../src/kernel/definition/successor-id.ts";
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../../src/kernel/message.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
+import { parseDocument } from "../../src/store/document-form.ts";
 import { FORCED } from "./check/cleanup-model.ts";
 import { must } from "./trace.ts";
 import { SIGNALS } from "./workload/program.ts";
@@ -14,6 +23,13 @@ interface Asked {
   readonly plan: Plan | null;
   /** Called with the answer to a signal with a start. */
   readonly onAnswer?: (answer: Answer) => void;
+}
+
+/** An item that is sent by a signal with a start. */
+interface SignalSent {
+  readonly plan: Plan;
+  readonly signal: string;
+  readonly item: string;
 }
 
 export class SimClient {
@@ -129,20 +145,57 @@ export class SimClient {
     return { kind: "signal", id, signal, data: JSON.stringify({ id }) };
   }
 
-  /** The number of signals with starts that no execution has yet. */
+  /** The number of signals with starts that are under way. */
   unsent = 0;
-  /** The number of the last execution of each name, as far as is known. */
-  readonly #last = new Map<string, number>();
 
   /** Signals the open execution of a name, or starts the next one with the signal. */
-  signalWithStart(name: string, sent: { plan: Plan; signal: string; item: string }): void {
+  signalWithStart(name: string, sent: SignalSent): void {
     this.unsent++;
-    this.#signalOrStart(name, this.#last.get(name) ?? 1, sent);
+    const placing = placeSignal();
+    const signal: SignalMessage = {
+      kind: "signal",
+      id: sent.item,
+      signal: sent.signal,
+      data: JSON.stringify({ id: sent.item }),
+    };
+    const { kind } = PLACE_FORM;
+    const document = placeId(name, sent.item);
+    const tables = this.#world.documents;
+    const goOn = (answer: boolean | number | null): void => {
+      const { done, value } = placing.next(answer);
+      if (done === true) {
+        this.unsent--;
+        return;
+      }
+      // Each question takes its time, so that executions end and other requests are answered meanwhile.
+      if (value.kind === "offer") this.#offer(successorId(name, value.n), { ...sent, signal }, goOn);
+      else this.#world.timeline.after(this.#world.delay(), () => goOn(answerTo(value)));
+    };
+    const answerTo = (question: Exclude<PlaceQuestion, { kind: "offer" }>): boolean | number | null => {
+      const noted = tables.getDocument(kind, document);
+      const n = noted === null ? null : parseDocument(PLACE_FORM, document, noted).n;
+      switch (question.kind) {
+        case "ended":
+          return this.#world.ledger.model(successorId(name, question.n))?.ended === true;
+        case "read":
+          return n;
+        case "note":
+          if (n !== null) this.#world.count("signal placed again");
+          return (
+            n === question.was &&
+            tables.swapDocument(kind, document, { was: noted, body: placeBody(question.n, 0) })
+          );
+      }
+    };
+    goOn(null);
   }
 
-  #signalOrStart(name: string, n: number, sent: { plan: Plan; signal: string; item: string }): void {
-    const { plan, signal, item } = sent;
-    const execution = `${name}:${n}`;
+  /** Sends a start with a signal to one execution, until it is answered. */
+  #offer(
+    execution: string,
+    { plan, signal }: { readonly plan: Plan; readonly signal: SignalMessage },
+    answered: (isTaken: boolean) => void,
+  ): void {
     const message: StartMessage = {
       kind: "start",
       execution,
@@ -151,7 +204,7 @@ export class SimClient {
       project: "default",
       input: "null",
       tags: {},
-      signal: { kind: "signal", id: item, signal, data: JSON.stringify({ id: item }) },
+      signal,
     };
     let isOver = false;
     const onAnswer = (answer: Answer) => {
@@ -159,14 +212,10 @@ export class SimClient {
       isOver = true;
       const isGone = answer.kind === "rejection" && answer.code === "gone";
       must(isGone || answer.kind === "applied", `${execution}: a signal with a start is applied, or gone`);
-      this.#last.set(name, Math.max(n + (isGone ? 1 : 0), this.#last.get(name) ?? 1));
-      if (isGone) {
-        this.#world.count("signal after the end");
-        return this.#signalOrStart(name, Math.max(n + 1, this.#last.get(name) ?? 1), sent);
-      }
+      if (isGone) this.#world.count("signal after the end");
+      else this.#world.begun(execution, plan);
       if (answer.kind === "applied" && answer.signal === "kept") this.#world.count("signal before the end");
-      this.unsent--;
-      this.#world.begun(execution, plan);
+      answered(!isGone);
     };
     this.#ask({ execution, message, plan, onAnswer });
   }

@@ -147,6 +147,11 @@ export class World {
     return this.#options.drill;
   }
 
+  /** The documents of the store. */
+  get documents(): Pick<MemoryTables, "getDocument" | "swapDocument"> {
+    return this.#tables;
+  }
+
   get hasEndings(): boolean {
     return this.#options.endings === true;
   }

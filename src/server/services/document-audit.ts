@@ -5,6 +5,7 @@
 import { TOKEN_FORM } from "../../commands/bound-projects.ts";
 import { TOPIC_FORM, type TopicRole, usesOf } from "../../commands/topic-registry.ts";
 import { UNDELIVERED_FORM } from "../../engine/mailbox/undelivered.ts";
+import { PLACE_FORM } from "../../engine/signal-place.ts";
 import { parseStored } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan } from "../../kernel/definition/plan.ts";
 import { formOfPart, partOf, SCHEDULE_KIND } from "../../schedule/stored-schedule.ts";
@@ -37,11 +38,18 @@ const FORMS: readonly DocumentForm<unknown>[] = [
   SESSION_FORM,
   AUDIT_FORM,
   KEY_FORM,
+  PLACE_FORM,
   VERSION_FORM,
   UNDELIVERED_FORM,
 ];
 
-/** Finds damaged documents. With `repair`, roles of topics are derived again, and damaged idempotency keys are deleted. */
+/** Kinds of documents that expire. `repair` deletes damaged ones, because their expiry is not known. */
+const DELETED = [KEY_FORM.kind, PLACE_FORM.kind];
+
+/**
+ * Finds damaged documents. With `repair`, roles of topics are derived again, and damaged idempotency keys and places of signals are
+ * deleted.
+ */
 export async function auditDocuments(
   store: AuditedStore,
   { repair }: { readonly repair: boolean },
@@ -60,11 +68,11 @@ export async function auditDocuments(
   const ids = (kind: string): string[] => (found.get(kind) ?? []).map(({ id }) => id);
   if (repair) {
     await decideRoles(store, ids(TOPIC_FORM.kind));
-    for (const id of ids(KEY_FORM.kind)) await store.putDocument(KEY_FORM.kind, id, null);
+    for (const kind of DELETED) for (const id of ids(kind)) await store.putDocument(kind, id, null);
   }
   return [...found].flatMap(([kind, damaged]) =>
     damaged.map(({ message }): DocumentFinding => {
-      const isRepaired = repair && (kind === TOPIC_FORM.kind || kind === KEY_FORM.kind);
+      const isRepaired = repair && (kind === TOPIC_FORM.kind || DELETED.includes(kind));
       return { table: "documents", message, isRepaired };
     }),
   );
@@ -91,6 +99,8 @@ function remedyOf(kind: string, id: string): string {
       return "rondo audit --repair decides the role of the topic again, by the definitions that use it";
     case KEY_FORM.kind:
       return "requests with this idempotency key are refused: rondo audit --repair deletes it";
+    case PLACE_FORM.kind:
+      return "repeats of this signal with a start are refused: rondo audit --repair deletes it";
     case SESSION_FORM.kind:
       return "the session stays ended";
     default:

@@ -1,7 +1,7 @@
 /**
  * Remembers the use of Idempotency-Keys: a key that comes again with another request is refused. Only a hash of the request is
- * kept, for a day, in memory and as a document. That a repeated request has no second effect follows from the ids that routes
- * derive from the key. In a cluster the document is written before the request is answered, so that every node knows it.
+ * kept, for a day, in memory and as a document (retention/expired-documents.ts deletes it). That a repeated request has no second
+ * effect follows from the ids that routes derive from the key. In a cluster the document is written before the request is answered, so that every node knows it.
  */
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -9,7 +9,7 @@ import { KEPT, number, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { allDocuments, jsonForm, readDocument } from "../../store/document-form.ts";
+import { jsonForm, readDocument } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 
@@ -40,13 +40,12 @@ const KIND = "idempotency-key";
 /** The form of the documents of used keys. */
 export const KEY_FORM = jsonForm<Kept>(KIND, object({ hash: string, target: string, until: number }, KEPT));
 const KEPT_MS = 86_400_000;
-const SWEEP_MS = 3_600_000;
 /** The most uses of keys in memory; older ones are read from the store. */
 const MEMORY_MAX = 10_000;
 const TARGET_CHARS_MAX = 200;
 
 export class IdempotencyKeys {
-  readonly #store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
+  readonly #store: Pick<Store, "getDocument" | "putDocument">;
   readonly #clock: Clock;
   readonly #onFault: (fault: Error) => void;
   readonly #isShared: boolean;
@@ -54,11 +53,9 @@ export class IdempotencyKeys {
   /** The number of open requests with each Idempotency-Key. */
   readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
   readonly #writes = new Set<Promise<void>>();
-  #cancel: () => void;
-  #isClosed = false;
 
   constructor(parts: {
-    store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
+    store: Pick<Store, "getDocument" | "putDocument">;
     clock: Clock;
     onFault: (fault: Error) => void;
     /** Whether other nodes use the same store. */
@@ -68,7 +65,6 @@ export class IdempotencyKeys {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#onFault = parts.onFault;
-    this.#cancel = this.#later();
   }
 
   /** Begins a use of a key, or rejects a key that was used for another request. Every use must be ended with `end`. */
@@ -101,8 +97,6 @@ export class IdempotencyKeys {
 
   /** Resolves when all uses of keys are stored. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#cancel();
     await Promise.all(this.#writes);
   }
 
@@ -136,25 +130,6 @@ export class IdempotencyKeys {
       .finally(() => this.#writes.delete(tracked));
     this.#writes.add(tracked);
     return tracked;
-  }
-
-  #later(): () => void {
-    return this.#clock.after(SWEEP_MS, () => {
-      void this.#track(this.#sweep());
-      if (!this.#isClosed) this.#cancel = this.#later();
-    });
-  }
-
-  /** Deletes expired uses of keys. */
-  async #sweep(): Promise<void> {
-    const now = this.#clock.now();
-    for await (const document of allDocuments(this.#store, KEY_FORM)) {
-      if (this.#isClosed) return;
-      // The expiry of a damaged use is unknown, so only `rondo audit --repair` deletes it.
-      if (document.damage !== undefined || document.value.until > now) continue;
-      this.#known.delete(document.id);
-      await this.#store.putDocument(KIND, document.id, null);
-    }
   }
 }
 

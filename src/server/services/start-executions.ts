@@ -1,7 +1,12 @@
 /** Starts executions for the API: by the name of a workflow, with the input checked against its schema. */
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
-import { type SignalWithStart, signalState, signalWithStart } from "../../engine/signal-with-start.ts";
+import {
+  type SignalStartParts,
+  type SignalWithStart,
+  signalState,
+  signalWithStart,
+} from "../../engine/signal-with-start.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { SignalMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
@@ -37,6 +42,7 @@ export interface Started {
 
 export interface StartParts {
   readonly engine: EnginePort;
+  readonly store: SignalStartParts["store"];
   readonly definitions: Definitions;
   readonly clock: Clock;
   readonly random: Random;
@@ -95,9 +101,8 @@ export class ExecutionStarter {
       (await refusedSignal(known, signal.signal, JSON.parse(signal.data) as Json)) ??
       (await this.#parts.topics.admit(request.project, known.plan.commands));
     if (refusal !== null) return refusal;
-    const sent = await signalWithStart(this.#parts, { plan: known.plan, input: text, signal }, request);
-    if (isRejection(sent)) return sent;
-    const { id, reply } = sent;
+    const given = { plan: known.plan, input: text, signal };
+    const { id, reply } = await signalWithStart(this.#parts, given, request);
     const state = signalState(reply.answer);
     if (isRejection(state)) return state;
     return { execution: id, signal: signal.signal, state, started: !reply.existed };

@@ -46,7 +46,7 @@ describe("signalWithStart", () => {
     }
     expect(ids).toEqual(["e", ...Array.from({ length: 11 }, (_, i) => `e~${i + 2}`)]);
     // A request that was delayed for a while comes again.
-    for (const n of [1, 5, 11]) {
+    for (const n of [1, 2, 5, 11]) {
       const signal = { name: "item", data: { text: "t" }, id: `s${n}` };
       const repeat = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
       expect([repeat.execution.id, repeat.started]).toEqual([ids[n - 1], false]);
