@@ -1,7 +1,7 @@
 // The desk over a memory store, with a clock that is moved by hand and an engine that only remembers.
 import { describe, expect, test } from "vitest";
 import { MINUTE, world } from "../../test/fixtures/server/schedule-fixture.ts";
-import { isRejection, reject, unwrap } from "../std/rejection.ts";
+import { isRejection, type RondoError, reject, unwrap } from "../std/rejection.ts";
 import { checkSchedule, encode, newState } from "./schedule.ts";
 import type { SchedulePage } from "./schedule-store.ts";
 
@@ -36,6 +36,23 @@ describe("the desk", () => {
     await clock.advance("10m");
     expect(engine.started.map(({ id }) => id)).toEqual([`ten~${now + 1}`, `ten~${now + 2}`]);
     expect(await schedules.get("ten")).toMatchObject({ state: { skipped: 1 } });
+  });
+
+  test("a start without an answer is given up, and later requests do not wait for it", async () => {
+    const { clock, engine, open } = await world();
+    const schedules = await open();
+    await schedules.put(TEN);
+    engine.troubles.push("silence");
+    const silent = schedules.runNow("ten", "k").then(
+      () => "started",
+      (thrown: RondoError) => thrown.code,
+    );
+    const later = schedules.runNow("ten", "l");
+    await clock.advance("30s");
+    expect(await silent).toBe("timeout");
+    expect(await later).toMatchObject({ existed: false });
+    expect(await schedules.runNow("ten", "k")).toMatchObject({ existed: false });
+    expect(engine.started).toHaveLength(2);
   });
 
   test("runs once for each key, and what ran last stays so when a key comes again", async () => {

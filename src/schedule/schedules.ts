@@ -5,7 +5,8 @@
 import { DamagedData } from "../kernel/journal/damage.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Random, systemRandom } from "../std/random.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
+import { within } from "../std/within.ts";
 import type { Store } from "../store/store.ts";
 import { Lanes } from "./lanes.ts";
 import {
@@ -60,12 +61,12 @@ export class Schedules {
 
   private constructor(options: SchedulesOptions) {
     const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
-    this.#options = options;
+    this.#options = { ...options, ...boundedEngine(options) };
     this.#store = new ScheduleStore(options.store);
     this.#checks = new StartChecks(options.store, options.check);
     this.#runner = new ScheduleRunner({
       clock,
-      engine: options,
+      engine: this.#options,
       schedules: this.#store,
       lanes: this.#lanes,
       onFault,
@@ -271,6 +272,27 @@ export class Schedules {
   #draw(): string {
     return (this.#options.random ?? systemRandom).u32().toString(36);
   }
+}
+
+/** How long a lane waits for the engine. */
+const ENGINE_MS = 30_000;
+
+/**
+ * The engine with bounded waits. Work on one schedule runs one after the other, so a call without an answer would keep back all
+ * later requests about the schedule.
+ */
+function boundedEngine(engine: SchedulesOptions): Pick<ScheduleEngine, "start" | "isOpen" | "exists"> {
+  const bounded = <T>(execution: string, work: Promise<T>): Promise<T> =>
+    within(engine.clock, ENGINE_MS, work, () => {
+      const message = `execution ${execution} was not answered for within ${ENGINE_MS / 1_000} s`;
+      const hint = "repeat the request with the same Idempotency-Key: it starts one execution";
+      throw new RondoError(reject("timeout", message, { hint }));
+    });
+  return {
+    start: (request) => bounded(request.id, engine.start(request)),
+    isOpen: (execution) => bounded(execution, engine.isOpen(execution)),
+    exists: (execution) => bounded(execution, engine.exists(execution)),
+  };
 }
 
 /** Since when a schedule has its present times; null if they are unchanged. */

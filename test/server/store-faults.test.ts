@@ -17,6 +17,48 @@ class FullStore extends MemoryStore {
   }
 }
 
+/** A database that gives no answer about documents of one kind, while its commits are written. */
+class SilentStore extends MemoryStore {
+  silent = "";
+  #speak = (): void => {};
+  readonly #spoken = new Promise<void>((resolve) => {
+    this.#speak = resolve;
+  });
+
+  speak(): void {
+    this.silent = "";
+    this.#speak();
+  }
+
+  override async getDocument(kind: string, id: string): Promise<string | null> {
+    if (kind === this.silent) await this.#spoken;
+    return super.getDocument(kind, id);
+  }
+}
+
+test.each(["idempotency-key", "schedule"])(
+  "a request is answered in time though the store does not answer about a document: %s",
+  async (kind) => {
+    const store = new SilentStore();
+    const api = await serve({ store, clock: hurried() });
+    await api.post("/v1/workflows", idle);
+    const schedule = { id: "s", workflow: "idle", input: { bucket: "b" }, cron: "0 0 1 1 *" };
+    expect((await api.post("/v1/schedules", schedule)).status).toBe(201);
+    store.silent = kind;
+    const run = () => api.post("/v1/schedules/s/run", {}, { headers: { "idempotency-key": "k" } });
+    expect((await run()).body).toMatchObject({
+      code: "timeout",
+      detail: "there was no answer within 60000 ms",
+      hint: "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice",
+    });
+    store.speak();
+    const ran = await run();
+    const again = await run();
+    expect([again.status, again.body["execution"]]).toEqual([200, ran.body["execution"]]);
+    expect((await api.get("/v1/executions")).body["data"]).toHaveLength(1);
+  },
+);
+
 /** Waits are fifty times as short. */
 function hurried(): Clock {
   const clock = systemClock({ hold: true });

@@ -59,6 +59,9 @@ export interface AppParts {
 const WRONG_TOKEN_COST = 10;
 /** How long a request waits for a store that accepts no writes. */
 const STORE_WAIT_MS = 5_000;
+/** The advice after a refusal that may have been applied. */
+const REPEAT =
+  "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice";
 /** Codes of refusals after which the request may have been applied anyway. */
 const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
 
@@ -102,16 +105,22 @@ async function serve(
 
 async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number | "streamed"> {
   const { incoming, outgoing } = c.env;
-  const caller = await admit(c, parts, route);
+  const caller = await inTime(route, parts, () => admit(c, parts, route));
   if ("code" in caller) return sendProblem(outgoing, caller);
   const request = { incoming, params: c.req.param(), query: c.req.queries() };
   const checked = await checkRequest(request, route, parts.limits);
   if (isRejection(checked)) return sendProblem(outgoing, checked);
   const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
-  const given = await withKey(c, asked, { keys: parts.keys, run: () => inTime(route, asked, parts) });
+  const run = (): Promise<Answer | Refusal> => inTime(route, parts, async () => route.handle(asked));
+  // The store is asked before and after the handler too. The bound holds for all of it.
+  const given = await inTime(route, parts, async () => {
+    const handled = await withKey(c, asked, { keys: parts.keys, run });
+    const isNoted = route.audit !== undefined && !("code" in handled) && handled.kind !== "streamed";
+    if (isNoted) await note(route, asked, parts);
+    return handled;
+  });
   if ("code" in given) return sendProblem(outgoing, given);
   if (given.kind === "streamed") return "streamed";
-  if (route.audit !== undefined) await note(route, asked, parts);
   const last = await lastAnswer(given);
   if ("code" in last) return sendProblem(outgoing, last);
   return sendAnswer(outgoing, last, incoming.headers["if-none-match"]);
@@ -199,22 +208,22 @@ function identify(c: AppContext, access: Access, route: Pick<Route, "access">): 
   return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
 }
 
-/** The handler's answer, or a refusal after its time limit. The handler continues, and its late answer is dropped. */
-async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answer | Refusal> {
+/** The result of some work, or a refusal after the route's time limit. The work continues, and its late result is dropped. */
+async function inTime<T>(route: Route, parts: AppParts, work: () => Promise<T>): Promise<T | Refusal> {
   const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
-  if (timeMs === null) return route.handle(asked);
+  if (timeMs === null) return work();
   let leftMs = timeMs;
   const nextMs = (): number => {
     const ms = Math.min(leftMs, STORE_WAIT_MS);
     leftMs -= ms;
     return ms;
   };
-  return within<Answer | Refusal>(clock, nextMs(), Promise.resolve(route.handle(asked)), () => {
+  return within<T | Refusal>(clock, nextMs(), work(), () => {
     const fault = storeFault();
     if (fault !== null) return notWritten(fault);
     if (leftMs > 0) return new Longer(nextMs());
-    return { code: "timeout", message: `there was no answer within ${timeMs} ms` };
+    return { code: "timeout", message: `there was no answer within ${timeMs} ms`, hint: REPEAT };
   });
 }
 
@@ -226,7 +235,7 @@ function notWritten(fault: Error): Refusal {
   return {
     code: "store_unavailable",
     message: `the store takes no writes just now (${fault.message.slice(0, 1_000)}); the request may still be applied`,
-    hint: "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice",
+    hint: REPEAT,
     retryAfterS: STORE_WAIT_MS / 1_000,
   };
 }
