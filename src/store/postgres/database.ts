@@ -33,6 +33,8 @@ export class Database {
   readonly #schema: string;
   readonly #nodeUrl: string;
   #meta: Meta | null = null;
+  /** The server and the database that were opened; null if the server does not permit reading it. */
+  #origin: string | null = null;
   /** The greatest position of the write-ahead log that was seen, and its timeline. */
   #wal: WalPosition = { position: 0, timeline: null };
   readonly writes: AcknowledgedWrites;
@@ -63,6 +65,7 @@ export class Database {
     await client.query("SELECT fold_counts_1()");
     await client.query(SWEEP_MARKS);
     this.#meta = meta;
+    this.#origin = state.origin;
     return meta;
   }
 
@@ -71,22 +74,21 @@ export class Database {
     // The position is read before the session begins, since other connections update it meanwhile.
     const seen = this.#wal;
     const state = await beginSession(client, this.#schema);
-    const meta = await readMeta(client);
+    const isOtherPlace = this.#origin !== null && state.origin !== null && state.origin !== this.#origin;
+    const meta = await readMeta(client).catch((error: unknown) => {
+      // Another database has no store, or none that this node knows.
+      throw isOtherPlace ? otherDatabase(error) : error;
+    });
     const { generation } = meta;
     // A database that was declared restored has another generation: there, missing writes are expected.
     const isOther = generation !== this.meta.generation && meta.lost === null;
     if (isOther)
       throw restoredMeanwhile(`the database has generation ${generation}, this node ${this.meta.generation}`);
-    const lost = isElsewhere(meta, state) ? null : await this.writes.findLost(client);
+    const lost = isOtherPlace || isElsewhere(meta, state) ? null : await this.writes.findLost(client);
     if (lost !== null) await this.#recordLoss(client, lost);
     if (meta.lost !== null) throw lostWrites(meta.lost);
     const isOlder = state.walPosition < seen.position && timeline === seen.timeline;
-    if (isElsewhere(meta, state) || isOlder)
-      throw new DatabaseUnusable(
-        "older",
-        `the database is not the one that this node has used, or an older copy of it. ${RESTORED_ADVICE}, then ` +
-          "start the nodes again",
-      );
+    if (isOtherPlace || isElsewhere(meta, state) || isOlder) throw otherDatabase();
   }
 
   /** Records a position of the write-ahead log. It was read in a durable transaction, so a crash cannot revert it. */
@@ -109,6 +111,15 @@ export class Database {
     if (row === undefined) throw restoredMeanwhile("it was declared restored");
     throw lostWrites(row.lost);
   }
+}
+
+function otherDatabase(cause?: unknown): DatabaseUnusable {
+  return new DatabaseUnusable(
+    "older",
+    `the database is not the one that this node has used, or an older copy of it. ${RESTORED_ADVICE}, then ` +
+      "start the nodes again",
+    cause,
+  );
 }
 
 interface WalPosition {

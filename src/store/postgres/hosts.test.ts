@@ -48,6 +48,92 @@ test("several hosts in the parameter `host` are refused, with the way to write t
   expect(() => readHosts("postgres:///rondo?host=a,b")).toThrow("postgres://user@a:5432,b:5432/database");
 });
 
+describe("hosts that are different databases", () => {
+  interface Server {
+    readonly system: string | null;
+    readonly isStandby?: boolean;
+    readonly timeline?: number;
+    readonly startedAt?: string;
+  }
+
+  /** Connects to servers by their host names. */
+  function connector(servers: Map<string, Server>) {
+    const hosts = new Hosts("postgres://a,b/rondo", new VirtualClock());
+    const dropped: string[] = [];
+    const make = (url: string): pg.Client => {
+      const name = new URL(url).hostname;
+      const { system, isStandby = false, timeline = 1, startedAt = "0" } = servers.get(name) as Server;
+      const answers: [part: string, row: object][] = [
+        ["pg_is_in_recovery", { standby: String(isStandby) }],
+        ["pg_walfile_name", { segment: `0000000${timeline}0000000000000001` }],
+        ["pg_control_system", { system }],
+        ["pg_postmaster_start_time", { started: startedAt }],
+        ["pg_backend_pid", { pid: "7" }],
+      ];
+      return {
+        processID: 7,
+        connect: async () => {},
+        connection: { stream: { destroy: () => dropped.push(name) } },
+        query: async (text: string) => {
+          if (system === null && /pg_control_system|pg_walfile_name/.test(text))
+            throw Object.assign(new Error("permission denied"), { code: "42501", severity: "ERROR" });
+          return { rows: [answers.find(([part]) => text.includes(part))?.[1] as object] };
+        },
+      } as unknown as pg.Client;
+    };
+    return { connect: () => hosts.connect(make, 1_000), dropped };
+  }
+
+  const REFUSED: [what: string, a: Server, b: Server, message: string][] = [
+    [
+      "two primaries",
+      { system: "111" },
+      { system: "222" },
+      "a:5432 (system identifier 111), b:5432 (system identifier 222)",
+    ],
+    [
+      "a primary and a standby of another one",
+      { system: "111" },
+      { system: "222", isStandby: true },
+      "a:5432 (system identifier 111), b:5432 (system identifier 222)",
+    ],
+    [
+      "two primaries that do not tell their identifiers",
+      { system: null, startedAt: "1 o'clock" },
+      { system: null, startedAt: "2 o'clock" },
+      "a:5432 (start time of the server 1 o'clock), b:5432 (start time of the server 2 o'clock)",
+    ],
+  ];
+
+  test.each(REFUSED)("are refused at the start: %s", async (_what, a, b, message) => {
+    const { connect, dropped } = connector(new Map(Object.entries({ a, b })));
+    await expect(connect()).rejects.toThrow(
+      `the hosts of the URL are different databases, not a primary and its standbys: ${message}`,
+    );
+    expect(new Set(dropped)).toEqual(new Set(["a", "b"]));
+  });
+
+  test("are not used later: only servers of the database that was used first", async () => {
+    const servers = new Map<string, Server>([
+      ["a", { system: "111" }],
+      ["b", { system: "111", isStandby: true }],
+    ]);
+    const { connect } = connector(servers);
+    expect((await connect()).host.name).toBe("a:5432");
+    servers.set("a", { system: "222", timeline: 5 });
+    await expect(connect()).rejects.toThrow(
+      "a:5432 is another database (its system identifier is 222, that of the database 111)",
+    );
+    servers.set("b", { system: "111", timeline: 2 });
+    expect((await connect()).host.name).toBe("b:5432");
+  });
+
+  test("are not two ways to one server", async () => {
+    const servers = { a: { system: null, startedAt: "1" }, b: { system: null, startedAt: "1" } };
+    await connector(new Map(Object.entries(servers))).connect();
+  });
+});
+
 describe("a second connection, by which a pooler is looked for,", () => {
   /** A client at a pooler: its process id is not the announced one. Its graceful end never comes. */
   class PooledClient {

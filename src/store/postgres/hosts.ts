@@ -2,7 +2,8 @@
  * The hosts of a database, and which of them accepts writes. The URL may have several hosts, in the form of libpq:
  * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) supports one host only.
  * A connection is tried at all hosts at once. A standby is not used. A server with an older timeline than one that was used
- * before is a former primary, and is not used either: a promotion begins the next timeline.
+ * before is a former primary, and is not used either: a promotion begins the next timeline. All hosts must be servers of one
+ * database cluster. If two of them are not, the list is refused; a host that becomes another database later is not used.
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
@@ -22,6 +23,16 @@ export interface Connected {
   readonly host: DatabaseHost;
   /** The timeline of the server; null if the server does not permit reading it. */
   readonly timeline: number | null;
+  /** The identity of the server's data; null if there is only one host. */
+  readonly identity: Identity | null;
+}
+
+/** The identity of a server's data. A standby has the identity of its primary. */
+interface Identity {
+  /** The system identifier; null if the server does not permit reading it. */
+  readonly system: string | null;
+  /** When the server was started, for servers that accept writes and do not permit reading identifier and timeline. */
+  readonly startedAt: string | null;
 }
 
 /** While no timeline is known, a connection waits this long for other hosts that might have a newer one. */
@@ -69,6 +80,8 @@ export class Hosts {
   /** The newest timeline that was used; 0 if there is none yet. */
   #timeline = 0;
   #last: DatabaseHost | null = null;
+  /** The system identifier of the database that is used; null if it is not known. */
+  #system: string | null = null;
   #isChecked = false;
   #isFailingOver = false;
 
@@ -108,6 +121,7 @@ export class Hosts {
     return new Promise((resolve, reject) => {
       const usable: Connected[] = [];
       const refusals: HostRefusal[] = [];
+      const identities = new Map<DatabaseHost, Identity>();
       let isOver = false;
       let cancel = (): void => {};
       const choose = (): void => {
@@ -115,7 +129,10 @@ export class Hosts {
         cancel();
         const [best, ...others] = usable.toSorted((a, b) => (b.timeline ?? 0) - (a.timeline ?? 0));
         for (const { client } of others) drop(client, "another host is used");
-        if (best === undefined) reject(this.#faultOf(refusals));
+        const foreign = this.#last === null ? differentDatabases(this.#hosts, identities) : null;
+        if (foreign !== null && best !== undefined) drop(best.client, "the hosts are different databases");
+        if (foreign !== null) reject(foreign);
+        else if (best === undefined) reject(this.#faultOf(refusals));
         else resolve(best);
       };
       const settled = (): void => {
@@ -125,7 +142,7 @@ export class Hosts {
         else if (usable.length === 1) cancel = this.#clock.after(COMPARE_MS, choose);
       };
       for (const host of this.#hosts)
-        void this.#try(host, make, timeoutMs)
+        void this.#try(host, make, { timeoutMs, onIdentity: (identity) => identities.set(host, identity) })
           .then(
             (connected) => {
               if (isOver) drop(connected.client, "another host is used");
@@ -137,7 +154,11 @@ export class Hosts {
     });
   }
 
-  async #try(host: DatabaseHost, make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
+  async #try(
+    host: DatabaseHost,
+    make: (url: string) => pg.Client,
+    { timeoutMs, onIdentity }: { timeoutMs: number; onIdentity: (identity: Identity) => void },
+  ): Promise<Connected> {
     const client = make(host.url);
     const cancel = this.#clock.after(timeoutMs, () => drop(client, "no answer in time"));
     try {
@@ -145,6 +166,14 @@ export class Hosts {
         throw connectFault(error);
       });
       const timeline = await readTimeline(client);
+      const identity = this.#hosts.length > 1 ? await readIdentity(client, timeline) : null;
+      if (identity !== null) onIdentity(identity);
+      const system = identity?.system ?? null;
+      if (this.#system !== null && system !== null && system !== this.#system)
+        throw new HostUnusable(
+          `is another database (its system identifier is ${system}, that of the database ${this.#system}): take it out of the URL, or make it a standby`,
+          "the host is another database",
+        );
       if (timeline === STANDBY)
         throw new HostUnusable(
           "is a standby or still recovering",
@@ -155,7 +184,7 @@ export class Hosts {
           `is a former primary (timeline ${timeline}, the database is at ${this.#timeline}): make it a standby`,
           "the database is a former primary",
         );
-      return { client, host, timeline };
+      return { client, host, timeline, identity };
     } catch (error) {
       drop(client, "not used");
       throw error;
@@ -164,7 +193,8 @@ export class Hosts {
     }
   }
 
-  #use({ host, timeline }: Connected): void {
+  #use({ host, timeline, identity }: Connected): void {
+    this.#system ??= identity?.system ?? null;
     const moved = this.#last !== null && this.#last !== host;
     if (moved && this.#last !== null)
       this.#onLine?.(
@@ -229,6 +259,49 @@ class HostUnusable extends StoreFault {
     super(message, { retryable: true, nothingWritten: true });
     this.why = why;
   }
+}
+
+/** The refusal of a list of hosts that are not servers of one database cluster; null if they are, as far as is known. */
+function differentDatabases(
+  hosts: readonly DatabaseHost[],
+  identities: ReadonlyMap<DatabaseHost, Identity>,
+): DatabaseUnusable | null {
+  for (const key of ["system", "startedAt"] as const) {
+    const known = hosts.flatMap((host) => {
+      const value = identities.get(host)?.[key] ?? null;
+      return value === null ? [] : [{ name: host.name, value }];
+    });
+    if (new Set(known.map(({ value }) => value)).size < 2) continue;
+    const what = key === "system" ? "system identifier" : "start time of the server";
+    const list = known.map(({ name, value }) => `${name} (${what} ${value})`).join(", ");
+    return new DatabaseUnusable(
+      "settings",
+      `the hosts of the URL are different databases, not a primary and its standbys: ${list}. List only servers that ` +
+        "replicate each other",
+    );
+  }
+  return null;
+}
+
+/** SQLSTATEs of a server that does not permit a function, or does not have it. */
+const NOT_PERMITTED = ["42501", "0A000", "42883"];
+
+async function readIdentity(client: pg.Client, timeline: number | null): Promise<Identity> {
+  try {
+    const { rows } = await client.query<{ system: string }>(
+      "SELECT system_identifier::text AS system FROM pg_control_system()",
+    );
+    return { system: rows[0]?.system ?? null, startedAt: null };
+  } catch (error) {
+    if (!NOT_PERMITTED.includes(sqlState(error) ?? "")) throw error;
+  }
+  // Two hosts may be ways to one server. Two servers that accept writes are different databases, unless their timelines show which
+  // one is a former primary.
+  if (timeline !== null) return { system: null, startedAt: null };
+  const { rows } = await client.query<{ started: string }>(
+    "SELECT pg_postmaster_start_time()::text AS started",
+  );
+  return { system: null, startedAt: rows[0]?.started ?? null };
 }
 
 const STANDBY = -1;
