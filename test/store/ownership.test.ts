@@ -56,6 +56,19 @@ test("the directory is free, and names no owner, when its owner has closed", asy
   await store.close({ clean: true });
 });
 
+test("an owner that ended by an uncaught error has lost nothing, and the next one says nothing of the kind", async () => {
+  const directory = temporaryDirectory();
+  const child = StoreChild.run("throw", directory);
+  expect(await child.line()).toBe("open");
+  expect(await child.end()).toBe(1);
+  expect(child.errors).toContain("a bug");
+  const store = new SqliteStore({ directory });
+  const { warnings, lostTransactions, owned } = await store.open();
+  expect([warnings, lostTransactions, owned[0]?.uncleanEpoch]).toEqual([[], 0, 1]);
+  expect(await store.getDocument("setting", "written")).toBe("{}");
+  await store.close({ clean: true });
+});
+
 test("a second store in the same process is refused, also by another path", async () => {
   const directory = temporaryDirectory();
   const link = `${directory}/link`;

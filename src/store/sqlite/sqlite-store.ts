@@ -68,7 +68,7 @@ export class SqliteStore extends DerivedStore implements Store {
     });
     try {
       const info = await thread.call("open", { pid: process.pid, startedAt: Date.now() });
-      thread.isOpen = true;
+      thread.opened();
       this.#thread = thread;
       this.#indexer.start();
       void this.#shrinkBehind();

@@ -19,6 +19,28 @@ export type Reply =
 
 export interface ThreadData {
   readonly directory: string;
+  /** One word, which the thread sets when it has closed the store. */
+  readonly closed: SharedArrayBuffer;
+}
+
+/** How long the exit of the process waits for the store. */
+const EXIT_WAIT_MS = 5_000;
+
+/** Threads with an open store. */
+const open = new Set<StoreThread>();
+let listens = false;
+
+/**
+ * Closes all open stores when the process exits, for example after an uncaught error. SQLite would otherwise close the file when the
+ * thread is torn down, which removes the write-ahead log. The next owner could not know that the log was not lost.
+ */
+function closeAtExit(thread: StoreThread): void {
+  open.add(thread);
+  if (listens) return;
+  listens = true;
+  process.on("exit", () => {
+    for (const one of open) one.closeNow();
+  });
 }
 
 interface Waiting {
@@ -29,8 +51,11 @@ interface Waiting {
 /** The thread and its open calls. It keeps the process alive only while a call is open. */
 export class StoreThread {
   readonly directory: string;
-  isOpen = false;
+  #isOpen = false;
   isDead = false;
+  /** Whether the disk has failed. Then the store is left as it is. */
+  #hasFailed = false;
+  readonly #closed = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   readonly #worker: Worker;
   readonly #ended: Promise<void>;
   readonly #onFatal: (error: StoreFault) => void;
@@ -44,17 +69,31 @@ export class StoreThread {
     this.directory = directory;
     this.#onFatal = listeners.onFatal;
     this.#onFiles = listeners.onFiles;
-    const workerData: ThreadData = { directory };
+    const workerData: ThreadData = { directory, closed: this.#closed };
     this.#worker = new Worker(compiledFile("./thread.js", import.meta.url), { workerData, execArgv: [] });
     this.#worker.on("message", (reply: Reply) => this.#onReply(reply));
     this.#worker.on("error", (cause) => this.#die(cause));
     this.#ended = new Promise((resolve) => {
       this.#worker.on("exit", () => {
+        open.delete(this);
         if (this.#waiting.length > 0) this.#die("it ended");
         resolve();
       });
     });
     this.#worker.unref();
+  }
+
+  /** Called when the thread has opened the store. */
+  opened(): void {
+    this.#isOpen = true;
+    closeAtExit(this);
+  }
+
+  /** Blocks until the store is closed, uncleanly: the process exits, so nothing else can wait for the thread. */
+  closeNow(): void {
+    if (this.isDead || this.#hasFailed) return;
+    this.#worker.postMessage(["close", { clean: false }] satisfies Call);
+    Atomics.wait(new Int32Array(this.#closed), 0, 0, EXIT_WAIT_MS);
   }
 
   call<M extends keyof ThreadMethods>(
@@ -79,7 +118,7 @@ export class StoreThread {
     if (reply.kind === "files") return this.#onFiles(reply.report === null ? null : fromReport(reply.report));
     if (reply.kind === "broken") {
       const error = fromReport(reply.report);
-      if (error instanceof DiskFailed) this.#onFatal(error);
+      if (error instanceof DiskFailed) this.#fail(error);
       else if (error instanceof Bug) this.#die(error);
       return;
     }
@@ -91,7 +130,7 @@ export class StoreThread {
       return;
     }
     const error = fromReport(reply.report);
-    if (error instanceof DiskFailed) this.#onFatal(error);
+    if (error instanceof DiskFailed) this.#fail(error);
     waiting.reject(error);
   }
 
@@ -99,6 +138,11 @@ export class StoreThread {
     this.isDead = true;
     const error = new DiskFailed(`the store's thread died (${String(cause)})`, cause);
     for (const { reject } of this.#waiting.splice(0)) reject(error);
-    if (this.isOpen) this.#onFatal(error);
+    if (this.#isOpen) this.#onFatal(error);
+  }
+
+  #fail(error: DiskFailed): void {
+    this.#hasFailed = true;
+    this.#onFatal(error);
   }
 }

@@ -11,7 +11,7 @@ import type { Call, Reply, ThreadData } from "./store-thread.ts";
 
 assert(parentPort !== null, "thread.ts is started as a worker thread");
 const port = parentPort;
-const { directory } = workerData as ThreadData;
+const { directory, closed } = workerData as ThreadData;
 const store = new DirectoryStore(directory, await loadDriver());
 const reply = (message: Reply): void => port.postMessage(message);
 const FILES_MS = 1_000;
@@ -31,6 +31,10 @@ port.on("message", ([method, ...args]: Call) => {
   } catch (error) {
     reply({ kind: "failed", report: toReport(error) });
     if (method === "open") port.close();
+  }
+  if (method === "close") {
+    Atomics.store(new Int32Array(closed), 0, 1);
+    Atomics.notify(new Int32Array(closed), 0);
   }
   try {
     store.maintain();
