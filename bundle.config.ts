@@ -31,7 +31,7 @@ export default defineConfig({
       input: {
         main: "src/cli/main.ts",
         index: "src/index.ts",
-        client: "src/client.ts",
+        client: "src/client-node.ts",
         testing: "src/testing.ts",
       },
       external: /\/tools\//,

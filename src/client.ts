@@ -8,6 +8,7 @@ export type {
 } from "./client/command-client.ts";
 export { connect, type RemoteClient } from "./client/connect.ts";
 export type { ConnectOptions } from "./client/connect-options.ts";
+export type { ServedCode, ServedWorker, ServeOptions } from "./client/serve-options.ts";
 export type * from "./client/transport.ts";
 export type { ProcStatus } from "./kernel/command/command-view.ts";
 export type { RetryDefinition } from "./kernel/definition/definition.ts";
@@ -20,7 +21,10 @@ export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kerne
 export type * from "./protocol/command-document.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
 export type * from "./sdk/handle.ts";
+export type { LogLine } from "./sdk/log-line.ts";
+export type * from "./sdk/operations.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";
 export { type Rejection, type RejectionCode, RondoError } from "./std/rejection.ts";
+export type { HostedPart, HostedTopic, HostedWorkflow } from "./worker/handler-code.ts";

@@ -10,7 +10,12 @@ export type {
   StateStoreGiven,
   StateStoreSettings,
 } from "./commands/state/state-settings.ts";
-export { type OpenOptions, openRondo, type ProjectLimits } from "./compose/compose.ts";
+export {
+  type OpenOptions,
+  type OpenServerOptions,
+  openRondo,
+  type ProjectLimits,
+} from "./compose/compose.ts";
 export type { ErrorCause, ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
@@ -19,7 +24,7 @@ export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
-export type { LogLine, Rondo } from "./rondo/rondo.ts";
+export type { Rondo } from "./rondo/rondo.ts";
 export type * from "./sdk/command.ts";
 export type * from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
@@ -38,6 +43,8 @@ export {
   type RetryOptions,
   type TaskOf,
 } from "./sdk/handler.ts";
+export type { LogLine } from "./sdk/log-line.ts";
+export type * from "./sdk/operations.ts";
 export type { Decision, PhaseOptions } from "./sdk/phase.ts";
 export type * from "./sdk/reader.ts";
 export type { SchemaInput, SchemaOutput, SchemaResult, StandardSchema } from "./sdk/standard-schema.ts";

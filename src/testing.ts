@@ -2,8 +2,8 @@
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import { scriptsOf } from "./compose/compose.ts";
 import { anyFunction, anyObject, type Called, checkOptions } from "./protocol/check-options.ts";
-import type { LogLine } from "./rondo/rondo.ts";
 import { checkWorkflow } from "./sdk/check.ts";
+import type { LogLine } from "./sdk/log-line.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { anything, type Decode, flag, integer, object, optional, where } from "./std/decode.ts";
 import { parseDuration } from "./std/duration.ts";
@@ -136,6 +136,7 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
     onLog: options.onLog ?? (() => {}),
     scripts: scriptsOf(options.unsafeNoJail === true),
     postOps: new TestPostOps(options.target),
+    openApi: async (parts) => (await import("./compose/compose-server.ts")).openForTest(parts),
   });
   await t.settle();
   return t;

@@ -1,6 +1,7 @@
 /** `rondo/client`: a client of a Rondo server with the same interface as Rondo in this process. Runs in browsers too. */
 import type { ExecutionView } from "../kernel/view.ts";
-import { checkList, checkSignalStart, checkStart } from "../protocol/check-request.ts";
+import { checkOptions } from "../protocol/check-options.ts";
+import { checkCloseOptions, checkList, checkSignalStart, checkStart } from "../protocol/check-request.ts";
 import type {
   ProjectDocument,
   ProjectSubmission,
@@ -9,6 +10,7 @@ import type {
 } from "../protocol/command-document.ts";
 import { checkWorkflow } from "../sdk/check.ts";
 import type {
+  CloseOptions,
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
@@ -23,6 +25,8 @@ import type {
   StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
+import type { Operations } from "../sdk/operations.ts";
+import { listQuery, operationsOver } from "../sdk/operations-over.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { SignalledStart } from "../server/schemas/execution.ts";
@@ -43,10 +47,28 @@ import { defaultFetch } from "./node-fetch.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester, type RequestOptions } from "./requester.ts";
+import {
+  SERVE,
+  type ServedCode,
+  type ServedWorker,
+  type ServeHere,
+  type ServeOptions,
+} from "./serve-options.ts";
 import { sendStarts, startText } from "./start-many.ts";
 
 /** The client of a Rondo server that `connect` returns. */
-export interface RemoteClient extends RondoClient, CommandClient {}
+export interface RemoteClient extends RondoClient, CommandClient {
+  /**
+   * Runs the handlers of workflows, and the code of topics, in this process, for the tasks of the server. The definitions are
+   * registered first. Resolves when the server has accepted the worker. Needs Node, Bun or Deno; browsers run no tasks.
+   *
+   * @throws RondoError if an option is wrong, or the server refuses the definitions or the worker
+   * @example
+   * await using worker = await connect({ url: "http://127.0.0.1:7777", token }).serve(nightly, { capacity: 20 });
+   * await worker.closed;
+   */
+  serve(code: ServedCode | readonly ServedCode[], options?: ServeOptions): Promise<ServedWorker>;
+}
 
 /**
  * Connects to a server. The first request is sent when the client is used. Runs in browsers too.
@@ -68,15 +90,24 @@ export class RemoteRondo implements RemoteClient {
   readonly #parts: RemoteParts;
   readonly #commands: CommandClient;
   readonly #calls = new OpenCalls();
+  readonly #token: string | null;
+  readonly #serveHere: ServeHere | null;
+  readonly #workers = new Set<ServedWorker>();
+  readonly schedules: Operations["schedules"];
+  readonly deadLetters: Operations["deadLetters"];
+  readonly workers: Operations["workers"];
+  readonly bulk: Operations["bulk"];
   /** Workflows whose definition was sent to the server. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
-  constructor(options: ConnectOptions) {
+  constructor(options: ConnectOptions, serveHere: ServeHere | null = null) {
+    this.#serveHere = serveHere;
     this.requester = new Requester({
       urls: addressesOf(options),
       token: options.token ?? null,
       fetch: options.fetch ?? defaultFetch(),
     });
+    this.#token = options.token ?? null;
     this.#parts = {
       requester: this.requester,
       clock: systemClock({ hold: true }),
@@ -85,6 +116,32 @@ export class RemoteRondo implements RemoteClient {
       calls: this.#calls,
     };
     this.#commands = commandClient(this.#parts);
+    const operations = operationsOver({
+      api: this.requester,
+      register: async (workflow) => (workflow === null ? null : this.register(workflow)),
+      newId: () => newMessageId(this.#parts.clock.now(), this.#parts.random),
+    });
+    this.schedules = operations.schedules;
+    this.deadLetters = operations.deadLetters;
+    this.workers = operations.workers;
+    this.bulk = (...given) => operations.bulk(...given);
+  }
+
+  async serve(code: ServedCode | readonly ServedCode[], options: ServeOptions = {}): Promise<ServedWorker> {
+    const refused = checkOptions(options, SERVE);
+    if (refused !== null) throw new RondoError(refused);
+    const all = [code].flat();
+    for (const part of all) if (!("topic" in part)) checkWorkflow(part);
+    if (this.#serveHere === null)
+      throw new RondoError(
+        reject("not_ready", "serve: this build of rondo/client is for browsers, which run no tasks", {
+          hint: "run the worker in Node, Bun or Deno",
+        }),
+      );
+    const worker = await this.#serveHere({ urls: this.requester.urls, token: this.#token }, all, options);
+    this.#workers.add(worker);
+    void worker.closed.then(() => this.#workers.delete(worker));
+    return worker;
   }
 
   async start<W extends AnyWorkflow = AnyWorkflow>(
@@ -106,7 +163,9 @@ export class RemoteRondo implements RemoteClient {
     const { clock, random } = this.#parts;
     const start = await this.#startOf(workflow, input, options);
     const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
-    return { method: "POST", body, isRepeatable: true };
+    // A repeat of another policy could find the execution of the first request: it fails, or starts a further one.
+    const isRepeatable = options.ifExists === undefined || options.ifExists === "return";
+    return { method: "POST", body, isRepeatable };
   }
 
   async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
@@ -157,6 +216,8 @@ export class RemoteRondo implements RemoteClient {
     options: StartOptions & ResultOptions = {},
   ): Promise<WorkflowOutput<W>> {
     const { signal, timeout, ...start } = options;
+    if (start.ifExists !== undefined)
+      return (await this.start<W>(workflow, input, start)).result(defined({ signal, timeout }));
     const request = await this.#startRequest(workflow, input, start);
     const handle = new RemoteHandle<WorkflowOutput<W>>(request.body.id, this.#parts);
     return handle.run(request, defined({ signal, timeout }));
@@ -170,10 +231,10 @@ export class RemoteRondo implements RemoteClient {
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
     unwrap(checkList(options));
-    const { tags, ...query } = options;
-    return this.requester.json<ExecutionPage>("/v1/executions", {
-      query: { ...query, ...(tags === undefined ? {} : { tags: JSON.stringify(tags) }), detail: "full" },
-    });
+    const { q, ...filter } = options;
+    const search = filter.search ?? q;
+    const query = { ...listQuery({ ...filter, ...defined({ search }) }), detail: "full" };
+    return this.requester.json<ExecutionPage>("/v1/executions", { query });
   }
 
   logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
@@ -187,7 +248,9 @@ export class RemoteRondo implements RemoteClient {
     return this.requester.json<ExecutionView>(path, { query: { at: seq } });
   }
 
-  async close(): Promise<void> {
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkCloseOptions(options);
+    await Promise.all([...this.#workers].map((worker) => worker.close(options)));
     this.#calls.abort(closedEarly("the client"));
   }
 
@@ -211,7 +274,7 @@ export class RemoteRondo implements RemoteClient {
 
   /** Registers the workflow with the server, and returns the body of a start without its id. */
   async #startOf(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<object> {
-    const { startAt, deadline } = unwrap(checkStart(options));
+    const { startAt, deadline, ifExists } = unwrap(checkStart(options));
     const { project, tags } = options;
     const isName = typeof workflow === "string";
     if (!isName) checkWorkflow(workflow);
@@ -220,7 +283,7 @@ export class RemoteRondo implements RemoteClient {
     return {
       workflow: isName ? workflow : workflow.name,
       input: JSON.parse(text) as unknown,
-      ...defined({ project, tags, startAt, deadline }),
+      ...defined({ project, tags, startAt, deadline, ifExists }),
     };
   }
 

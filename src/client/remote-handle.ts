@@ -2,6 +2,12 @@
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
+import {
+  checkEventsOptions,
+  checkLogsOptions,
+  checkResultOptions,
+  checkSignalOptions,
+} from "../protocol/check-request.ts";
 import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
@@ -62,6 +68,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async result(options: ResultOptions = {}): Promise<Output> {
+    checkResultOptions(options);
     const giveUp = this.#giveUp(options);
     try {
       return await this.#result(giveUp.signal);
@@ -72,6 +79,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
 
   /** Starts the execution by this request and waits for its output. */
   async run(start: RequestOptions, options: ResultOptions): Promise<Output> {
+    checkResultOptions(options);
     const { signal, stop } = this.#giveUp(options);
     try {
       const view = await startAndAwait(this.#parts, { ...start, signal });
@@ -105,6 +113,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
+    checkEventsOptions(options);
     const { signal, stop } = this.#giveUp();
     try {
       yield* this.#events(options, signal);
@@ -114,6 +123,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
+    checkLogsOptions(options);
     const { after, follow = false } = options;
     const cursor = after === undefined ? undefined : `${after + 1}.0`;
     const { signal, stop } = this.#giveUp();
@@ -137,6 +147,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+    checkSignalOptions(options);
     const body = { name, data: data ?? null };
     const { state = "kept" } = await this.#post<Partial<Signalled>>("signals", body, options.id);
     return state;

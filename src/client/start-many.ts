@@ -34,9 +34,9 @@ export async function startText(
   if (isRejection(checked)) return checked;
   const text = await validateInput(workflow, input);
   if (isRejection(text)) return text;
-  const { id = newId, project, tags, startAt, deadline } = checked;
+  const { id = newId, project, tags, startAt, deadline, ifExists } = checked;
   const hasTags = Object.keys(tags).length > 0;
-  const rest = JSON.stringify({ id, ...(hasTags ? { tags } : {}), startAt, deadline });
+  const rest = JSON.stringify({ id, ...(hasTags ? { tags } : {}), startAt, deadline, ifExists });
   return { project, text: `{"input":${text},${rest.slice(1)}` };
 }
 

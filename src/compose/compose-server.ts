@@ -3,16 +3,19 @@
  */
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import type { RingSettings } from "../cluster/ring/settings.ts";
+import type { StatePlace } from "../commands/state/state-store.ts";
+import { TopicRegistry } from "../commands/topic-registry.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import type { BrokerRequestMode } from "../protocol/broker-requests.ts";
-import type { Rondo } from "../rondo/rondo.ts";
+import type { AttachedApi, Rondo } from "../rondo/rondo.ts";
 import { urlOf } from "../server/http/listen.ts";
 import type { Metrics } from "../server/metrics.ts";
-import type { ApiConfig, ApiExtension, ApiLimits } from "../server/parts.ts";
+import type { ApiConfig, ApiExtension, ApiLimits, ApiParts } from "../server/parts.ts";
 import type { RondoServer } from "../server/serve.ts";
 import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { TestApiParts } from "../testing/process-run.ts";
 import {
   type Assembled,
   assemble,
@@ -21,8 +24,9 @@ import {
   type StoreDecorator,
   UNDECORATED,
 } from "./compose.ts";
+import { topicGuard } from "./compose-broker.ts";
 
-export interface ServerOptions extends PartOptions {
+export interface ServerOptions extends Omit<PartOptions, "server"> {
   /** The address to listen on; 127.0.0.1 by default. Other addresses need a token. */
   readonly host?: string;
   /** The port; 7777 by default. 0 is any free port; null listens only on the socket in the store's directory. */
@@ -157,17 +161,49 @@ export async function openOwner(
   return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, { metrics }) };
 }
 
+/** Opens the API of a program that does not listen, for the requests of the program itself. It deletes nothing. */
+export async function openSilently(
+  assembled: Omit<Assembled, "postOps"> & Pick<ApiParts, "postOps">,
+): Promise<AttachedApi> {
+  await serveOwner(assembled, { port: null, retentionMs: 0 }, { isSilent: true });
+  return assembled.rondo.api();
+}
+
+/** Opens the API of a Rondo under test, in virtual time. */
+export async function openForTest(parts: TestApiParts): Promise<AttachedApi> {
+  const registry = new TopicRegistry(parts.store);
+  const topics = topicGuard({}, registry, () => null);
+  // A fault of the API under test is a bug.
+  const onFault = (fault: Error): void => {
+    throw fault;
+  };
+  const postOps = {
+    readState: parts.postOps.readState.bind(parts.postOps),
+    refusalOf: async (place: StatePlace) => parts.postOps.refusalOf(place),
+  };
+  return openSilently({ ...parts, postOps, topics, onFault, broker: null });
+}
+
 async function serveOwner(
-  assembled: Assembled,
+  assembled: Omit<Assembled, "postOps"> & Pick<ApiParts, "postOps">,
   options: ServerOptions,
-  { metrics, node }: { readonly metrics?: Metrics | undefined; readonly node?: ClusterNode },
+  {
+    metrics,
+    node,
+    isSilent = false,
+  }: {
+    readonly metrics?: Metrics | undefined;
+    readonly node?: ClusterNode;
+    /** Whether the API has no address, not even the socket of the directory. */
+    readonly isSilent?: boolean;
+  },
 ): Promise<RondoServer> {
   const [{ serveApi }, { Metrics }] = await Promise.all([
     import("../server/serve.ts"),
     import("../server/metrics.ts"),
   ]);
   const { store } = assembled;
-  const files = store instanceof SqliteStore ? store : null;
+  const files = !isSilent && store instanceof SqliteStore ? store : null;
   return serveApi({
     ...assembled,
     config: {

@@ -12,7 +12,9 @@ import type { Settings } from "../engine/settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import { DirectoryInUse } from "../rondo/directory-in-use.ts";
-import { type Elsewhere, type LogLine, Rondo } from "../rondo/rondo.ts";
+import { type Elsewhere, Rondo } from "../rondo/rondo.ts";
+import { SCHEDULE_KIND } from "../schedule/stored-schedule.ts";
+import type { LogLine } from "../sdk/log-line.ts";
 import type { OtherNodes } from "../server/other-nodes.ts";
 import { type Clock, systemClock } from "../std/clock.ts";
 import {
@@ -25,13 +27,16 @@ import {
   mapOf,
   object,
   optional,
+  orNull,
   secret,
   text,
+  where,
 } from "../std/decode.ts";
 import { decorate } from "../std/decorate.ts";
 import { defined } from "../std/defined.ts";
+import { type Duration, parseDuration } from "../std/duration.ts";
 import { type Random, systemRandom } from "../std/random.ts";
-import { RondoError, reject } from "../std/rejection.ts";
+import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { FaultLog } from "../store/fault-log.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { DirectoryOwned } from "../store/sqlite/faults.ts";
@@ -58,6 +63,13 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
    * @default 2_000
    */
   readonly capacity?: number;
+  /**
+   * Serves the HTTP API and the dashboard from this process. With a store in a directory, the command line finds the process by the
+   * directory: `rondo ps`, `rondo why`, `rondo dlq`. Ended executions are deleted after `retention`.
+   *
+   * @default none: the program does not listen
+   */
+  readonly server?: OpenServerOptions;
   /**
    * How many engine nodes run over the PostgreSQL of `store`: this process, and a further process for each of the others. Handlers
    * run in this process only. A node that dies is started again.
@@ -110,6 +122,46 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
   readonly onStop?: (reason: Error) => void;
 }
 
+/** Options of the HTTP API of `openRondo`. */
+export interface OpenServerOptions {
+  /**
+   * The port; 0 is any free one, null listens only on the socket in the directory of the store.
+   *
+   * @default 7777
+   */
+  readonly port?: number | null;
+  /**
+   * The address to listen on. Other addresses than that of this machine need a token.
+   *
+   * @default "127.0.0.1"
+   */
+  readonly host?: string;
+  /**
+   * The address at which other machines reach this server, such as `https://rondo.example.com`.
+   *
+   * @default none
+   */
+  readonly advertise?: string;
+  /**
+   * Host names that requests may use, beside those of this machine.
+   *
+   * @default []
+   */
+  readonly hosts?: readonly string[];
+  /**
+   * A token with all rights, of at least 16 characters. `rondo token create` makes others.
+   *
+   * @default none
+   */
+  readonly adminToken?: string;
+  /**
+   * How long ended executions are kept.
+   *
+   * @default "30d"
+   */
+  readonly retention?: Duration;
+}
+
 /** Limits of projects, by the name of the project. */
 export type ProjectLimits = Readonly<
   Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
@@ -138,6 +190,21 @@ const OPEN = {
     {
       store: optional(text()),
       capacity: optional(integer(1)),
+      server: optional(
+        object(
+          {
+            port: optional(orNull(integer(0, 65_535))),
+            host: optional(text()),
+            advertise: optional(text()),
+            hosts: optional(listOf(text())),
+            adminToken: optional(secret("a text", (value) => typeof value === "string")),
+            retention: optional(
+              where('a duration such as "30d"', (value) => !isRejection(parseDuration(value, "retention"))),
+            ),
+          } satisfies Readonly<Record<keyof OpenServerOptions, Decode<unknown>>>,
+          { what: "server" },
+        ),
+      ),
       nodes: optional(integer(1)),
       projects: optional(
         mapOf(object({ concurrency: optional(integer(1)), topics: optional(listOf(text())) })),
@@ -185,10 +252,17 @@ export async function openRondo(options: OpenOptions = {}): Promise<Rondo> {
 export async function openInProcess(options: PartOptions): Promise<Rondo> {
   const { nodes = 1, ...one } = options;
   if (nodes > 1) return openNodes(one, nodes);
-  if (isShared(options.store)) {
+  const { server } = options;
+  if (server !== undefined || isShared(options.store)) {
     // A node of a cluster needs an address at which the other nodes reach it.
     const { openServer } = await import("./compose-server.ts");
-    return (await openServer({ ...options, port: 0 })).rondo;
+    const { retention, ...listening } = server ?? { port: 0 };
+    const retentionMs = retention === undefined ? undefined : unwrap(parseDuration(retention, "retention"));
+    try {
+      return (await openServer({ ...options, ...listening, ...defined({ retentionMs }) })).rondo;
+    } catch (thrown) {
+      throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
+    }
   }
   const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
     // After an unclean stop of a server, its workers may still run tasks that this process does not know.
@@ -198,7 +272,10 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
     return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
   };
   try {
-    return (await assemble({ ...options, settingsFor })).rondo;
+    const { rondo, store } = await assemble({ ...options, settingsFor });
+    // Schedules of an earlier run of the program go on.
+    if ((await store.listDocuments(SCHEDULE_KIND, { max: 1 })).length > 0) await rondo.api();
+    return rondo;
   } catch (thrown) {
     throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
   }
@@ -343,9 +420,14 @@ export async function assembleOn(
   const engine = broker === null ? opened : closedAfter(opened, broker);
   const topics = topicGuard(options, registry, () => broker);
   topics.bind(await boundProjects(store));
+  const assembled = { engine, store, clock, random, onFault, broker, postOps, topics };
   const rondo = new Rondo({
     engine,
     store,
+    openApi: async (opened) => {
+      const { openSilently } = await import("./compose-server.ts");
+      return openSilently({ ...assembled, rondo: opened });
+    },
     clock,
     random,
     capacity: options.capacity ?? CAPACITY,
@@ -361,7 +443,7 @@ export async function assembleOn(
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
-  return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
+  return { ...assembled, rondo };
 }
 
 /** Decorates the engine so that closing it closes the bridge to the broker first. */
@@ -399,7 +481,7 @@ export function storeOf(url: string): Store {
 }
 
 /** Ends the process. A bug is printed with its stack, a fault of the configuration or the store with its message. */
-function endProcess(reason: Error): void {
+export function endProcess(reason: Error): void {
   const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
   console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
   // Exit code 8 means that the store is damaged, as in the CLI; 70 is an internal error.

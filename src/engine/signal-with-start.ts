@@ -36,12 +36,10 @@ export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
   return (answer.kind === "applied" && answer.signal) || "kept";
 }
 
-/** If the execution exists, it is signalled. With `new`, an execution that has ended is followed by a new one. */
-export type IfExists = "signal" | "new";
-
 export interface SignalWithStart extends StartOptions {
   readonly id: string;
-  readonly ifExists: IfExists;
+  /** If the execution exists, it is signalled. With `startNewWhenDone`, one that has ended is followed by a new one. */
+  readonly ifExists: "signal" | "startNewWhenDone";
 }
 
 /** The parts of the process that a start with a signal needs. */

@@ -133,7 +133,7 @@ const SIGNAL_START = object(
     tags: optional(tags),
     start_at: optional(time),
     deadline: optional(time),
-    if_exists: optional(oneOf(["signal", "new"] as const)),
+    if_exists: optional(oneOf(["signal", "startNewWhenDone", "new"] as const)),
   },
   { what: "start" },
 );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { isRejection } from "../std/rejection.ts";
-import { checkControl, checkFrom, checkList, checkSignal, checkStart } from "./check-request.ts";
+import { checkControl, checkEventsOptions, checkList, checkSignal, checkStart } from "./check-request.ts";
 
 const refusal = (value: unknown) => (isRejection(value) ? value.message : "accepted");
 
@@ -62,8 +62,9 @@ test("a signal has a name and, if any, a short id", () => {
 });
 
 test("events are read from a sequence number", () => {
-  for (const from of [Number.NaN, 0, 1.5, "1", null]) expect(isRejection(checkFrom(from))).toBe(true);
-  expect(checkFrom(1)).toBeNull();
+  for (const from of [Number.NaN, 0, 1.5, "1", null])
+    expect(() => checkEventsOptions({ from })).toThrow("from");
+  checkEventsOptions({ from: 1 });
 });
 
 test("options of a list", () => {
@@ -84,6 +85,7 @@ test("options of a list", () => {
   }
   expect(checkList({ workflow: "w", cursor: "12", limit: 3 })).toEqual({
     filter: { workflow: "w" },
+    choice: { status: [], since: 0, until: Number.POSITIVE_INFINITY, top: false },
     q: "",
     tags: {},
     max: 3,

@@ -22,7 +22,8 @@ import {
   where,
 } from "../std/decode.ts";
 import { defined } from "../std/defined.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { parseDuration } from "../std/duration.ts";
+import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
 
 const TAGS_MAX = 64;
 /** The latest time that can be shown as a date, in milliseconds since 1970. */
@@ -64,10 +65,19 @@ export const startLabels = {
 };
 
 const start = object(
-  { id: optional(executionId), ...startLabels, startAt: optional(time), deadline: optional(time) },
+  {
+    id: optional(executionId),
+    ...startLabels,
+    startAt: optional(time),
+    deadline: optional(time),
+    ifExists: mapped(optional(oneOf(["return", "fail", "startNewWhenDone"])), (given) =>
+      given === "return" ? undefined : given,
+    ),
+  },
   { what: "a start" },
 );
 
+/** A checked start. Without `ifExists`, an equal start of the id is returned. */
 export type CheckedStart = Decoded<typeof start>;
 
 /** Decodes the options of a start. */
@@ -88,7 +98,7 @@ const control = object(
     reason: orElse(orNull(text({ min: 1, max: 2_000 })), null),
     force: orElse(flag, false),
   },
-  { others: "dropped" },
+  { what: "a change of an execution" },
 );
 
 /** Decodes the options of pause, resume, cancel and retry. */
@@ -140,12 +150,16 @@ export function checkSignal(name: unknown, id: unknown): Rejection | null {
   return refuseName(name, "name", "a signal's name") ?? refusal(optional(shortText), id, { path: "id" });
 }
 
-const ifExists = orElse(oneOf(["signal", "new"]), "signal");
+/** `new` is the former name of `startNewWhenDone`. */
+const ifSignalled: Decode<"signal" | "startNewWhenDone"> = mapped(
+  orElse(oneOf(["signal", "startNewWhenDone", "new"]), "signal"),
+  (given) => (given === "new" ? "startNewWhenDone" : given),
+);
 
 /** A checked start with a signal. */
-export type CheckedSignalStart = CheckedStart & {
+export type CheckedSignalStart = Omit<CheckedStart, "ifExists"> & {
   readonly id: string;
-  readonly ifExists: "signal" | "new";
+  readonly ifExists: "signal" | "startNewWhenDone";
 };
 
 /** Decodes the options of a start with a signal. */
@@ -155,9 +169,58 @@ export function checkSignalStart(options: unknown): CheckedSignalStart | Rejecti
   if (isRejection(checked)) return checked;
   const id = decode(executionId, rest["id"], { path: "id" });
   if (isRejection(id)) return id;
-  const asked = decode(ifExists, given, { path: "ifExists" });
+  const asked = decode(ifSignalled, given, { path: "ifExists" });
   return isRejection(asked) ? asked : { ...checked, id, ifExists: asked };
 }
+
+/** Throws if an option of a function is unknown or wrong. */
+export function checkOptionsOf(
+  what: string,
+  fields: Readonly<Record<string, Decode<unknown>>>,
+  options: unknown,
+): void {
+  const refused = refusal(object(fields, { what }), options, { whole: "options" });
+  if (refused !== null) throw new RondoError(refused);
+}
+
+const duration = where('a duration such as "30s"', (value) => !isRejection(parseDuration(value, "timeout")));
+const abortSignal = where("an AbortSignal", (value) => value instanceof AbortSignal);
+const resultFields = { signal: optional(abortSignal), timeout: optional(duration) };
+const detail = oneOf(["summary", "full"]);
+
+/** Throws if an option of `result` is unknown or wrong. */
+export function checkResultOptions(options: unknown): void {
+  checkOptionsOf("result", resultFields, options);
+}
+
+/** Throws if an option of `events` is unknown or wrong. */
+export function checkEventsOptions(options: unknown): void {
+  checkOptionsOf(
+    "events",
+    { from: optional(sequenceNumber), detail: optional(detail), follow: optional(flag) },
+    options,
+  );
+}
+
+/** Throws if an option of `logs` is unknown or wrong. */
+export function checkLogsOptions(options: unknown): void {
+  checkOptionsOf("logs", { after: optional(lineOrder), follow: optional(flag) }, options);
+}
+
+/** Throws if an option of `signal` is unknown or wrong. */
+export function checkSignalOptions(options: unknown): void {
+  checkOptionsOf("signal", { id: optional(shortText) }, options);
+}
+
+/** Throws if an option of `close` is unknown or wrong. */
+export function checkCloseOptions(options: unknown): void {
+  checkOptionsOf("close", { graceMs: optional(integer()) }, options);
+}
+
+const lineOrder = where(
+  "the order of a line, or 0",
+  (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+);
 
 const sequenceNumber = where(
   "a sequence number",
@@ -165,31 +228,58 @@ const sequenceNumber = where(
   "events are numbered from 1",
 );
 
-/** Checks the sequence number from which events are read. */
-export function checkFrom(from: unknown): Rejection | null {
-  return refusal(sequenceNumber, from, { path: "from" });
-}
+const STATUSES = [
+  "running",
+  "paused",
+  "cancelling",
+  "cleaning",
+  "done",
+  "failed",
+  "cancelled",
+  "damaged",
+] as const;
+const status = oneOf(STATUSES);
+const search = text({ max: Q_CHARS_MAX });
+
+const filterFields = {
+  search: optional(search),
+  tags: orElse(tagsOf(orNull(tag)), {}),
+  project: optional(writtenName("a name")),
+  workflow: optional(writtenName("a name")),
+  status: optional<string | readonly string[]>((value) =>
+    Array.isArray(value) ? listOf(status)(value) : status(value),
+  ),
+  since: optional(time),
+  until: optional(time),
+  top: orElse(flag, false),
+};
 
 const list = object(
   {
-    q: orElse(text({ max: Q_CHARS_MAX }), ""),
-    tags: orElse(tagsOf(orNull(tag)), {}),
-    project: optional(writtenName("a name")),
-    workflow: optional(writtenName("a name")),
-    status: optional(
-      oneOf(["running", "paused", "cancelling", "cleaning", "done", "failed", "cancelled", "damaged"]),
-    ),
+    ...filterFields,
+    q: optional(search),
     limit: orElse(integer(1, 1_000), 50),
     cursor: optional(text({ pattern: /^\d{1,15}$/, what: "the `next` of a page" })),
   },
   { what: "a list" },
 );
 
-export interface CheckedList {
+/** Which executions. */
+export interface CheckedFilter {
   readonly filter: { readonly project?: string; readonly workflow?: string; readonly status?: string };
   readonly q: string;
   /** Tags that an execution must have; null as a value matches any value. */
   readonly tags: Readonly<Record<string, string | null>>;
+  /** Filters that the store does not know: one of several statuses, the time of creation, and executions without a parent. */
+  readonly choice: {
+    readonly status: readonly string[];
+    readonly since: number;
+    readonly until: number;
+    readonly top: boolean;
+  };
+}
+
+export interface CheckedList extends CheckedFilter {
   readonly max: number;
   readonly before: number | null;
 }
@@ -198,7 +288,32 @@ export interface CheckedList {
 export function checkList(options: unknown): CheckedList | Rejection {
   const given = decode(list, options, { whole: "options" });
   if (isRejection(given)) return given;
-  const { q, tags, limit, cursor, project, workflow, status } = given;
-  const filter = defined({ project, workflow, status });
-  return { filter, q, tags, max: limit, before: cursor === undefined ? null : Number(cursor) };
+  const { q, search: words = q ?? "", limit, cursor, ...rest } = given;
+  const { tags, project, workflow, status: wanted = [], since = 0, until, top } = rest;
+  const statuses = typeof wanted === "string" ? [wanted] : wanted;
+  const filter = defined({
+    project,
+    workflow,
+    status: statuses.length === 1 ? (statuses[0] as string) : undefined,
+  });
+  return {
+    filter,
+    q: words,
+    tags,
+    choice: {
+      status: statuses.length > 1 ? statuses : [],
+      since,
+      until: until ?? Number.POSITIVE_INFINITY,
+      top,
+    },
+    max: limit,
+    before: cursor === undefined ? null : Number(cursor),
+  };
+}
+
+const filterOnly = object(filterFields, { what: "a filter of executions" });
+
+/** Checks the filter of a change of many executions. */
+export function checkFilter(filter: unknown): Rejection | null {
+  return refusal(filterOnly, filter, { path: "filter" });
 }

@@ -7,7 +7,14 @@ import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ControlMessage, RetriedTasks } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
-import { checkChosen, checkControl, checkFrom } from "../protocol/check-request.ts";
+import {
+  checkChosen,
+  checkControl,
+  checkEventsOptions,
+  checkLogsOptions,
+  checkResultOptions,
+  checkSignalOptions,
+} from "../protocol/check-request.ts";
 import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
@@ -42,6 +49,7 @@ export interface LocalParts {
   readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
 }
 
+const NO_OPTIONS = {};
 /** A choice that names no task. */
 const NO_TASKS = { phase: "", handler: "", numbers: [] };
 
@@ -69,7 +77,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     this.#early = this.#ending();
   }
 
-  async result(options: ResultOptions = {}): Promise<Output> {
+  async result(options: ResultOptions = NO_OPTIONS): Promise<Output> {
+    if (options !== NO_OPTIONS) checkResultOptions(options);
     const isEarly = this.#early !== null;
     const ending = this.#early ?? this.#ending();
     try {
@@ -93,9 +102,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
     const { engine, store } = this.#parts;
+    checkEventsOptions(options);
     let next = options.from ?? 1;
-    const wrong = checkFrom(next);
-    if (wrong !== null) throw new RondoError(wrong);
     const bell = new Bell();
     let isDamaged = false;
     const unwatch = engine.watch(this.id, (_, end) => {
@@ -136,11 +144,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
     const { engine, store } = this.#parts;
+    checkLogsOptions(options);
     let after = options.after ?? 0;
-    if (!Number.isSafeInteger(after) || after < 0)
-      throw new RondoError(
-        reject("invalid_input", "after: must be the order of a line, or 0", { path: "after" }),
-      );
     const bell = new Bell();
     let isOver = false;
     let isDamaged = false;
@@ -191,6 +196,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+    checkSignalOptions(options);
     const message = unwrap(signalMessage(this.#parts, { name, data, ...options }));
     const unfit = (await this.#parts.checkSignal?.(this.id, name, message.data)) ?? null;
     if (unfit !== null) throw new RondoError(unfit);
@@ -213,8 +219,9 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return this.#control("retry", options);
   }
 
-  async retryTasks(choice: TaskChoice, options: RetryTasksOptions = {}): Promise<RetriedTasks> {
-    const checked = unwrap(checkChosen(choice, options.dryRun));
+  async retryTasks(choice: TaskChoice, given: RetryTasksOptions = {}): Promise<RetriedTasks> {
+    const { dryRun: isDry, ...options } = given;
+    const checked = unwrap(checkChosen(choice, isDry));
     const { dryRun } = checked;
     const { id, by, reason } = unwrap(checkControl(options));
     const found = "error" in checked ? await tasksWithError(this.#parts.store, this.id, checked) : checked;

@@ -1,6 +1,7 @@
 /** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
 import { startExecution } from "../engine/engine-port.ts";
 import { signalMessage, signalState, signalWithStart } from "../engine/signal-with-start.ts";
+import { type IfExists, startIfExists } from "../engine/successors.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
@@ -8,7 +9,13 @@ import { usableDefinition } from "../kernel/definition/read-definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { replay } from "../kernel/journal/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { checkList, checkSignalStart, checkStart } from "../protocol/check-request.ts";
+import {
+  type CheckedStart,
+  checkCloseOptions,
+  checkList,
+  checkSignalStart,
+  checkStart,
+} from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkWorkflow } from "../sdk/check.ts";
 import type {
@@ -27,10 +34,13 @@ import type {
   StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
+import type { LogLine } from "../sdk/log-line.ts";
+import type { Operations } from "../sdk/operations.ts";
+import { type ApiPort, operationsOver } from "../sdk/operations-over.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import { defined } from "../std/defined.ts";
-import { newExecutionId } from "../std/id.ts";
+import { newExecutionId, newMessageId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { listOrSearch } from "../store/search-heads.ts";
@@ -63,8 +73,19 @@ export interface RondoParts extends LocalParts {
   readonly reserved?: (topic: string) => Rejection | null;
   /** Why a project cannot start a workflow with these commands; null if it can. */
   readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
+  /** Opens the API of this process on first use, for schedules, dead letters, workers and changes of many executions. */
+  readonly openApi?: (rondo: Rondo) => Promise<AttachedApi>;
   /** Closes the parts that belong to the engine, after the engine is closed. */
   readonly onClosed?: () => Promise<void>;
+}
+
+/** The API of this process, for requests without a connection. */
+export interface AttachedApi {
+  readonly calls: ApiPort;
+  /** The address of its server; null if it does not listen. */
+  readonly url: string | null;
+  /** Ends the API before the engine is closed. */
+  shut(options: CloseOptions): Promise<void>;
 }
 
 /** The worker in this process that runs tasks of other nodes. */
@@ -72,26 +93,6 @@ export interface Elsewhere {
   host(parts: readonly HostedPart[]): void;
   hostScripts(): void;
   stop(graceMs: number): Promise<void>;
-}
-
-/** A line that a handler logs, at the moment when it is logged. */
-export interface LogLine {
-  /** The id of the execution. */
-  readonly execution: string;
-  /** The name of the phase. */
-  readonly phase: string;
-  /** The name of the handler. */
-  readonly handler: string;
-  /** The number of the task; -1 is the enumeration. */
-  readonly task: number;
-  /** The number of the attempt. */
-  readonly attempt: number;
-  /** The unique id of the attempt. */
-  readonly attemptId: string;
-  /** `debug`, `info`, `warn` or `error`. */
-  readonly level: string;
-  /** The values that were logged. */
-  readonly parts: readonly unknown[];
 }
 
 interface Served {
@@ -118,6 +119,13 @@ export class Rondo implements RondoClient {
   /** Names of workflows that were passed to `serve` directly. */
   readonly #named = new Set<string>();
   #isClosed = false;
+  #api: Promise<AttachedApi> | null = null;
+  #url: string | null = null;
+
+  readonly schedules: Operations["schedules"];
+  readonly deadLetters: Operations["deadLetters"];
+  readonly workers: Operations["workers"];
+  readonly bulk: Operations["bulk"];
 
   readonly #parts: LocalParts;
 
@@ -140,6 +148,39 @@ export class Rondo implements RondoClient {
       scripts: options.scripts,
       secrets: options.secrets,
     });
+    const operations = operationsOver({
+      api: { json: async (path, request) => (await this.api()).calls.json(path, request) },
+      register: (workflow) =>
+        workflow === null ? Promise.all(this.#stored.values()) : this.#store(planOf(workflow)),
+      newId: () => newMessageId(clock.now(), random),
+    });
+    this.schedules = operations.schedules;
+    this.deadLetters = operations.deadLetters;
+    this.workers = operations.workers;
+    this.bulk = (...given) => operations.bulk(...given);
+  }
+
+  /** The address of the HTTP API and the dashboard of this process; null without `server`. */
+  get url(): string | null {
+    return this.#url;
+  }
+
+  /** @internal The API of this process, opened on first use. */
+  api(): Promise<AttachedApi> {
+    const { openApi } = this.#options;
+    if (this.#isClosed || (this.#api === null && openApi === undefined))
+      return Promise.reject(new RondoError(reject("not_ready", "Rondo is closed")));
+    this.#api ??= (openApi as NonNullable<typeof openApi>)(this).catch((thrown: unknown) => {
+      this.#api = null;
+      throw thrown;
+    });
+    return this.#api;
+  }
+
+  /** @internal Uses the API of a server in this process from now on. */
+  attach(api: AttachedApi): void {
+    this.#api = Promise.resolve(api);
+    this.#url = api.url;
   }
 
   /**
@@ -291,9 +332,16 @@ export class Rondo implements RondoClient {
     return viewExecution(execution, execution.now);
   }
 
-  async close({ graceMs = 10_000 }: CloseOptions = {}): Promise<void> {
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkCloseOptions(options);
     if (this.#isClosed) return;
     this.#isClosed = true;
+    const { graceMs = 10_000 } = options;
+    // If the API could not be opened, its caller knows why.
+    await this.#api?.then(
+      (api) => api.shut({ graceMs }),
+      () => {},
+    );
     this.#options.engine.quiesce();
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
@@ -316,6 +364,8 @@ export class Rondo implements RondoClient {
     // A promise is awaited only if needed, so that a plain start is sent in the turn of its call.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
     const checked = unwrap(checkStart(options));
+    const { ifExists } = checked;
+    if (ifExists !== undefined) return this.#startIfExists<Output>(prepared, { ...checked, ifExists });
     const start = startExecution(this.#options, prepared.plan, prepared.text, checked);
     const admitted = this.#admit(prepared.plan, checked.project);
     if (admitted !== null) await admitted;
@@ -327,6 +377,18 @@ export class Rondo implements RondoClient {
       throw new RondoError(reply.answer);
     }
     if (reply.existed && waits) return new LocalHandle<Output>(handle.id, this.#parts);
+    handle.existed = reply.existed;
+    return handle;
+  }
+
+  async #startIfExists<Output>(
+    { plan, text }: { plan: Plan; text: string },
+    checked: CheckedStart & { readonly ifExists: IfExists },
+  ): Promise<LocalHandle<Output>> {
+    await this.#admit(plan, checked.project);
+    const { id, reply } = await startIfExists(this.#options, { plan, input: text }, checked);
+    unwrap(reply.answer);
+    const handle = new LocalHandle<Output>(id, this.#parts);
     handle.existed = reply.existed;
     return handle;
   }

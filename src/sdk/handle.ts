@@ -7,6 +7,7 @@ import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
 import type { RondoError } from "../std/rejection.ts";
+import type { ExecutionFilter, Operations, PageOptions } from "./operations.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
 /** Options of `start` and `run`. */
@@ -41,6 +42,14 @@ export interface StartOptions {
    * @default none
    */
   readonly deadline?: Date | number;
+  /**
+   * What happens if an execution with the id exists. `return` gives the execution of an equal start; another start under the id is
+   * refused with the code `conflict`. `fail` refuses every second start. `startNewWhenDone` starts a new execution if the last one
+   * of the id has ended, and is `return` otherwise: the second execution of an id has the id `ID~2`, the third one `ID~3`.
+   *
+   * @default "return"
+   */
+  readonly ifExists?: "return" | "fail" | "startNewWhenDone";
 }
 
 /** One start of `startMany`: the input, and the options of `start`. */
@@ -258,16 +267,17 @@ export interface StartSignal {
 }
 
 /** Options of `signalWithStart`: those of a start, which count only if it starts an execution. */
-export interface SignalWithStartOptions extends StartOptions {
+export interface SignalWithStartOptions extends Omit<StartOptions, "ifExists"> {
   /** The id of the execution. */
   readonly id: string;
   /**
-   * The behaviour after the execution has ended: `signal` refuses the signal with the code `gone`, `new` starts a new execution.
-   * The second execution of an id has the id `ID~2`, the third one `ID~3`.
+   * The behaviour after the execution has ended: `signal` refuses the signal with the code `gone`, `startNewWhenDone` starts a new
+   * execution. The second execution of an id has the id `ID~2`, the third one `ID~3`. `new` is the former name of
+   * `startNewWhenDone`.
    *
    * @default "signal"
    */
-  readonly ifExists?: "signal" | "new";
+  readonly ifExists?: "signal" | "startNewWhenDone" | "new";
 }
 
 /** The answer of `signalWithStart`. */
@@ -366,52 +376,15 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
   why(): Promise<string>;
 }
 
-/** Options of `list`: which executions. Without any, all of them. */
-export interface ListOptions {
+/** Options of `list`: which executions, and which page of them. */
+export interface ListOptions extends ExecutionFilter, PageOptions {
   /**
-   * Executions of this project.
-   *
-   * @default any
-   */
-  readonly project?: string;
-  /**
-   * Executions of the workflow of this name.
-   *
-   * @default any
-   */
-  readonly workflow?: string;
-  /**
-   * Executions with this status.
-   *
-   * @default any
-   */
-  readonly status?: ShownStatus;
-  /**
-   * Words that must all match. A word matches the beginning of the id, the beginning of the definition's hash (from 8
-   * digits), the whole name of the workflow (case counts), a tag (`team=ops`, `team` or `ops`), or a word of the error.
-   * Changes of the last 2 s may be missing.
+   * The former name of `search`.
    *
    * @default ""
+   * @deprecated Use `search`.
    */
   readonly q?: string;
-  /**
-   * Tags that the executions must have; null matches any value. The tags are searched like `q`.
-   *
-   * @default {}
-   */
-  readonly tags?: Readonly<Record<string, string | null>>;
-  /**
-   * The most executions of one page, from 1 to 1,000.
-   *
-   * @default 50
-   */
-  readonly limit?: number;
-  /**
-   * The `next` of the page before.
-   *
-   * @default the first page
-   */
-  readonly cursor?: string;
 }
 
 /** A page of executions, newest first. */
@@ -426,7 +399,7 @@ export interface ExecutionPage {
  * Rondo, in this process (`openRondo`), under test (`testRondo`) or at a server (`connect`). A workflow is given as its
  * object, or by its name with its type as type argument.
  */
-export interface RondoClient extends AsyncDisposable {
+export interface RondoClient extends AsyncDisposable, Operations {
   /**
    * Starts an execution. The promise resolves when the start is durable.
    *
@@ -468,8 +441,8 @@ export interface RondoClient extends AsyncDisposable {
    * Signals the execution of an id, or starts it with the signal if there is none. Both are one commit: the signal is never
    * lost between the end of one execution and the start of the next.
    *
-   * @throws RondoError with the code `gone` if it has ended and `ifExists` is not `new`, or as `start` and `signal` do
-   * @example await rondo.signalWithStart(digest, { user: 7 }, { name: "item", data: mail }, { id: "user-7", ifExists: "new" });
+   * @throws RondoError with the code `gone` if it has ended and `ifExists` is `signal`, or as `start` and `signal` do
+   * @example await rondo.signalWithStart(digest, { user: 7 }, { name: "item", data: mail }, { id: "user-7", ifExists: "startNewWhenDone" });
    */
   signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,

@@ -7,6 +7,7 @@ import { ExpiredDocuments } from "../retention/expired-documents.ts";
 import { Retention } from "../retention/retention.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import { Schedules } from "../schedule/schedules.ts";
+import type { CloseOptions } from "../sdk/handle.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { rememberRemote } from "./remote-mark.ts";
@@ -29,7 +30,7 @@ export interface RondoServer {
   /** Grants no more work to workers. Resolves when all work that no worker has received is handed back. */
   quiesce(): Promise<void>;
   /** Closes gracefully: streams and requests first, then the engine. */
-  close(options?: { readonly graceMs?: number }): Promise<void>;
+  close(options?: CloseOptions): Promise<void>;
 }
 
 export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
@@ -112,21 +113,24 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   };
   try {
     const routes = rememberRemote(bindRoutes(workerRoutes, sessions), store, engine.info);
-    let closed: Promise<void> | null = null;
+    let ended: Promise<void> | null = null;
     const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
+    const shut = (options: CloseOptions): Promise<void> => {
+      ended ??= quiesce()
+        .then(() => api.close(options))
+        .then(end);
+      return ended;
+    };
+    const url = api.url === "" ? null : api.url;
+    // A node of a cluster leaves the cluster before its API ends.
+    rondo.attach({ calls: api.calls, url, shut: parts.peers === undefined ? shut : async () => {} });
     return {
       url: api.url,
       socket: api.socket,
       rondo,
       engine,
       quiesce,
-      close(options = {}) {
-        closed ??= quiesce()
-          .then(() => api.close(options))
-          .then(end)
-          .then(() => rondo.close(options));
-        return closed;
-      },
+      close: (options = {}) => shut(options).then(() => rondo.close(options)),
     };
   } catch (thrown) {
     await end();

@@ -11,6 +11,7 @@ import { RateLimit } from "./auth/rate-limit.ts";
 import { Tokens } from "./auth/tokens.ts";
 import { type App, buildApp, type Waiting } from "./http/app.ts";
 import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./http/listen.ts";
+import { LocalCalls } from "./http/local-calls.ts";
 import { openApiDocument } from "./http/openapi.ts";
 import { PageFiles } from "./http/page-files.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./http/problem.ts";
@@ -39,6 +40,8 @@ const IDLE_MS = 50;
 const PROBES: readonly string[] = ["/healthz", "/readyz"];
 
 export class ApiServer {
+  /** Answers requests of this process. */
+  readonly calls: LocalCalls;
   readonly #parts: ApiParts;
   readonly #limits: ApiLimits;
   readonly #app: App;
@@ -102,8 +105,20 @@ export class ApiServer {
       document: () =>
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
+    const routes = [
+      ...bindRoutes(ROUTES, services),
+      ...allNodes.routes(),
+      ...(parts.extension?.routes ?? []),
+    ];
+    this.calls = new LocalCalls({
+      routes,
+      audit: this.#audit,
+      throwIfClosing: () => {
+        if (this.#isClosing) throw new RondoError(reject("not_ready", "Rondo is closing"));
+      },
+    });
     this.#app = buildApp({
-      routes: [...bindRoutes(ROUTES, services), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
+      routes,
       access: new Access({
         tokens,
         endedSessions,

@@ -21,8 +21,20 @@ export interface Search {
   readonly q?: string | undefined;
   /** Tags that an execution must have; null as a value matches any value. */
   readonly tags?: Readonly<Record<string, string | null>> | undefined;
+  /** Filters that the store does not know. */
+  readonly choice?: HeadChoice | undefined;
   readonly before: number | null;
   readonly max: number;
+}
+
+/** Filters that the store does not know. An empty list of statuses matches all of them. */
+export interface HeadChoice {
+  readonly status: readonly string[];
+  /** The earliest and the latest time of creation. */
+  readonly since: number;
+  readonly until: number;
+  /** Whether to leave out children of other executions. */
+  readonly top: boolean;
 }
 
 export interface FoundHeads {
@@ -31,15 +43,47 @@ export interface FoundHeads {
   readonly next: number | null;
 }
 
-/** Reads a page of executions; a list without words and tags needs no search. */
+/** The most pages of the store that are read for a page of the list. */
+const FILTERED_PAGES = 10;
+
+/** Reads a page of executions that match all filters. The page can be short, and have a next page. */
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
+  const { choice, ...rest } = search;
+  if (choice === undefined || isEmpty(choice)) return listPlain(store, rest);
+  const { status, since, until, top } = choice;
+  const heads: StoredHead[] = [];
+  let { before } = search;
+  for (let page = 0; page < FILTERED_PAGES; page++) {
+    const found = await listPlain(store, { ...rest, before });
+    for (const head of found.heads) {
+      // Executions are listed in the order of their creation, so all others are older.
+      if (head.createdAt < since) return { heads, next: null };
+      const isMeant =
+        head.createdAt <= until &&
+        (status.length === 0 || status.includes(head.status)) &&
+        !(top && head.id.includes("~"));
+      if (isMeant) heads.push(head);
+      if (heads.length === search.max) return { heads, next: head.order };
+    }
+    if (found.next === null) return { heads, next: null };
+    before = found.next;
+  }
+  return { heads, next: before };
+}
+
+function isEmpty({ status, since, until, top }: HeadChoice): boolean {
+  return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top;
+}
+
+/** A list without words and tags needs no search. */
+async function listPlain(store: ExecutionSearch, search: Omit<Search, "choice">): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
   const heads = await store.listHeads(filter, { before, max });
   return { heads, next: heads.length === max ? (heads.at(-1)?.order ?? null) : null };
 }
 
-async function searchHeads(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
+async function searchHeads(store: ExecutionSearch, search: Omit<Search, "choice">): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);
   const phrase = searchPhrase(q);

@@ -2,7 +2,8 @@
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
-import { type LogLine, Rondo } from "../rondo/rondo.ts";
+import { type AttachedApi, Rondo } from "../rondo/rondo.ts";
+import type { LogLine } from "../sdk/log-line.ts";
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
 import type { Random } from "../std/random.ts";
@@ -29,6 +30,18 @@ export interface ProcessRunOptions {
   readonly postOps: TestPostOps;
   /** Called with the reason if the engine stops by itself, which is always a bug. */
   readonly onStop: (reason: Error) => void;
+  /** Opens the API of a run, for schedules, dead letters, workers and changes of many executions. */
+  readonly openApi?: (parts: TestApiParts) => Promise<AttachedApi>;
+}
+
+/** The parts of a run that its API uses. */
+export interface TestApiParts {
+  readonly engine: Engine;
+  readonly store: MemoryStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly postOps: Performer;
+  readonly rondo: Rondo;
 }
 
 export class ProcessRun {
@@ -58,7 +71,7 @@ export class ProcessRun {
     options: ProcessRunOptions,
     workflows: readonly (HostedWorkflow | HostedTopic)[],
   ): Promise<ProcessRun> {
-    const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
+    const { tables, random, capacity, settings, scripts, onLog, onStop, openApi } = options;
     const process = new KillableProcess(options.clock);
     const clock = process.clock(options.clock);
     const store = process.store(withFaults(new MemoryStore(tables), options.faults));
@@ -73,8 +86,14 @@ export class ProcessRun {
       scripts,
       onLog,
       onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+      ...(openApi === undefined
+        ? {}
+        : { openApi: (opened) => openApi({ engine, store, clock, random, postOps, rondo: opened }) }),
     });
-    return new ProcessRun({ engine, rondo: rondo.serve(...workflows), process, postOps });
+    rondo.serve(...workflows);
+    // Schedules of the run before go on.
+    if (openApi !== undefined && tables.listDocuments("schedule", { max: 1 }).length > 0) await rondo.api();
+    return new ProcessRun({ engine, rondo, process, postOps });
   }
 
   /** Whether attempts run, so that user code may be running. */

@@ -4,6 +4,8 @@
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import { checkCloseOptions } from "../protocol/check-request.ts";
+import type { Rondo } from "../rondo/rondo.ts";
 import type {
   CloseOptions,
   ExecutionHandle,
@@ -20,8 +22,10 @@ import type {
   StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
+import type { Operations } from "../sdk/operations.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
 import type { Duration } from "../std/duration.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { ProcessRun, type ProcessRunOptions } from "./process-run.ts";
@@ -46,6 +50,10 @@ export class TestRondo implements RondoClient {
   #life: Promise<ProcessRun>;
   #current: ProcessRun | null = null;
   #stopped: Error | null = null;
+  readonly schedules: Operations["schedules"];
+  readonly deadLetters: Operations["deadLetters"];
+  readonly workers: Operations["workers"];
+  readonly bulk: Operations["bulk"];
 
   /** @internal */
   constructor(
@@ -55,6 +63,15 @@ export class TestRondo implements RondoClient {
     this.#workflows = workflows;
     this.#options = options;
     this.#life = this.#begin();
+    const inLife = async <T>(ask: (rondo: Rondo) => Promise<T>): Promise<T> => {
+      const run = await this.#life;
+      return orCrashed(ask(run.rondo), run);
+    };
+    const { schedules, deadLetters, workers } = proxied(inLife);
+    this.schedules = schedules;
+    this.deadLetters = deadLetters;
+    this.workers = workers;
+    this.bulk = (...given) => inLife((rondo) => rondo.bulk(...given));
   }
 
   /** The virtual time. */
@@ -100,7 +117,8 @@ export class TestRondo implements RondoClient {
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions & ResultOptions,
   ): Promise<WorkflowOutput<W>> {
-    return (await this.start<W>(workflow, input, options)).result(options);
+    const { signal, timeout, ...start } = options ?? {};
+    return (await this.start<W>(workflow, input, start)).result(defined({ signal, timeout }));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
@@ -170,7 +188,9 @@ export class TestRondo implements RondoClient {
    *
    * @default { graceMs: 0 }
    */
-  async close({ graceMs = 0 }: CloseOptions = {}): Promise<void> {
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkCloseOptions(options);
+    const { graceMs = 0 } = options;
     const run = await this.#life;
     const closed = run.rondo.close({ graceMs });
     await this.#clock.advance(graceMs);
@@ -196,4 +216,28 @@ export class TestRondo implements RondoClient {
     this.#current = run;
     return run;
   }
+}
+
+type Grouped = Pick<Operations, "schedules" | "deadLetters" | "workers">;
+
+/** The groups of operations of whichever run is up. */
+function proxied(inLife: <T>(ask: (rondo: Rondo) => Promise<T>) => Promise<T>): Grouped {
+  const groupOf = <G extends keyof Grouped>(group: G): Grouped[G] =>
+    new Proxy({} as Grouped[G], {
+      get:
+        (_, name) =>
+        (...given: unknown[]) =>
+          inLife((rondo) => {
+            const members = rondo[group] as unknown as Record<
+              PropertyKey,
+              (...given: unknown[]) => Promise<unknown>
+            >;
+            return (members[name] as (...given: unknown[]) => Promise<unknown>)(...given);
+          }),
+    });
+  return {
+    schedules: groupOf("schedules"),
+    deadLetters: groupOf("deadLetters"),
+    workers: groupOf("workers"),
+  };
 }

@@ -8,6 +8,7 @@ const PAGES = [
   "guides/scripts",
   "guides/children",
   "guides/limits-and-fairness",
+  "guides/programs",
   "guides/testing",
   "post-operations",
   "protocol",

@@ -28,6 +28,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/scripts.md": "test/docs/more-guides.test.ts",
   "docs/guides/children.md": "test/docs/more-guides.test.ts",
   "docs/guides/limits-and-fairness.md": "test/docs/more-guides.test.ts",
+  "docs/guides/programs.md": "test/docs/more-guides.test.ts",
   "docs/guides/testing.md": "test/docs/more-guides.test.ts",
   "docs/guides/python-workers.md": "test/docs/more-guides.test.ts",
   "docs/protocol.md": "test/docs/more-guides.test.ts",

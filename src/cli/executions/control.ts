@@ -116,7 +116,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
       });
       return printChange(await handle.describe(), signalled(name, state), options);
     }
-    const ifExists = options.new === true ? ("new" as const) : undefined;
+    const ifExists = options.new === true ? ("startNewWhenDone" as const) : undefined;
     const given = { id, ...defined({ project, ifExists }) };
     const sent = await rondo.signalWithStart(start, startWith, { name, data, ...named }, given);
     const what = signalled(name, sent.signal);

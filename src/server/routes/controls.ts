@@ -9,6 +9,7 @@ import type { SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
 import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import {
@@ -27,7 +28,7 @@ import {
 } from "../schemas/execution.ts";
 import { executionParams } from "../schemas/paging.ts";
 import { refusedSignal } from "../services/start-executions.ts";
-import { listFiltered, startOptionsFor } from "./executions.ts";
+import { startOptionsFor } from "./executions.ts";
 import { idTaken, inspectFor, projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
@@ -259,10 +260,10 @@ async function changeMany(services: Services, caller: Caller, body: z.output<typ
   const { action, filter, dryRun, reason, limit, cursor } = body;
   const project = projectFor(caller, filter.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
-  const { from, to, top = false, ...listed } = filter;
-  const checked = checkList({ ...listed, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
+  const { from: since, to: until, q: search, ...listed } = filter;
+  const checked = checkList({ ...listed, ...project, limit, ...defined({ since, until, search, cursor }) });
   if (isRejection(checked)) return checked;
-  const found = await listFiltered(services, { ...checked, max: limit }, { status: [], from, to, top });
+  const found = await listOrSearch(services.store, checked);
   const { heads } = found;
   const refused: { id: string; code: string; message: string }[] = [];
   const ids: string[] = [];

@@ -1,10 +1,11 @@
 /** Routes that start, list and read executions. */
 import { z } from "@hono/zod-openapi";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
-import { type CheckedList, checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
+import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";
+import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { type FoundHeads, listOrSearch } from "../../store/search-heads.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import { etagOf } from "../http/send-answer.ts";
@@ -373,7 +374,11 @@ function checkOptions(
 
 /** The options of a start in the project of its caller, with times in milliseconds. */
 export function startOptionsFor(
-  { startAt, deadline, ...options }: StartOptions,
+  {
+    startAt,
+    deadline,
+    ...options
+  }: Omit<StartOptions, "ifExists"> & { readonly ifExists?: string | undefined },
   caller: Caller,
 ): object | Rejection {
   const own = caller.project;
@@ -389,59 +394,16 @@ export function startOptionsFor(
 }
 
 async function listExecutions(services: Services, caller: Caller, query: z.output<typeof listQuery>) {
-  const { detail, project: wanted, status = [], from, to, top, ...options } = query;
+  const { detail, project: wanted, from: since, to: until, q: search, ...options } = query;
   const project = projectFor(caller, wanted);
   if (project === null) return json({ data: [], next: null });
-  const checked = checkList({
-    ...options,
-    ...project,
-    ...(status.length === 1 ? { status: status[0] } : {}),
-  });
+  const checked = checkList({ ...options, ...project, ...defined({ since, until, search }) });
   if (isRejection(checked)) return checked;
   const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
-  const found = await listFiltered(services, { ...checked, max }, { status, from, to, top });
+  const found = await listOrSearch(services.store, { ...checked, max });
   const { heads } = found;
   const next = found.next === null ? null : String(found.next);
   return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(services, heads, next);
-}
-
-/** Filters of the list that the store does not know. */
-interface HeadChoice {
-  readonly status: readonly string[];
-  readonly from: number | undefined;
-  readonly to: number | undefined;
-  readonly top: boolean;
-}
-
-/** The most pages of the store that are read for a page of the list. */
-const FILTERED_PAGES = 10;
-
-/** A page of executions that match all filters. It can be short, and have a next page. */
-export async function listFiltered(
-  { store }: Services,
-  list: CheckedList,
-  { status, from = 0, to = Number.POSITIVE_INFINITY, top }: HeadChoice,
-): Promise<FoundHeads> {
-  const isPlain = status.length < 2 && from === 0 && to === Number.POSITIVE_INFINITY && !top;
-  if (isPlain) return listOrSearch(store, list);
-  const heads: StoredHead[] = [];
-  let { before } = list;
-  for (let page = 0; page < FILTERED_PAGES; page++) {
-    const found = await listOrSearch(store, { ...list, before });
-    for (const head of found.heads) {
-      // Executions are listed in the order of their creation, so all others are older.
-      if (head.createdAt < from) return { heads, next: null };
-      const isMeant =
-        head.createdAt <= to &&
-        (status.length < 2 || status.includes(head.status)) &&
-        !(top && head.id.includes("~"));
-      if (isMeant) heads.push(head);
-      if (heads.length === list.max) return { heads, next: head.order };
-    }
-    if (found.next === null) return { heads, next: null };
-    before = found.next;
-  }
-  return { heads, next: before };
 }
 
 /** A page of execution views. The page ends early if inputs and outputs are large. */

@@ -216,6 +216,12 @@ export const startSchema = z
     deadline: moment
       .optional()
       .describe("at this time the execution is cancelled, with the reason `deadline`"),
+    ifExists: z
+      .enum(["return", "fail", "startNewWhenDone"])
+      .optional()
+      .describe(
+        "if an execution of the id exists: `return` (the default) answers with it if the start is equal, `fail` refuses, `startNewWhenDone` starts a new one if it has ended, with the id `ID~2`, `ID~3`, ...",
+      ),
   })
   .openapi("Start", {
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
@@ -369,10 +375,10 @@ export const signalSchema = z
       .omit({ id: true })
       .extend({
         ifExists: z
-          .enum(["signal", "new"])
+          .enum(["signal", "startNewWhenDone", "new"])
           .optional()
           .describe(
-            "if the execution has ended: `signal` refuses the signal as `gone`, `new` starts a new execution, with the id `ID~2`, `ID~3`, ...",
+            "if the execution has ended: `signal` refuses the signal as `gone`, `startNewWhenDone` (or `new`, its former name) starts a new execution, with the id `ID~2`, `ID~3`, ...",
           ),
       })
       .optional()
@@ -588,7 +594,20 @@ export const bulkSchema = z
     filter: z.strictObject({
       project: name.optional(),
       workflow: name.optional(),
-      status: z.enum(EXECUTION_STATUSES).optional(),
+      status: z
+        .union([z.enum(EXECUTION_STATUSES), z.array(z.enum(EXECUTION_STATUSES))])
+        .optional()
+        .describe("one status, or one of several"),
+      // The engine checks tags. A record schema here would drop names such as `__proto__` silently.
+      tags: z
+        .unknown()
+        .optional()
+        .openapi({
+          type: "object",
+          additionalProperties: { type: "string", nullable: true },
+          description: "tags that it must have; null stands for any value",
+          example: { team: "ops" },
+        }),
       from: z.number().int().nonnegative().optional().describe("created at or after this time"),
       to: z.number().int().nonnegative().optional().describe("created at or before this time"),
       top: z.boolean().optional().describe("leave out children of other executions"),

@@ -1,5 +1,6 @@
 /** Starts executions for the API: by the name of a workflow, with the input checked against its schema. */
 import type { TopicGuard } from "../../commands/topic-guard.ts";
+import type { Reply } from "../../engine/driver-options.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
 import {
   type SignalStartParts,
@@ -7,6 +8,7 @@ import {
   signalState,
   signalWithStart,
 } from "../../engine/signal-with-start.ts";
+import { startIfExists } from "../../engine/successors.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { SignalMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
@@ -28,7 +30,7 @@ export interface StartRequest extends CheckedStart {
    * execution shows the refusal.
    */
   readonly isAdmitted?: boolean;
-  /** Called with the id of the execution before the start is sent. */
+  /** Called with the id of the execution before the start is sent; with `ifExists`, after it. */
   readonly onId?: (id: string) => void;
 }
 
@@ -78,20 +80,38 @@ export class ExecutionStarter {
     const { engine, topics } = this.#parts;
     const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
-    const start = startExecution(this.#parts, known.plan, text, request);
-    request.onId?.(start.id);
-    const { answer, existed, view } = await start.send({ views: true });
-    const { id } = start;
+    const { id, reply } = await this.#send(known, text, request);
+    const { answer, existed, view } = reply;
     if (isRejection(answer)) return answer;
     if (view !== undefined) return { id, existed, view };
-    // Another node has started the execution.
+    // Another node has started the execution, or its id depends on others.
     const found = await engine.inspect(id);
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
+  /** Sends a start by its policy for ids that are taken. */
+  async #send(
+    { plan }: KnownDefinition,
+    input: string,
+    request: Omit<StartRequest, "workflow" | "input">,
+  ): Promise<{ readonly id: string; readonly reply: Reply }> {
+    const { ifExists } = request;
+    if (ifExists === undefined) {
+      const start = startExecution(this.#parts, plan, input, request);
+      request.onId?.(start.id);
+      return { id: start.id, reply: await start.send({ views: true }) };
+    }
+    const { id, reply } = await startIfExists(this.#parts, { plan, input }, { ...request, ifExists });
+    const { answer, existed } = reply;
+    if (isRejection(answer)) return { id, reply };
+    request.onId?.(id);
+    // The view is read after that call, so that an end in between is not missed.
+    return { id, reply: { answer, existed } };
+  }
+
   /** Signals an execution, or starts it with the signal. Resolves when it is durable. */
   async signal(
-    request: StartRequest & SignalWithStart,
+    request: Omit<StartRequest, "ifExists"> & SignalWithStart,
     signal: SignalMessage,
   ): Promise<Signalled | Rejection> {
     const prepared = await this.#prepare(request);
@@ -133,15 +153,15 @@ export class ExecutionStarter {
           return text.code === "invalid_input"
             ? ((await this.#repeated({ ...request, workflow })) ?? text)
             : text;
-        const start = startExecution(this.#parts, known.plan, text, request);
-        const { answer, existed } = await start.send();
+        const { id, reply } = await this.#send(known, text, request);
+        const { answer, existed } = reply;
         if (isRejection(answer)) return answer;
-        if (!existed) return { id: start.id, existed };
-        const found = await engine.inspect(start.id);
+        if (!existed) return { id, existed };
+        const found = await engine.inspect(id);
         if (isRejection(found)) return found;
         return found.view.project === project
-          ? { id: start.id, existed }
-          : reject("conflict", `execution ${start.id} exists in another project`);
+          ? { id, existed }
+          : reject("conflict", `execution ${id} exists in another project`);
       }),
     );
   }

@@ -37,10 +37,16 @@ describe("signalWithStart", () => {
     const ids: string[] = [];
     for (let n = 1; n <= 12; n++) {
       const signal = { name: "item", data: { text: "t" }, id: `s${n}` };
-      const sent = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      const sent = await rondo.signalWithStart(once, { n }, signal, {
+        id: "e",
+        ifExists: "startNewWhenDone",
+      });
       expect(sent.started).toBe(true);
       expect(await sent.execution.result()).toBe(`t ${n}`);
-      const repeat = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      const repeat = await rondo.signalWithStart(once, { n }, signal, {
+        id: "e",
+        ifExists: "startNewWhenDone",
+      });
       expect([repeat.execution.id, repeat.started]).toEqual([sent.execution.id, false]);
       ids.push(sent.execution.id);
     }
@@ -48,7 +54,10 @@ describe("signalWithStart", () => {
     // A request that was delayed for a while comes again.
     for (const n of [1, 2, 5, 11]) {
       const signal = { name: "item", data: { text: "t" }, id: `s${n}` };
-      const repeat = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      const repeat = await rondo.signalWithStart(once, { n }, signal, {
+        id: "e",
+        ifExists: "startNewWhenDone",
+      });
       expect([repeat.execution.id, repeat.started]).toEqual([ids[n - 1], false]);
     }
   });
@@ -60,7 +69,7 @@ describe("signalWithStart", () => {
       await rondo.start(twice, { n: 0 }, { id: `${id.slice(0, 10)}:2` });
       for (let n = 1; n <= 3; n++) {
         const signal = { name: "item", data: { text: "t" } };
-        const sent = await rondo.signalWithStart(once, { n }, signal, { id, ifExists: "new" });
+        const sent = await rondo.signalWithStart(once, { n }, signal, { id, ifExists: "startNewWhenDone" });
         expect(sent.started).toBe(true);
         expect(await sent.execution.result()).toBe(`t ${n}`);
       }
@@ -107,7 +116,10 @@ test("a debounce loses no signal in a race with the end of its execution", async
   const outcomes = new Map<string, number>();
   const send = async (race: number, n: number): Promise<void> => {
     const signal = { name: "item", data: `${race}/${n}` };
-    const sent = await rondo.signalWithStart(debounce, null, signal, { id: `r${race}`, ifExists: "new" });
+    const sent = await rondo.signalWithStart(debounce, null, signal, {
+      id: `r${race}`,
+      ifExists: "startNewWhenDone",
+    });
     const outcome = `${sent.execution.id === `r${race}` ? "first" : "next"} ${sent.started ? "started" : sent.signal}`;
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   };

@@ -4,10 +4,12 @@ import type { RemoteClient } from "rondo/client";
 import type { TestRondo } from "rondo/testing";
 import { same, some } from "../../fixtures/sdk/same-type.ts";
 
-/** Runs handlers, so only a process has it; a worker serves the workflows of a server. */
-type OnlyInProcess = "serve";
+/** Runs handlers, at a client as a worker of its server; and the address of the process itself. */
+type OnlyInProcess = "serve" | "url" | Internal;
+/** Members that the declarations of the package leave out. */
+type Internal = "api" | "attach";
 /** Documents of commands, which only a server takes. */
-type OnlyRemote = "submit" | "submitted" | "commands";
+type OnlyRemote = "submit" | "submitted" | "commands" | "serve";
 /** Means of a test: time, crashes, and records of what was sent. */
 type OnlyUnderTest = "clock" | "crash" | "settle" | "pass" | "events" | "broadcasts" | "state";
 

@@ -195,9 +195,9 @@ describe("an execution", () => {
     expect(await send("ann")).toEqual({ id: "a/1", started: false, signal: "delivered" });
     await expect(send("bob")).rejects.toMatchObject({ code: "gone" });
     const next = { id: "a/1~2", started: true, signal: "delivered" };
-    expect(await send("bob", { ifExists: "new" })).toEqual(next);
+    expect(await send("bob", { ifExists: "startNewWhenDone" })).toEqual(next);
     expect(await client.execution("a/1~2").result()).toEqual({ by: "bob" });
-    expect(await send("bob", { ifExists: "new" })).toEqual({ ...next, started: false });
+    expect(await send("bob", { ifExists: "startNewWhenDone" })).toEqual({ ...next, started: false });
     await client.start("approval", null, { id: "b" });
     const open = await client.signalWithStart("approval", { n: 1 }, { name: "other" }, { id: "b" });
     expect([open.started, open.signal]).toEqual([false, "kept"]);

@@ -1,0 +1,92 @@
+/** `serve` of a client: a worker in the program, for the tasks of a server. */
+import { anyFunction, type Called } from "../protocol/check-options.ts";
+import type { LogLine } from "../sdk/log-line.ts";
+import { type Decode, flag, integer, object, optional, secret, text } from "../std/decode.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+
+/** Options of `serve` of a client. */
+export interface ServeOptions {
+  /**
+   * The most tasks that run at a time.
+   *
+   * @default 100
+   */
+  readonly capacity?: number;
+  /**
+   * The name of the worker: 1 to 40 of A-Z, a-z, 0-9, `_`, `.` and `-`.
+   *
+   * @default the name of the host and the process id
+   */
+  readonly name?: string;
+  /**
+   * Values that logs and errors show as `[redacted]`. Each has at least 4 characters.
+   *
+   * @default []
+   */
+  readonly secrets?: readonly string[];
+  /**
+   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts only.
+   *
+   * @default false
+   */
+  readonly unsafeNoJail?: boolean;
+  /**
+   * Called with each line that a handler logs.
+   *
+   * @default none: the lines are only stored
+   */
+  readonly onLog?: (line: LogLine) => void;
+  /**
+   * Called with a line of text when the server does not answer, when it is back, and when it refuses a report.
+   *
+   * @default writes the line to stderr
+   */
+  readonly onFaultLine?: (line: string) => void;
+  /**
+   * Called when the worker cannot go on.
+   *
+   * @default ends the process
+   */
+  readonly onStop?: (reason: Error) => void;
+}
+
+/** A worker that `serve` of a client has started. Disposing it closes it. */
+export interface ServedWorker extends AsyncDisposable {
+  /** The id of the worker at the server. */
+  readonly id: string;
+  /** Resolves when the worker has ended: by `close`, or because the server asked it to leave. */
+  readonly closed: Promise<void>;
+  /**
+   * Claims no further tasks, lets running ones end within `graceMs` (25,000 by default), and leaves the server.
+   *
+   * @example await worker.close({ graceMs: 60_000 });
+   */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+/** Code that a worker serves: workflows with the code of their handlers, and topics. */
+export type ServedCode = HostedWorkflow | HostedTopic;
+
+/** Starts a worker in this process. */
+export type ServeHere = (
+  server: { readonly urls: readonly string[]; readonly token: string | null },
+  code: readonly ServedCode[],
+  options: ServeOptions,
+) => Promise<ServedWorker>;
+
+export const SERVE = {
+  name: "serve",
+  example: 'connect({ url: "http://127.0.0.1:7777" }).serve(nightly, { capacity: 20 })',
+  options: object(
+    {
+      capacity: optional(integer(1, 100_000)),
+      name: optional(text({ pattern: /^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$/, what: "a name of a worker" })),
+      secrets: optional(secret("a list", Array.isArray)),
+      unsafeNoJail: optional(flag),
+      onLog: anyFunction,
+      onFaultLine: anyFunction,
+      onStop: anyFunction,
+    } satisfies Readonly<Record<keyof ServeOptions, Decode<unknown>>>,
+    { what: "serve" },
+  ),
+} satisfies Called;

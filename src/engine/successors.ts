@@ -1,0 +1,59 @@
+/** Executions that follow each other under one id: `ID`, `ID~2`, `ID~3`. Each begins after the end of the one before. */
+import type { Plan } from "../kernel/definition/plan.ts";
+import { successorId } from "../kernel/definition/successor-id.ts";
+import { isRejection, reject } from "../std/rejection.ts";
+import type { Reply } from "./driver-options.ts";
+import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+
+/** What a start does if its id is taken; without a policy it returns the execution of an equal start. */
+export type IfExists = "fail" | "startNewWhenDone";
+
+/**
+ * Starts an execution under an id that may be taken. Returns the id of the execution that was started or found. Two starts at the
+ * same time start one successor: the second one finds it.
+ */
+export async function startIfExists(
+  parts: StartParts,
+  { plan, input }: { readonly plan: Plan; readonly input: string },
+  { ifExists, ...options }: StartOptions & { readonly ifExists: IfExists },
+): Promise<{ readonly id: string; readonly reply: Reply }> {
+  const send = async (id: string | undefined): Promise<{ readonly id: string; readonly reply: Reply }> => {
+    const start = startExecution(parts, plan, input, { ...options, id });
+    return { id: start.id, reply: await start.send({ views: true }) };
+  };
+  const first = await send(options.id);
+  if (options.id === undefined) return first;
+  if (ifExists === "fail") {
+    if (!first.reply.existed) return first;
+    const answer = reject("conflict", `execution ${options.id} exists`, {
+      path: "id",
+      hint: 'choose another id, or give ifExists: "return"',
+    });
+    return { ...first, reply: { ...first.reply, answer } };
+  }
+  for (let found = first, n = 1; ; ) {
+    if (!isTaken(found.reply) || !(await hasEnded(parts.engine, found.id))) return found;
+    n = (await lastEnded(parts.engine, options.id, n)) + 1;
+    found = await send(successorId(options.id, n));
+  }
+}
+
+/** Whether the id of a start belongs to an execution that existed before, of an equal start or of another one. */
+function isTaken({ existed, answer }: Reply): boolean {
+  return existed || (isRejection(answer) && answer.code === "conflict");
+}
+
+async function hasEnded(engine: EnginePort, id: string): Promise<boolean> {
+  const found = await engine.inspect(id);
+  return !isRejection(found) && found.view.finishedAt !== null;
+}
+
+/** The highest number of an execution of an id that has ended. A binary search finds it. */
+async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
+  let ended = known;
+  let step = 1;
+  for (; await hasEnded(engine, successorId(id, ended + step)); step *= 2) ended += step;
+  for (; step > 1; step = step / 2)
+    if (await hasEnded(engine, successorId(id, ended + step / 2))) ended += step / 2;
+  return ended;
+}

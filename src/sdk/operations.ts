@@ -1,0 +1,475 @@
+/**
+ * The operations that a program has beside starts: schedules, dead letters, workers, and changes of many executions. They are the
+ * same in process, under test and from `connect`. All exports are public: `rondo` and `rondo/client` export this file as a whole.
+ */
+import type { ShownStatus } from "../kernel/view.ts";
+import type { Json } from "../std/json.ts";
+import type { AnyWorkflow, WorkflowInput } from "./workflow.ts";
+
+/** A page of a list. */
+export interface Page<T> {
+  /** The items of the page. */
+  readonly data: readonly T[];
+  /** The `cursor` of the next page; null on the last page. */
+  readonly next: string | null;
+}
+
+/** Which page of a list to read. */
+export interface PageOptions {
+  /**
+   * The most items of one page, from 1 to 1,000.
+   *
+   * @default 50
+   */
+  readonly limit?: number;
+  /**
+   * The `next` of the page before.
+   *
+   * @default the first page
+   */
+  readonly cursor?: string;
+}
+
+/** A schedule as it is given to `schedules.put`. */
+export interface ScheduleSpec<W extends AnyWorkflow = AnyWorkflow> {
+  /** The id of the schedule. A second `put` with the same id changes the schedule. */
+  readonly id: string;
+  /** The workflow that is started: its object, or its name. */
+  readonly workflow: W | string;
+  /**
+   * The input of each execution.
+   *
+   * @default null
+   */
+  readonly input?: WorkflowInput<NoInfer<W>>;
+  /** The due times: five fields (minute, hour, day, month, weekday), six with seconds first, or a word such as `@daily`. */
+  readonly cron: string;
+  /**
+   * The time zone of the due times, such as `Europe/Berlin`.
+   *
+   * @default "UTC"
+   */
+  readonly timeZone?: string;
+  /**
+   * For due times that were missed: `fireOnce` starts one execution for the latest, `skip` starts none, `all` starts one for each.
+   *
+   * @default "fireOnce"
+   */
+  readonly misfire?: "fireOnce" | "skip" | "all";
+  /**
+   * For a due time while the last execution is open: `allow` starts another one, `skip` starts none, `queue` starts one when the
+   * last has ended.
+   *
+   * @default "allow"
+   */
+  readonly overlap?: "allow" | "skip" | "queue";
+  /**
+   * The project of the executions.
+   *
+   * @default "default"
+   */
+  readonly project?: string;
+  /**
+   * Tags of the executions.
+   *
+   * @default {}
+   */
+  readonly tags?: Readonly<Record<string, string>>;
+}
+
+/** Why a start was or would be refused. */
+export interface StartRefusal {
+  /** The code of the refusal, such as `invalid_input`. */
+  readonly code: string;
+  /** The reason in a sentence. */
+  readonly message: string;
+}
+
+/** A schedule with its state. */
+export interface ScheduleView {
+  /** The id of the schedule. */
+  readonly id: string;
+  /** The name of the workflow that is started. */
+  readonly workflow: string;
+  /** The input of each execution. */
+  readonly input: Json;
+  /** The cron expression of the due times. */
+  readonly cron: string;
+  /** The time zone of the due times. */
+  readonly timeZone: string;
+  /** What happens with missed due times. */
+  readonly misfire: string;
+  /** What happens while the last execution is open. */
+  readonly overlap: string;
+  /** The project of the executions. */
+  readonly project: string;
+  /** The next due times, in milliseconds since 1970. */
+  readonly next: readonly number[];
+  /** Why a start would be refused now; null if it would not. Only `get` and `list` check it. */
+  readonly problem?: StartRefusal | null | undefined;
+  /** What the schedule has done so far. */
+  readonly state: ScheduleState;
+}
+
+/** What a schedule has done so far. */
+export interface ScheduleState {
+  /** Whether the schedule is paused. */
+  readonly paused: boolean;
+  /** The last due time that started an execution. */
+  readonly lastDue: number | null;
+  /** The id of the last execution. */
+  readonly lastExecution: string | null;
+  /** The due time that waits for the end of the last execution. */
+  readonly queued: number | null;
+  /** The number of due times that passed while the last execution was open. */
+  readonly skipped: number;
+  /** The number of missed due times that started nothing. */
+  readonly dropped: number;
+  /** Why the last due time started no execution; null if it did. */
+  readonly lastError: (StartRefusal & { readonly due: number; readonly at: number }) | null;
+}
+
+/** Options of `schedules.list`. */
+export interface ScheduleListOptions extends PageOptions {
+  /**
+   * Schedules of this project.
+   *
+   * @default any
+   */
+  readonly project?: string;
+  /**
+   * Schedules of the workflow of this name.
+   *
+   * @default any
+   */
+  readonly workflow?: string;
+}
+
+/** Options of `schedules.run`. */
+export interface ScheduleRunOptions {
+  /**
+   * Names the request: a second one with the same id starts nothing.
+   *
+   * @default a new id
+   */
+  readonly id?: string;
+}
+
+/** Schedules: they start executions at given times. */
+export interface ScheduleOperations {
+  /**
+   * Creates a schedule, or changes the one with its id.
+   *
+   * @throws RondoError with the code `not_found` if there is no such workflow, `invalid_input` if the input does not fit it
+   * @example await rondo.schedules.put({ id: "nightly", workflow: nightly, input: { bucket: "b" }, cron: "0 2 * * *" });
+   */
+  put<W extends AnyWorkflow = AnyWorkflow>(spec: ScheduleSpec<W>): Promise<ScheduleView>;
+  /**
+   * Reads a schedule, with its next due times.
+   *
+   * @throws RondoError with the code `not_found` if there is no such schedule
+   */
+  get(id: string): Promise<ScheduleView>;
+  /** Reads a page of schedules, in the order of their ids. */
+  list(options?: ScheduleListOptions): Promise<Page<ScheduleView>>;
+  /** Pauses a schedule: it starts nothing until `resume`. */
+  pause(id: string): Promise<ScheduleView>;
+  /** Resumes a schedule. Due times that passed meanwhile start nothing. */
+  resume(id: string): Promise<ScheduleView>;
+  /** Starts an execution of the schedule now. Returns the id of the execution. */
+  run(id: string, options?: ScheduleRunOptions): Promise<string>;
+  /** Deletes a schedule. Executions that it started go on. */
+  delete(id: string): Promise<void>;
+}
+
+/** A failed task of a dead letter. */
+export interface DeadTask {
+  /** The number of the task. */
+  readonly n: number;
+  /** The number of its last attempt. */
+  readonly attempt: number;
+  /** Why the task was given up, if it was not the error itself. */
+  readonly reason: string | null;
+  /** The worker of the last attempt. */
+  readonly worker: string;
+  /** The error of the last attempt. */
+  readonly error: Json;
+}
+
+/** Tasks that failed for good in one event, or a broadcast of a command that was given up. */
+export interface DeadLetter {
+  /** The id of the dead letter. */
+  readonly id: number;
+  /** The id of the execution. */
+  readonly execution: string;
+  /** The name of the workflow. */
+  readonly workflow: string;
+  /** The project of the execution. */
+  readonly project: string;
+  /** The sequence number of the event that settled the tasks. */
+  readonly seq: number;
+  /** When they were given up, in milliseconds since 1970. */
+  readonly at: number | null;
+  /** The name of the phase. */
+  readonly phase: string | null;
+  /** The number of the visit of the phase. */
+  readonly visit: number;
+  /** The name of the handler. */
+  readonly handler: string | null;
+  /** The number of the tasks. */
+  readonly count: number;
+  /** At most 100 of the tasks. */
+  readonly tasks: readonly DeadTask[];
+  /** The broadcast that was given up; null if tasks failed. */
+  readonly postOp: { readonly step: number; readonly op: string; readonly target: string } | null;
+}
+
+/** Dead letters with the same error. */
+export interface DeadLetterGroup {
+  /** The id of the group. */
+  readonly id: string;
+  /** The project of the executions. */
+  readonly project: string;
+  /** The name of the workflow. */
+  readonly workflow: string;
+  /** The name of the phase. */
+  readonly phase: string | null;
+  /** The name of the handler. */
+  readonly handler: string | null;
+  /** The name of the error. */
+  readonly name: string;
+  /** The message of the error. */
+  readonly message: string;
+  /** The number of tasks. */
+  readonly tasks: number;
+  /** The number of executions. */
+  readonly executions: number;
+  /** When the first of them failed, in milliseconds since 1970. */
+  readonly firstAt: number | null;
+  /** When the last of them failed. */
+  readonly lastAt: number | null;
+  /** One of the tasks. */
+  readonly sample: { readonly execution: string; readonly task: number };
+}
+
+/** Which dead letters. */
+export interface DeadLetterFilter {
+  /**
+   * Dead letters of this project.
+   *
+   * @default any
+   */
+  readonly project?: string;
+  /**
+   * Dead letters of the workflow of this name.
+   *
+   * @default any
+   */
+  readonly workflow?: string;
+  /**
+   * Dead letters of this execution.
+   *
+   * @default any
+   */
+  readonly execution?: string;
+}
+
+/** Options of `deadLetters.list`. */
+export interface DeadLetterListOptions extends DeadLetterFilter, PageOptions {
+  /**
+   * Tasks of the group with this id.
+   *
+   * @default any
+   */
+  readonly group?: string;
+}
+
+/** The answer to a change of a group of dead letters. */
+export interface DeadLettersChanged {
+  /** The number of executions that were retried, or of tasks that were dropped. */
+  readonly changed: number;
+  /** For a retry: the number of tasks that run again. */
+  readonly tasks?: number | undefined;
+  /** The executions that could not be changed. */
+  readonly refused: readonly RefusedChange[];
+}
+
+/** An execution that a change of many has left out. */
+export interface RefusedChange {
+  /** The id of the execution. */
+  readonly id: string;
+  /** The code of the refusal, such as `wrong_status`. */
+  readonly code: string;
+  /** The reason in a sentence. */
+  readonly message: string;
+}
+
+/** Dead letters: tasks that failed for good. */
+export interface DeadLetterOperations {
+  /**
+   * Reads a page of dead letters, the newest first.
+   *
+   * @example const { data } = await rondo.deadLetters.list({ workflow: "nightly" });
+   */
+  list(options?: DeadLetterListOptions): Promise<Page<DeadLetter>>;
+  /** Reads the groups of the newest 500 dead letters with the same error, the largest first. */
+  groups(filter?: DeadLetterFilter): Promise<readonly DeadLetterGroup[]>;
+  /**
+   * Runs the tasks of a dead letter again. Of an execution that failed or was cancelled, all unfinished tasks run again.
+   *
+   * @throws RondoError with the code `not_found` if there is no such dead letter, `wrong_status` if it cannot be retried now
+   */
+  retry(id: number): Promise<void>;
+  /** Runs the tasks of a group again, of at most 1,000 executions. With `dryRun` it only counts the tasks. */
+  retryGroup(id: string, options?: { readonly dryRun?: boolean }): Promise<DeadLettersChanged>;
+  /** Removes a dead letter, or some of its tasks, from the list. The execution stays as it is. */
+  drop(id: number, options?: { readonly tasks?: readonly number[] }): Promise<void>;
+  /** Removes a group from the list. The executions stay as they are. */
+  dropGroup(id: string): Promise<DeadLettersChanged>;
+}
+
+/** A worker that is connected. */
+export interface WorkerView {
+  /** The id of the worker. */
+  readonly id: string;
+  /** The name of the worker. */
+  readonly name: string;
+  /** Whether it runs inside the process of a node. */
+  readonly kind: "local" | "remote";
+  /** The only project whose tasks it gets; null for any. */
+  readonly project: string | null;
+  /** The most tasks that it holds at a time. */
+  readonly capacity: number;
+  /** The number of tasks that it holds. */
+  readonly held: number;
+  /** The handlers that it serves. */
+  readonly handlers: readonly { readonly use: string; readonly version?: string | undefined }[];
+  /** The topics that it serves. */
+  readonly topics: readonly string[];
+  /** The version of Rondo that it runs. */
+  readonly version: string | null;
+  /** When it was last heard of, in milliseconds since 1970; null for a worker of a node. */
+  readonly lastSeenAt: number | null;
+  /** Whether it leaves: it ends its tasks and claims no others. */
+  readonly draining: boolean;
+}
+
+/** Workers that are connected now. */
+export interface WorkerOperations {
+  /** Lists the workers. */
+  list(): Promise<readonly WorkerView[]>;
+  /**
+   * Tells a remote worker to leave: it ends its tasks and claims no others.
+   *
+   * @throws RondoError with the code `not_found` if there is no such worker
+   */
+  drain(id: string): Promise<void>;
+}
+
+/** Which executions. Without any field, all of them. */
+export interface ExecutionFilter {
+  /**
+   * Executions of this project.
+   *
+   * @default any
+   */
+  readonly project?: string;
+  /**
+   * Executions of the workflow of this name.
+   *
+   * @default any
+   */
+  readonly workflow?: string;
+  /**
+   * Executions with this status, or with one of several.
+   *
+   * @default any
+   */
+  readonly status?: ShownStatus | readonly ShownStatus[];
+  /**
+   * Words that must all match. A word matches the beginning of the id, the beginning of the definition's hash (from 8
+   * digits), the whole name of the workflow (case counts), a tag (`team=ops`, `team` or `ops`), or a word of the error.
+   * Changes of the last 2 s may be missing.
+   *
+   * @default ""
+   */
+  readonly search?: string;
+  /**
+   * Tags that the executions must have; null matches any value. The tags are searched like `search`.
+   *
+   * @default {}
+   */
+  readonly tags?: Readonly<Record<string, string | null>>;
+  /**
+   * Executions that were created at or after this time: a date, or milliseconds since 1970.
+   *
+   * @default any
+   */
+  readonly since?: Date | number;
+  /**
+   * Executions that were created at or before this time.
+   *
+   * @default any
+   */
+  readonly until?: Date | number;
+  /**
+   * Leaves out children of other executions.
+   *
+   * @default false
+   */
+  readonly top?: boolean;
+}
+
+/** A change of many executions. */
+export type BulkAction = "cancel" | "pause" | "resume" | "retry";
+
+/** Options of `bulk`. */
+export interface BulkOptions {
+  /**
+   * Only finds the executions.
+   *
+   * @default false
+   */
+  readonly dryRun?: boolean;
+  /**
+   * Why the change is made; shown in the journals.
+   *
+   * @default none
+   */
+  readonly reason?: string;
+  /**
+   * The most executions to change, the newest first.
+   *
+   * @default all of them
+   */
+  readonly limit?: number;
+}
+
+/** The answer of `bulk`. */
+export interface BulkChanged {
+  /** The number of executions that match. */
+  readonly matched: number;
+  /** The number of executions that were changed; 0 with `dryRun`. */
+  readonly changed: number;
+  /** The ids of the executions that were changed; with `dryRun` of those that match. */
+  readonly ids: readonly string[];
+  /** The executions whose status does not allow the change. */
+  readonly refused: readonly RefusedChange[];
+}
+
+/** The operations beside starts. */
+export interface Operations {
+  /** Schedules: they start executions at given times. In process they start them while the program runs. */
+  readonly schedules: ScheduleOperations;
+  /** Dead letters: tasks that failed for good. */
+  readonly deadLetters: DeadLetterOperations;
+  /** Workers that are connected now. */
+  readonly workers: WorkerOperations;
+  /**
+   * Cancels, pauses, resumes or retries all executions that match a filter, the newest first.
+   *
+   * @throws RondoError with the code `invalid_input` if the filter or an option is wrong
+   * @example await rondo.bulk("cancel", { workflow: "nightly", tags: { team: "ops" } }, { reason: "wrong bucket" });
+   */
+  bulk(action: BulkAction, filter: ExecutionFilter, options?: BulkOptions): Promise<BulkChanged>;
+}
