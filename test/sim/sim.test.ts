@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { PLANTED_BUGS } from "../../tools/sim/bugs.ts";
-import { HAPPENINGS, type Happening } from "../../tools/sim/faults.ts";
+import type { Happening } from "../../tools/sim/faults.ts";
 import { nodesOf, runSeed } from "../../tools/sim/run.ts";
 import { effort } from "../fixtures/long.ts";
 
@@ -18,7 +18,7 @@ async function simulate(args: readonly string[], node = process.execPath): Promi
 }
 
 /** Seeds of most tests here; `npm run sim:ci` runs far more of them, the first 50 twice, and hunts the planted bugs. */
-const SEEDS = effort({ usual: 6, long: 40 });
+const SEEDS = effort({ usual: 3, long: 40 });
 
 describe("the simulator", () => {
   it("gives the same trace for the same seed, twice", () => {
@@ -60,9 +60,7 @@ describe("the simulator", () => {
     expect(await simulate([...args, "--threads", "3"])).toBe(await simulate([...args, "--threads", "1"]));
   });
 
-  it("soaks until it is stopped, then sums up; everything has happened that can go wrong in a cluster", {
-    timeout: 120_000,
-  }, async () => {
+  it("soaks until it is stopped, then sums up", { timeout: 120_000 }, async () => {
     const args = ["--cluster", "--soak", "--from", "1", "--threads", "2", "--json"];
     const child = spawn(process.execPath, [rondo, "sim", ...args]);
     let out = "";
@@ -72,26 +70,19 @@ describe("the simulator", () => {
     });
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       said += text;
-      if (text.includes("100 seeds from")) child.kill("SIGINT");
+      if (text.includes("10 seeds from")) child.kill("SIGINT");
     });
     const code = await new Promise((resolve) => child.on("close", resolve));
-    expect(said).toMatch(/^100 seeds from 1: 0 broke \(\d+\.\d a second\)\n/);
+    expect(said).toMatch(/^10 seeds from 1: 0 broke \(\d+\.\d a second\)\n/);
     const { seeds, failed, happened } = JSON.parse(out) as {
       seeds: number;
       failed: number;
       happened: Partial<Record<Happening, number>>;
     };
-    expect(seeds).toBeGreaterThanOrEqual(100);
+    expect(seeds).toBeGreaterThanOrEqual(10);
     expect([failed, code]).toEqual([0, 0]);
-    const inRaces: readonly Happening[] = [
-      "signal before the end",
-      "signal after the end",
-      "signal placed again",
-    ];
-    const rare = HAPPENINGS.filter((what) => !inRaces.includes(what) && (happened[what] ?? 0) < 3);
-    expect(rare, JSON.stringify(happened)).toEqual([]);
-    // What befalls nearly every run.
-    for (const what of OFTEN) expect(happened[what], what).toBeGreaterThanOrEqual(80);
+    // These happen in nearly every run. `npm run sim:ci` asserts that all others happen too.
+    for (const what of OFTEN) expect(happened[what], what).toBeGreaterThanOrEqual(8);
   });
 
   it("gives different traces for different seeds", () => {

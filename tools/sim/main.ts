@@ -5,13 +5,16 @@
 import { parseArgs } from "node:util";
 import { monotonicMs } from "../../src/std/monotonic.ts";
 import { systemRandom } from "../../src/std/random.ts";
+import { HAPPENINGS } from "./faults.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
 
 /** The highest first seed of a soak. */
 const SOAK_FROM_MAX = 1_000_000_000;
 /** The number of seeds between two progress lines. */
-const PROGRESS_EVERY = 100;
+const PROGRESS_EVERY = 10;
+/** The faults that happen in runs of a cluster. Races of signals with ends have runs of their own. */
+const CLUSTER_HAPPENINGS = HAPPENINGS.filter((what) => !what.startsWith("signal "));
 
 const SIMULATE_HINT =
   "to simulate a workflow of yours: `simulate` of rondo/testing, see docs/guides/testing.md";
@@ -26,6 +29,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --cluster          2 to 7 nodes over one database (--nodes N: exactly N)
   --executions N     only N executions; --without a,b leaves out these faults (both as printed for a broken seed)
   --twice            run each seed twice and compare the traces
+  --complete         with --cluster: fail unless every kind of fault has happened
   --soak             run seeds from a random one on (or from --from N) until it is stopped
   --threads N        the number of seeds that run at a time (default: one for each core)
   --hashes           print the hash of each trace
@@ -53,6 +57,7 @@ const OPTIONS = {
   only: { type: "string" },
   replay: { type: "boolean" },
   twice: { type: "boolean" },
+  complete: { type: "boolean" },
   first: { type: "boolean" },
   soak: { type: "boolean" },
   threads: { type: "string" },
@@ -146,6 +151,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     races: values.races === true,
     without,
     twice: values.twice === true,
+    complete: values.complete === true,
     hashes: values.hashes === true,
     json: values.json === true,
     threads: values.threads === undefined ? undefined : Number(values.threads),
@@ -185,6 +191,7 @@ interface Many {
   readonly races: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
+  readonly complete: boolean;
   readonly hashes: boolean;
   readonly json: boolean;
   readonly threads: number | undefined;
@@ -268,5 +275,7 @@ async function runMany(options: Many): Promise<number> {
     process.stdout.write(
       `${ran} seeds from ${options.from}: ${ran - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`,
     );
-  return failed === 0 ? 0 : 1;
+  const absent = options.complete ? CLUSTER_HAPPENINGS.filter((what) => happened[what] === undefined) : [];
+  if (absent.length > 0) process.stdout.write(`these faults have not happened: ${absent.join(", ")}\n`);
+  return failed === 0 && absent.length === 0 ? 0 : 1;
 }
