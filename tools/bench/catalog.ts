@@ -71,8 +71,12 @@ export const REAL_SCENARIOS: readonly Scenario[] = [
   ...nodeScenarios,
 ];
 
-/** The jobs of `--real` that belong to the budgets: they take a few seconds. */
-export const BUDGET_JOBS: readonly string[] = ["fan-out", "chains", "chain", "starts"];
+/** The budgets: these jobs of `--real` over a file, and the scenarios that measure more than such a job does. */
+const BUDGET_JOBS: readonly string[] = ["fan-out", "chains", "chain", "starts"];
+export const BUDGET_SCENARIOS: readonly Scenario[] = [
+  ...[million, retries, timers, httpTasks, httpFollowers, httpLatency, httpWorkers, scriptKill],
+  ...REAL_SCENARIOS.filter((one) => one.store === "file" && BUDGET_JOBS.includes(one.job as string)),
+];
 
 export function scenarioNamed(name: string): Scenario | undefined {
   return [...FILE_SCENARIOS, ...POSTGRES_SCENARIOS, ...BROKER_SCENARIOS, ...REAL_SCENARIOS].find(

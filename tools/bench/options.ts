@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import {
   BROKER_SCENARIOS,
-  BUDGET_JOBS,
+  BUDGET_SCENARIOS,
   FILE_SCENARIOS,
   POSTGRES_SCENARIOS,
   REAL_SCENARIOS,
@@ -67,6 +67,9 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
   const [known, NAMES] =
     store.postgres === null ? [FILE_SCENARIOS, FILE_NAMES] : [POSTGRES_SCENARIOS, POSTGRES_NAMES];
   const wanted = values.profile ?? values.only ?? (named.length > 0 ? named.join(",") : NAMES);
+  // The budgets are over files: they are checked where there may be no database.
+  if (wanted === NAMES && values.budgets === true && store.postgres === null)
+    return { scenarios: BUDGET_SCENARIOS, ...common(values), ...store };
   const names = wanted.split(",").filter((name) => name !== "");
   const scenarios: Scenario[] = [];
   for (const name of names) {
@@ -74,9 +77,6 @@ export function readOptions(args: readonly string[]): BenchOptions | string | nu
     if (scenario === undefined) return `there is no scenario "${name}"; there are ${NAMES},${BROKER_NAMES}`;
     scenarios.push(scenario);
   }
-  // Only those over files: a budget is checked where there may be no database.
-  const real = wanted === NAMES && values.budgets === true && store.postgres === null ? BUDGET_JOBS : [];
-  scenarios.push(...REAL_SCENARIOS.filter((one) => one.store === "file" && real.includes(one.job as string)));
   return { scenarios, ...common(values), ...store };
 }
 
