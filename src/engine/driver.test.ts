@@ -173,7 +173,7 @@ test("watchers are told of every commit, of the end, and of a stop", async () =>
   r.engine.watch("e2", (seq, end) => seen.push([seq, end]));
   await start(r, "e1", [{ name: "a" }]);
   await r.clock.settle();
-  expect(seen).toEqual([[4, { status: "done", output: null }]]);
+  expect(seen).toEqual([[4, { status: "done", output: null, view: expect.any(Function) }]]);
   stop();
   await r.engine.close();
   expect(seen.at(-1)).toEqual([-1, "stopped"]);

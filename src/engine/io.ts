@@ -216,6 +216,8 @@ export interface Ending {
   readonly status: FinalStatus | "damaged";
   /** The output, as JSON text. */
   readonly output: string | null;
+  /** Makes the view of the execution as it ended. To be called at once; missing if the execution ended at another node. */
+  readonly view?: () => ExecutionView;
 }
 
 export interface Inspection {

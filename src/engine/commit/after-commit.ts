@@ -88,12 +88,15 @@ export class AfterCommit {
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       addTotals(node.totals, stepped.totals);
       if (stepped.eventCount > 0 && slot.execution !== null) {
-        const { seq, ended, status, output } = slot.execution;
+        const { execution } = slot;
+        const { seq, ended, status, output } = execution;
         node.emit({
           kind: "progressed",
           execution: slot.id,
           seq,
-          end: ended ? { status: status as FinalStatus, output } : null,
+          end: ended
+            ? { status: status as FinalStatus, output, view: () => viewExecution(execution, node.now) }
+            : null,
         });
       }
     }

@@ -147,14 +147,18 @@ const startRoute = route({
     }
     const answer = async () => {
       const end = await watching.wait(waitMs, ask.signal);
-      const found = await engine.inspect(started.id);
-      const view = isRejection(found) ? started.view : found.view;
+      const view = watching.view ?? (await viewNow(engine, started));
       const isLate = end === "late" || end === "stopped";
       return startedAnswer({ ...started, view }, isLate ? { "preference-applied": "wait=timeout" } : {});
     };
     return { kind: "waits", answer };
   },
 });
+
+async function viewNow(engine: Services["engine"], { id, view }: Started): Promise<ExecutionView> {
+  const found = await engine.inspect(id);
+  return isRejection(found) ? view : found.view;
+}
 
 function startedAnswer({ id, existed, view }: Started, headers: Readonly<Record<string, string>> = {}) {
   return json(view, {
@@ -276,6 +280,7 @@ const resultRoute = route({
       if (end === "stopped")
         return reject("not_ready", "the server closes", { hint: "ask again; it goes on" });
       if (end.status === "done") return bytes(`{"status":"done","output":${end.output ?? "null"}}`);
+      if (watch.view !== null) return resultOf(watch.view);
       const ended = await services.engine.inspect(id);
       return isRejection(ended) ? ended : resultOf(ended.view);
     };

@@ -4,6 +4,7 @@
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Ending } from "../../engine/io.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
 import type { Clock } from "../../std/clock.ts";
 
 /** The end of a wait: the execution has ended, the time is over, or the caller has gone or the server closes. */
@@ -13,6 +14,7 @@ export class EndWatch {
   readonly #clock: Pick<Clock, "after">;
   readonly #unwatch: () => void;
   #end: Ending | "stopped" | null = null;
+  #view: ExecutionView | null = null;
   #onEnd: () => void = () => {};
 
   constructor(engine: Pick<EnginePort, "watch">, clock: Pick<Clock, "after">, execution: string) {
@@ -20,8 +22,14 @@ export class EndWatch {
     this.#unwatch = engine.watch(execution, (_, end) => {
       if (end === null) return;
       this.#end = end;
+      if (end !== "stopped") this.#view = end.view?.() ?? null;
       this.#onEnd();
     });
+  }
+
+  /** The execution as it ended; null if it has not ended, or ended at another node. */
+  get view(): ExecutionView | null {
+    return this.#view;
   }
 
   /** Waits for at most `ms`, or until `signal` is aborted. */
