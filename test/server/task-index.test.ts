@@ -4,11 +4,12 @@ import { describe, expect, test } from "vitest";
 import type { Recorded } from "../../src/kernel/event.ts";
 import { encodeEntries } from "../../src/kernel/journal/journal-entry.ts";
 import { type HandlerView, viewExecution } from "../../src/kernel/view.ts";
+import { NONE_RUNNING, runningOf } from "../../src/server/views/running-tasks.ts";
 import { mapTasks } from "../../src/server/views/state-map.ts";
-import { TASK_STATES, TaskIndex } from "../../src/server/views/task-index.ts";
+import { TASK_STATES, TaskIndex, type TaskState } from "../../src/server/views/task-index.ts";
 import { TaskIndexes } from "../../src/server/views/task-indexes.ts";
 import { readTaskRows } from "../../src/server/views/task-rows.ts";
-import { TaskScan } from "../../src/server/views/task-scan.ts";
+import { type IndexedHandler, TaskScan } from "../../src/server/views/task-scan.ts";
 import type { JournalRange, Store } from "../../src/store/store.ts";
 import { KernelRun } from "../fixtures/kernel/kernel-run-fixture.ts";
 import { RandomRun } from "../fixtures/kernel/random-run-fixture.ts";
@@ -98,7 +99,14 @@ describe("rows and maps", () => {
     const scan = await new TaskIndexes(store).scan("e1", run.plan, { seq: run.execution.seq, isPast: false });
     const [handler] = [...scan.handlers];
     const index = handler?.index as TaskIndex;
-    const options = { execution: "e1", from: 0, limit: 10, status: undefined, isFull: true };
+    const options = {
+      execution: "e1",
+      from: 0,
+      limit: 10,
+      status: undefined,
+      isFull: true,
+      running: NONE_RUNNING,
+    };
     const { data, next } = await readTaskRows(store, index, options);
     expect(next).toBeNull();
     expect(data).toEqual([
@@ -148,6 +156,38 @@ describe("rows and maps", () => {
     expect(worker.legend).toMatch(/^[\x20-\x7e]+$/);
     const names = (JSON.parse(worker.legend) as { workers: unknown[] }).workers;
     expect([...worker.bytes].map((byte) => names[byte])).toEqual(["w-ü", "w2", null, "w3", null]);
+  });
+
+  test("show attempts that have begun and are not journaled yet", async () => {
+    const run = fiveTasks();
+    const { store } = storeOf(run.events);
+    const scan = await new TaskIndexes(store).scan("e1", run.plan, { seq: run.execution.seq, isPast: false });
+    const [handler] = [...scan.handlers];
+    const { index, ...place } = handler as IndexedHandler;
+    const open = { ...place, attempt: "", execution: "e1", project: "", startedAt: 1, leaseUntil: null };
+    const running = runningOf(
+      [
+        // The journal has the outcome of this task already.
+        { ...open, task: 0, n: 1, worker: "w0", status: "running" },
+        { ...open, task: 2, n: 2, worker: "w1", status: "running" },
+        { ...open, task: 3, n: 1, worker: "w3", status: "running" },
+        { ...open, task: 4, n: 1, worker: "w2", status: "claimed" },
+        { ...open, visit: 2, task: 4, n: 1, worker: "w2", status: "running" },
+      ],
+      place,
+    );
+    const rowsOf = async (status: TaskState | undefined) => {
+      const options = { execution: "e1", from: 0, limit: 10, status, isFull: false, running };
+      const { data } = await readTaskRows(store, index, options);
+      return data.map((row) => `${row.n} ${row.status} ${row.attempts} ${row.worker}`);
+    };
+    const shown = ["2 running 2 w1", "3 running 1 w3"];
+    expect(await rowsOf(undefined)).toEqual(["0 done 1 w-ü", "1 failed 1 w2", ...shown, "4 pending 0 null"]);
+    expect(await rowsOf("running")).toEqual(shown);
+    expect(await rowsOf("retrying")).toEqual([]);
+    expect(await rowsOf("pending")).toEqual(["4 pending 0 null"]);
+    const { bytes } = mapTasks(index, "state", { from: 0, to: 1, running });
+    expect([...bytes]).toEqual([4 | 16, 5 | 16, 1 | 32, 1 | 16, 0]);
   });
 
   test("of workers beyond those that have a byte share one", () => {

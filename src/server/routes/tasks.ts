@@ -2,6 +2,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { z } from "@hono/zod-openapi";
+import type { AttemptFilter } from "../../engine/io.ts";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { childId } from "../../kernel/tasks/children.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -9,6 +10,7 @@ import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { lanesSchema, rowSchema, type TaskRow, taskHistorySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, pageOf, phaseName } from "../schemas/paging.ts";
+import { NONE_RUNNING, type RunningTasks, runningOf } from "../views/running-tasks.ts";
 import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
 import { readTaskEvents } from "../views/task-events.ts";
 import { TASK_STATES } from "../views/task-index.ts";
@@ -124,22 +126,27 @@ const rowsRoute = route({
     const from = query.cursor === undefined ? (query.from ?? 0) : Number(query.cursor);
     if (!Number.isSafeInteger(from) || from < 0)
       return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+    const { running, headers } = await found.begun(found.handler);
     const { data, next } = await readTaskRows(services.store, index, {
       execution: params.id,
       from,
       limit: query.limit,
       status: query.status,
       isFull: query.detail === "full",
+      running,
     });
-    return json({
-      data: data.map((row) => withChild(row, params.id, found.handler)),
-      next: next === null ? null : String(next),
-      phase,
-      visit,
-      handler,
-      total: index.total,
-      revision: found.revision,
-    });
+    return json(
+      {
+        data: data.map((row) => withChild(row, params.id, found.handler)),
+        next: next === null ? null : String(next),
+        phase,
+        visit,
+        handler,
+        total: index.total,
+        revision: found.revision,
+      },
+      { headers },
+    );
   },
 });
 
@@ -164,15 +171,18 @@ const historyRoute = route({
     if (handler === null || n >= handler.index.total)
       return reject("not_found", `execution ${id} has no task ${n} there`);
     const { phase, visit, index } = handler;
+    const { running, headers } = await found.begun(handler);
     const rows = await readTaskRows(services.store, index, {
-      ...{ execution: id, from: n, limit: 1, status: undefined, isFull: true },
+      ...{ execution: id, from: n, limit: 1, status: undefined, isFull: true, running },
     });
     const seqs = index.historyOf(n);
     const events = await readTaskEvents(services.store, { execution: id, task: n, seqs: seqs ?? [] });
-    return json({
-      ...{ phase, visit, handler: handler.handler, task: withChild(rows.data[0] as TaskRow, id, handler) },
-      ...{ events, more: (seqs?.length ?? 0) - events.length, isKept: seqs !== null, revision },
-    });
+    const task = withChild(rows.data[0] as TaskRow, id, handler);
+    const more = (seqs?.length ?? 0) - events.length;
+    return json(
+      { phase, visit, handler: handler.handler, task, events, more, isKept: seqs !== null, revision },
+      { headers },
+    );
   },
 });
 
@@ -191,7 +201,9 @@ const statesRoute = route({
     const found = await findHandler(services, { caller, id: params.id, query });
     if (isRejection(found)) return found;
     if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
+    const { running, headers } = await found.begun(found.handler);
     const { bytes, legend } = mapTasks(found.handler.index, query.by, {
+      running,
       from: (query.from ?? 0) - found.origin,
       to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
     });
@@ -202,6 +214,7 @@ const statesRoute = route({
       type: "application/octet-stream",
       body: isZipped ? await zip(bytes, { level: 1 }) : bytes,
       headers: {
+        ...headers,
         ...(isZipped ? { "content-encoding": "gzip" } : {}),
         vary: "accept-encoding",
         "rondo-legend": legend,
@@ -241,21 +254,48 @@ async function scanOf(
   return { scan: await services.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
 }
 
-/** The handler that the query names; null if no such handler has started. */
+/** The most attempts whose starts are looked up beside the journal. */
+const BEGUN_MAX = 1_000;
+
+interface FoundHandler {
+  /** The handler that the query names; null if no such handler has started. */
+  readonly handler: IndexedHandler | null;
+  readonly revision: number;
+  readonly origin: number;
+  /** Tasks of the handler whose attempts have begun, journaled or not; the header names nodes that did not answer. */
+  begun(
+    handler: IndexedHandler,
+  ): Promise<{ readonly running: RunningTasks; readonly headers: Readonly<Record<string, string>> }>;
+}
+
 async function findHandler(
   services: Services,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
-): Promise<{ handler: IndexedHandler | null; revision: number; origin: number } | Rejection> {
+): Promise<FoundHandler | Rejection> {
   const found = await scanOf(services, { caller, id, at: query.at });
   if (isRejection(found)) return found;
-  const { scan } = found;
+  const { scan, isPast, finishedAt } = found;
   const handler = choose(scan, query);
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)
     return reject("not_found", `execution ${id} has not visited ${placeText(query)}`, {
       hint: "see the `phases` of the execution",
     });
-  return { handler, revision: scan.seq, origin: scan.startedAt };
+  const begun: FoundHandler["begun"] = async (place) => {
+    if (isPast || finishedAt !== null) return { running: NONE_RUNNING, headers: {} };
+    const { engine, allNodes } = services;
+    const filter: AttemptFilter = { worker: null, execution: id, max: BEGUN_MAX };
+    if (engine.isOwn(id)) return { running: runningOf(engine.openAttempts(filter), place), headers: {} };
+    const { nodes, headers } = await allNodes.ask({ attempts: filter });
+    return {
+      running: runningOf(
+        nodes.flatMap(({ attempts }) => attempts),
+        place,
+      ),
+      headers,
+    };
+  };
+  return { handler, revision: scan.seq, origin: scan.startedAt, begun };
 }
 
 /** The first matching handler of the newest matching visit. */

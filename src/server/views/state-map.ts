@@ -1,4 +1,5 @@
 /** The tasks of a handler as one byte each: by state, by duration, by worker, or by whether they ran in an interval. */
+import { markRunning, NONE_RUNNING, type RunningTasks } from "./running-tasks.ts";
 import { TASK_STATES, type TaskIndex } from "./task-index.ts";
 
 export const MAP_KINDS = ["state", "ms", "worker", "within"] as const;
@@ -25,14 +26,23 @@ const WORKERS_NAMED = 40;
 export function mapTasks(
   index: TaskIndex,
   by: MapKind,
-  span: { readonly from: number; readonly to: number } = { from: 0, to: Number.MAX_SAFE_INTEGER },
+  {
+    running = NONE_RUNNING,
+    ...span
+  }: { readonly from: number; readonly to: number; readonly running?: RunningTasks } = {
+    from: 0,
+    to: Number.MAX_SAFE_INTEGER,
+  },
 ): StateMap {
   switch (by) {
-    case "state":
+    case "state": {
+      const bytes = index.states();
+      markRunning(bytes, index, running);
       return {
-        bytes: index.states(),
+        bytes,
         legend: JSON.stringify({ low: TASK_STATES, high: "attempts, up to 15" }),
       };
+    }
     case "ms":
       return {
         bytes: index.bytesBy((ms, _, isSettled) => (isSettled ? bucketOf(ms) : 0)),

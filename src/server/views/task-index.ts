@@ -400,7 +400,8 @@ function settledState(status: SettledStatus): number {
   return status === "done" ? DONE : status === "failed" ? FAILED : CANCELLED;
 }
 
-function packed(state: number, attempts: number): number {
+/** The byte of a task in a map by state. */
+export function packed(state: number, attempts: number): number {
   return state | (Math.min(ATTEMPTS_SHOWN_MAX, attempts) << 4);
 }
 

@@ -4,6 +4,7 @@ import type { Json } from "../../std/json.ts";
 import type { ExecutionStore } from "../../store/store.ts";
 import type { TaskRow } from "../schemas/execution.ts";
 import { EventReader } from "./event-reader.ts";
+import { factsOf, findTask, type RunningTasks } from "./running-tasks.ts";
 import type { TaskIndex, TaskState } from "./task-index.ts";
 
 export interface RowsOptions {
@@ -13,6 +14,7 @@ export interface RowsOptions {
   readonly status: TaskState | undefined;
   /** Whether rows include the results, errors and other data of the tasks. */
   readonly isFull: boolean;
+  readonly running: RunningTasks;
 }
 
 /** A page ends early once its payloads have about this many characters. */
@@ -26,11 +28,12 @@ export async function readTaskRows(
 ): Promise<{ data: TaskRow[]; next: number | null }> {
   const events = new EventReader(store, options.execution);
   const data: TaskRow[] = [];
-  let task = index.find(options.from, options.status);
+  const { running, status: state } = options;
+  let task = findTask(index, running, { from: options.from, state });
   while (task >= 0) {
     if (data.length === options.limit || events.chars > PAGE_CHARS) return { data, next: task };
-    data.push(await row(index, task, { events, isFull: options.isFull }));
-    task = index.find(task + 1, options.status);
+    data.push(await row(index, task, { events, isFull: options.isFull, running }));
+    task = findTask(index, running, { from: task + 1, state });
   }
   return { data, next: null };
 }
@@ -38,9 +41,9 @@ export async function readTaskRows(
 async function row(
   index: TaskIndex,
   n: number,
-  { events, isFull }: { events: EventReader; isFull: boolean },
+  { events, isFull, running }: { events: EventReader; isFull: boolean; running: RunningTasks },
 ): Promise<TaskRow> {
-  const { state, attempts, reason, worker, ms, seq, place } = index.get(n);
+  const { state, attempts, reason, worker, ms, seq, place } = factsOf(index, running, n);
   const outcome = seq === 0 ? {} : payload(await events.at(seq), place, events);
   const page = index.pageOf(n);
   const enumerated = page.seq === 0 ? null : await events.at(page.seq);
