@@ -2,7 +2,7 @@
  * The engine of a cluster node. A request about an execution is answered by the node that owns it; all other reads go to the
  * shared store.
  * 1. Requests for own executions go to this node's engine, without the network.
- * 2. Requests for other executions are posted to their owner. If that fails, the owner is looked up again (ask-owner.ts). A
+ * 2. Requests for other executions are posted to their owner; those of one turn share a request (send-batches.ts). If that fails, the owner is looked up again (ask-owner.ts). A
  *    message that arrives twice has no effect: a start is identified by its execution, a control or a signal by its id.
  * 3. Mail needs no answer: the sender's commit stores it, and the owner gets a notice (mail-poster.ts).
  * 4. Workers, their attempts and memory belong to this node alone.
@@ -28,6 +28,7 @@ import type { Owners } from "./peers/owners.ts";
 import type { PeerAnswer, PeerClient } from "./peers/peer-client.ts";
 import { PeerFaults } from "./peers/peer-faults.ts";
 import { ReportRouter } from "./peers/report-router.ts";
+import { SendBatches } from "./peers/send-batches.ts";
 
 export interface ClusterEngineOptions {
   readonly engine: Engine;
@@ -58,6 +59,7 @@ export class ClusterEngine implements EnginePort {
   readonly #engine: Engine;
   readonly #owners: Owners;
   readonly #client: PeerClient;
+  readonly #sends: SendBatches;
   readonly #ask: AskParts;
   readonly #peerFaults: PeerFaults;
   readonly #followers: Followers;
@@ -72,6 +74,7 @@ export class ClusterEngine implements EnginePort {
     this.#engine = engine;
     this.#owners = owners;
     this.#client = client;
+    this.#sends = new SendBatches(client, clock);
     this.#ask = {
       ...{ owners, clock, random, monotonic },
       patienceMs: patienceFor(options.leaseMs ?? LEASE_MS),
@@ -153,8 +156,8 @@ export class ClusterEngine implements EnginePort {
       },
       there: async (url, options, isRepeat) => {
         const fresh = start?.fresh === true && !isRepeat;
-        const body = { v: 1, execution, message, fresh };
-        return this.#peerFaults.heard(url, await this.#client.call<Reply>(url, "send", body, options));
+        const sent = await this.#sends.send(url, { execution, message, fresh }, options);
+        return this.#peerFaults.heard(url, sent);
       },
     });
     if (isRejection(reply)) return { answer: reply, existed: false };

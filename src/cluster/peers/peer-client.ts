@@ -17,8 +17,8 @@ import { BODY_BYTES_MAX, HEADER, PEER_PATH, SCHEME } from "./peer-wire.ts";
 export type PeerAnswer<T> =
   | { readonly kind: "answered"; readonly value: T }
   | { readonly kind: "not-owner" }
-  /** The node could not be reached, or could not answer now. */
-  | { readonly kind: "unreached"; readonly why: string }
+  /** The node could not be reached, or could not answer now; then with the HTTP status of its answer. */
+  | { readonly kind: "unreached"; readonly why: string; readonly status?: number }
   /** The node refused the request and would refuse a repeat too. */
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
@@ -175,7 +175,7 @@ export class PeerClient {
       };
     }
     const code = said === "store_unavailable" ? said : REFUSALS[status];
-    if (code === undefined) return { kind: "unreached", why: `${to} answered ${status}: ${detail}` };
+    if (code === undefined) return { kind: "unreached", why: `${to} answered ${status}: ${detail}`, status };
     return { kind: "refused", rejection: reject(code, `${to}: ${detail}`, defined({ hint, path })) };
   }
 }

@@ -80,14 +80,19 @@ export class PeerRoutes {
       if (isRejection(body)) return body;
       const name = (incoming.url ?? "").slice(PEER_PATH.length);
       if (name === "watch") return await this.#watch(body.value, outgoing);
+      if (name === "sends") return await this.#sends(body.value, outgoing);
       const value = await this.#ask(name, body.value, headerOf(incoming, HEADER.from));
       return isRejection(value) ? value : { kind: "json", status: 200, body: value };
     } catch (thrown) {
-      this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
-      return thrown instanceof StoreFault
-        ? reject("store_unavailable", "the store could not execute the request just now")
-        : reject("not_ready", "the node failed to answer");
+      return this.#failed(thrown);
     }
+  }
+
+  #failed(thrown: unknown): Rejection {
+    this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    return thrown instanceof StoreFault
+      ? reject("store_unavailable", "the store could not execute the request just now")
+      : reject("not_ready", "the node failed to answer");
   }
 
   close(): void {
@@ -159,10 +164,29 @@ export class PeerRoutes {
     }
   }
 
+  /** Answers several messages, each with a line of its own as soon as it is done. */
+  async #sends(body: unknown, outgoing: ServerResponse): Promise<RouteAnswer> {
+    const asked = checkBody<{ sends: readonly SendBody[] }>(BODIES.sends, body);
+    if (isRejection(asked)) return asked;
+    outgoing.on("error", () => {});
+    outgoing.writeHead(200, { "content-type": "application/x-ndjson", "cache-control": "no-store" });
+    await Promise.all(
+      asked.sends.map(async (one, i) => {
+        const reply = await this.#deliver(one).catch((thrown: unknown) => this.#failed(thrown));
+        const line = isRejection(reply) ? { i, rejection: reply } : { i, reply };
+        if (!outgoing.destroyed) outgoing.write(`${JSON.stringify(line)}\n`);
+      }),
+    );
+    outgoing.end();
+    return { kind: "streamed" };
+  }
+
   async #send(body: unknown): Promise<unknown> {
     const asked = checkBody<SendBody>(BODIES.send, body);
-    if (isRejection(asked)) return asked;
-    const { execution, message, fresh } = asked;
+    return isRejection(asked) ? asked : this.#deliver(asked);
+  }
+
+  async #deliver({ execution, message, fresh }: SendBody): Promise<unknown> {
     if (message.kind !== "start") return this.#inTime(() => this.#options.engine.send(execution, message));
     if (message.execution !== execution)
       return reject("invalid_input", "message.execution: is another execution", {

@@ -19,6 +19,9 @@ export const SCHEME = "Rondo-Peer";
 /** The largest body in both directions: the most that a worker may send at once, plus the envelope. */
 export const BODY_BYTES_MAX = 32 * 1_048_576;
 
+/** The most messages of a request. */
+export const SENDS_MAX = 500;
+
 /** The longest time without a line in the stream of a watch. */
 export const ALIVE_MS = 5_000;
 
@@ -68,21 +71,25 @@ const items = {
   afters,
 };
 
+const wait = z.strictObject({
+  name: text,
+  untilMs: z.number().optional(),
+  forMs: z.number().optional(),
+  signal: text.optional(),
+  timeoutMs: z.number().optional(),
+  anyOf: z.array(text).optional(),
+  match: text.optional(),
+  retry: z.literal(true).optional(),
+});
+
 const outcome = z.strictObject({
   status: z.enum(["done", "failed", "crashed", "killed", "cancelled", "exception", "suspended"]),
   payload: text,
   fatal: z.boolean().optional(),
   retryAfterMs: z.number().optional(),
   total: whole.optional(),
-  wait: z
-    .strictObject({
-      name: text,
-      untilMs: z.number().optional(),
-      forMs: z.number().optional(),
-      signal: text.optional(),
-      timeoutMs: z.number().optional(),
-    })
-    .optional(),
+  wait: wait.optional(),
+  waits: z.array(wait).optional(),
   adds: z.strictObject(items).optional(),
 });
 
@@ -145,8 +152,16 @@ const message = z.discriminatedUnion("kind", [
   }),
 ]);
 
+const run = { name: text, index: whole.nullable() };
+const stats = z.strictObject({ durationMs: z.number(), memoryBytes: z.number() });
+
 const report = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("started"), ...reportPlace, attempts: z.array(z.strictObject(attempt)) }),
+  z.strictObject({ kind: z.literal("accepted"), ...reportPlace, attempts: z.array(z.strictObject(attempt)) }),
+  z.strictObject({
+    kind: z.literal("started"),
+    ...reportPlace,
+    attempts: z.array(z.strictObject({ ...attempt, ms: z.number().optional() })),
+  }),
   z.strictObject({
     kind: z.literal("receipts"),
     ...reportPlace,
@@ -170,13 +185,35 @@ const report = z.discriminatedUnion("kind", [
   }),
   z.strictObject({ kind: z.literal("step"), ...reportedAttempt, name: text, result: text }),
   z.strictObject({
-    kind: z.literal("run"),
+    kind: z.literal("step.retrying"),
     ...reportedAttempt,
     name: text,
-    index: whole,
+    tries: whole,
+    error: text,
+    forMs: z.number(),
+  }),
+  z.strictObject({
+    kind: z.literal("step.failed"),
+    ...reportedAttempt,
+    name: text,
+    tries: whole,
+    error: text,
+  }),
+  z.strictObject({
+    kind: z.literal("run"),
+    ...reportedAttempt,
+    ...run,
     state: text,
     oversized: z.boolean(),
-    stats: z.strictObject({ durationMs: z.number(), memoryBytes: z.number() }),
+    stats,
+  }),
+  z.strictObject({ kind: z.literal("run.started"), ...reportedAttempt, ...run }),
+  z.strictObject({
+    kind: z.literal("run.crashed"),
+    ...reportedAttempt,
+    ...run,
+    message: text,
+    stats: stats.nullable(),
   }),
   z.strictObject({
     kind: z.literal("logs"),
@@ -187,9 +224,12 @@ const report = z.discriminatedUnion("kind", [
 
 const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(attempt)) });
 
+const send = { execution: id, message, fresh: z.boolean() };
+
 /** Schemas of all bodies except those of hooks. */
 export const BODIES = {
-  send: z.strictObject({ v, execution: id, message, fresh: z.boolean() }),
+  send: z.strictObject({ v, ...send }),
+  sends: z.strictObject({ v, sends: z.array(z.strictObject(send)).min(1).max(SENDS_MAX) }),
   inspect: z.strictObject({ v, execution: id, attempt: z.strictObject(reportedAttempt).optional() }),
   dropped: z.strictObject({ v, execution: id }),
   watch: z.strictObject({ v, execution: id }),

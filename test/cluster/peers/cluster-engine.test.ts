@@ -38,6 +38,23 @@ describe("an execution of another node", () => {
     expect(await b.cluster.inspect(mine)).toMatchObject({ view: { status: "done" } });
   });
 
+  test("shares its request with other messages of the same turn, and each has its own answer", async () => {
+    const { world, a, b } = await two();
+    const ids = Array.from({ length: 40 }, (_, i) => world.idIn(3 + (i % 3)));
+    world.requests.length = 0;
+    const replies = await Promise.all([
+      ...ids.map((id) => start(a, id)),
+      ...ids.slice(0, 2).map((id) => a.cluster.send(id, go("m1"))),
+      a.cluster.send(world.idIn(4), go("m1")),
+    ]);
+    expect(replies.slice(0, 40).every(({ answer }) => answer.kind === "applied")).toBe(true);
+    // Whether a signal or its start is first is not said.
+    expect(replies.at(-1)?.answer).toMatchObject({ code: "not_found" });
+    expect(world.requests.filter((request) => request.startsWith("b send ")).length).toBeLessThan(4);
+    expect(world.requests.filter((request) => request === "b sends 200").length).toBeLessThan(4);
+    for (const id of ids) expect(await b.engine.inspect(id)).toMatchObject({ view: { id } });
+  });
+
   test("refuses as it would there", async () => {
     const { world, a } = await two();
     const id = world.idIn(3);

@@ -1,7 +1,9 @@
 // What a node takes from others: only what is signed with the cluster's secret, and only what it understands.
 import { describe, expect, test } from "vitest";
 import { digestOf, PeerKey } from "../../../src/cluster/peers/peer-key.ts";
+import { BODIES, checkBody } from "../../../src/cluster/peers/peer-wire.ts";
 import { HttpConnection } from "../../../src/net/http-connection.ts";
+import type { Report } from "../../../src/protocol/work.ts";
 import {
   go,
   PARTITIONS,
@@ -197,4 +199,38 @@ test("hooks get what was sent and who sent it; their rejections are refusals", a
   expect(await a.client.call(b.url, "timer-due", {})).toEqual({ kind: "not-owner" });
   expect(await a.client.call(b.url, "permits", {})).toMatchObject({ kind: "unreached" });
   expect(world.faults).toMatchObject([{ message: "broken" }]);
+});
+
+test("reports of every kind are understood", () => {
+  const place = { execution: "e", phase: "p", visit: 1, handler: "h", round: 1, epoch: 1 };
+  const attempt = { task: 0, attempt: 1, claim: 1 };
+  const one = { ...place, ...attempt };
+  const stats = { durationMs: 1, memoryBytes: 2 };
+  const wait = { name: "w", anyOf: ["a", "b"], match: "{}", timeoutMs: 5, retry: true } as const;
+  const outcome = {
+    status: "suspended",
+    payload: "null",
+    wait,
+    waits: [wait, { name: "v", forMs: 1 }],
+  } as const;
+  const items = { tasks: ["1"], keys: null, identities: null };
+  const reports: { readonly [Kind in Report["kind"]]: Extract<Report, { kind: Kind }> } = {
+    accepted: { kind: "accepted", ...place, attempts: [attempt] },
+    started: { kind: "started", ...place, attempts: [{ ...attempt, ms: 7 }] },
+    receipts: { kind: "receipts", ...place, receipts: [{ ...attempt, ms: 1, outcome }] },
+    page: { kind: "page", ...place, attempt: 1, claim: 1, from: 0, ...items },
+    enumeration: {
+      ...{ kind: "enumeration", ...place, attempt: 1, claim: 1, ms: 1 },
+      outcome: { status: "done", payload: "null", total: 1 },
+    },
+    step: { kind: "step", ...one, name: "s", result: "1" },
+    "step.retrying": { kind: "step.retrying", ...one, name: "s", tries: 1, error: "{}", forMs: 5 },
+    "step.failed": { kind: "step.failed", ...one, name: "s", tries: 2, error: "{}" },
+    run: { kind: "run", ...one, name: "r", index: null, state: "{}", oversized: false, stats },
+    "run.started": { kind: "run.started", ...one, name: "r", index: 0 },
+    "run.crashed": { kind: "run.crashed", ...one, name: "r", index: null, message: "m", stats: null },
+    logs: { kind: "logs", ...one, lines: [{ n: 1, at: 1, level: "info", text: "t", run: "r" }] },
+  };
+  const body = { v: 1, worker: "w", reports: Object.values(reports) };
+  expect(checkBody(BODIES.report, body)).toEqual(body);
 });
