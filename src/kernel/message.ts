@@ -153,6 +153,8 @@ export interface StartedMessage extends Attempts {
 /** A report that the workers of these attempts became silent or died. */
 export interface LostMessage extends Attempts {
   readonly kind: "lost";
+  /** Whether the attempts waited in a queue, as far as is known: they use up no crash. */
+  readonly isUnbegun?: true;
 }
 
 /** A report that the worker of the enumeration attempt became silent. */

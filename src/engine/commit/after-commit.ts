@@ -5,9 +5,9 @@
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { FinalStatus } from "../../kernel/event.ts";
-import type { Answer, Message, Verdict } from "../../kernel/message.ts";
+import type { Answer, AttemptRef, Message, Verdict } from "../../kernel/message.ts";
 import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
-import { UNKNOWN_WORKER } from "../../protocol/work.ts";
+import { BROKER_WORKER, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../../store/store.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
@@ -376,10 +376,12 @@ export class AfterCommit {
       .starts()
       .filter(([task]) => !queue.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
-    if (attempts.length > 0) {
-      queue.isLosing = true;
-      node.enqueueMessage(slot, { kind: "lost", ...place, attempts });
-    }
+    const unbegun = attempts.filter((attempt) => this.#isUnbegun(queue, attempt));
+    const lost = attempts.filter((attempt) => !unbegun.includes(attempt));
+    if (attempts.length > 0) queue.isLosing = true;
+    if (unbegun.length > 0)
+      node.enqueueMessage(slot, { kind: "lost", ...place, attempts: unbegun, isUnbegun: true });
+    if (lost.length > 0) node.enqueueMessage(slot, { kind: "lost", ...place, attempts: lost });
     const attempt = queue.state.enumeration.ended + 1;
     if (
       !queue.state.sealed &&
@@ -389,6 +391,15 @@ export class AfterCommit {
       queue.isLosing = true;
       node.enqueueMessage(slot, { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER });
     }
+  }
+
+  /**
+   * Whether an attempt waited in a queue of the broker, as far as is known. The start of a compensated task is recorded when the task
+   * is published, so it does not show that a worker has it.
+   */
+  #isUnbegun({ state }: HandlerQueue, { task, attempt, worker }: AttemptRef): boolean {
+    if (!state.plan.isCompensated || state.notices.get(task)?.attempt === attempt) return false;
+    return worker === BROKER_WORKER || this.#node.roster.workers.get(worker)?.queued === true;
   }
 
   /** Requests a commit if tasks only wait until their pages are marked as opened. */

@@ -150,6 +150,38 @@ describe("a lease in a queue", () => {
     expect(fixture.status("e1")).toBe("done");
   });
 
+  test("of a compensated task uses up no crash either, and its task counts as one that may have begun", () => {
+    const fixture = queueFixture({}, { suspectMs: 30_000 });
+    const compensated = tasks(2, { compensate: { use: "undo" }, retry: { crashes: 2 } });
+    expect(begin(fixture, compensated)).toHaveLength(2);
+    for (let life = 1; life <= 5; life++) {
+      fixture.restart();
+      fixture.join("queue", [], QUEUE);
+      fixture.claim("queue", 1);
+      fixture.settle();
+      fixture.sleep(31_000);
+      const given = fixture.attempts("queue").map(({ item }) => [item.number, item.attempt]);
+      expect(given).toEqual([
+        [0, life + 1],
+        [1, life + 1],
+      ]);
+    }
+    expect(fixture.kinds("e1")).not.toContain("tasks.lost");
+    fixture.receipt(fixture.attempts("queue")[0] as Attempt);
+    fixture.settle();
+    fixture.control("cancel", "e1");
+    fixture.settle();
+    fixture.release("queue", fixture.attempts("queue")[1] as Attempt);
+    fixture.settle();
+    const undone = fixture.attempts("queue").slice(2);
+    expect(new Map(undone.map(({ item }) => [item.number, item.compensates?.outcome]))).toEqual(
+      new Map([
+        [0, "done"],
+        [1, "unknown"],
+      ]),
+    );
+  });
+
   test("of a task that crashed once is to have nobody beside it, and does not hold up the queue", () => {
     const fixture = queueFixture();
     const [first] = begin(fixture, tasks(2, { retry: { min: 0, max: 0 } }));

@@ -142,6 +142,7 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
     ({ task, attempt }) => isOpen(handler, task) && attempt > handler.tasks.ended(task),
   );
   if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
+  if (message.isUnbegun === true) return releaseUnbegun(step, handler, gone);
   const unrecorded = gone.filter(({ task }) => handler.tasks.startOf(task) === undefined);
   // @plant lost attempt without its start
   if (unrecorded.length > 0) emitAttempts(step, "tasks.started", { handler: message.handler }, unrecorded);
@@ -168,6 +169,20 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
       payload: JSON.stringify(error),
     });
   }
+  recorder.flush();
+  advance(step);
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/**
+ * Ends attempts that were given out and waited in a queue. Their tasks are pending again, and count as ones that may have begun,
+ * because that is not known.
+ */
+function releaseUnbegun(step: Step, handler: HandlerState, attempts: readonly AttemptRef[]): Answer {
+  const recorder = new BulkRecorder(step, handler);
+  const error = JSON.stringify({ name: "Released", message: "it waited in a queue when the engine stopped" });
+  for (const { task, attempt } of attempts)
+    recorder.retry({ task, attempt, reason: "released", until: step.now, error });
   recorder.flush();
   advance(step);
   return { kind: "applied", seq: step.execution.seq };
