@@ -36,6 +36,8 @@ export class HandlerQueue {
   carefulBelow = 0;
   /** The time until which tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
+  /** Whether the worker of a former owner's enumeration was heard and told to stop: the next one waits for it no longer. */
+  isEnumerationFree = false;
   /** The time until which attempts whose starts a former owner recorded may send heartbeats. */
   lostAt = 0;
   /** When attempts with recorded starts can no longer be adopted, by the epoch whose owner held them last. */
@@ -153,7 +155,12 @@ export class HandlerQueue {
     if (state.sealed || state.plan.waits || state.plan.definition.tasks !== undefined) return false;
     if ((state.impliesTask && !state.paged) || this.fetching >= 0) return false;
     const { failed, until } = state.enumeration;
-    return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
+    return !failed && until <= now && !this.leases.has(ENUMERATION) && this.#mayEnumerate(now);
+  }
+
+  /** Whether no enumeration of a former owner may still run. */
+  #mayEnumerate(now: number): boolean {
+    return this.suspectUntil <= now || this.isEnumerationFree;
   }
 
   /** Whether tasks can be dequeued at `now`. */
@@ -326,6 +333,7 @@ export class HandlerQueue {
     this.#lapsed = before.#lapsed;
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
+    this.isEnumerationFree = before.isEnumerationFree;
     this.lostAt = before.lostAt;
     this.adoptable = before.adoptable;
     this.suspectsJudged = before.suspectsJudged;

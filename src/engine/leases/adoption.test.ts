@@ -36,6 +36,32 @@ describe("an attempt of a former owner", () => {
     expect(receipts.map((report) => fixture.verdicts(report)?.[0]?.[0])).toEqual(["stale", "accepted"]);
   });
 
+  test.each(["its end", "a page", "a heartbeat"])(
+    "that enumerates is not taken over; the next one begins as soon as its worker is heard: %s",
+    (sign) => {
+      const fixture = new NodeFixture(REMOTE);
+      fixture.start(fixture.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
+      remote(fixture, "w1", 1);
+      const [before] = fixture.attempts() as [Attempt];
+      fixture.started(before);
+      fixture.settle();
+      fixture.restart();
+      remote(fixture, "w1", 1);
+      remote(fixture, "w2", 1);
+      expect(fixture.attempts()).toHaveLength(0);
+      if (sign === "its end") fixture.seal(before, { total: 2 });
+      else if (sign === "a page") fixture.page(before, 0, [1, 2]);
+      else fixture.beat(before);
+      fixture.settle();
+      const [again] = fixture.attempts() as [Attempt];
+      expect(again.grant.do).toBe("enumerate");
+      fixture.page(again, 0, [1, 2]);
+      fixture.seal(again, { total: 2 });
+      fixture.settle();
+      expect(fixture.inspect("e1").view.phases[0]?.handlers[0]).toMatchObject({ total: 2 });
+    },
+  );
+
   test("that has been silent since the opening is lost, however late its execution is loaded", () => {
     const fixture = new NodeFixture({ ...REMOTE, idleMax: 0 });
     fixture.start(fixture.plan([phase("a")]), "e1");

@@ -217,13 +217,15 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
 }
 
 /**
- * Whether the start must be committed before the task is granted: the task may have begun before, or it has a compensation.
+ * Whether the start must be committed before the task is granted: the task may have begun before, has crashed, or has a
+ * compensation.
  */
 function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): boolean {
   // @plant start of a compensated task not recorded
   if (queue.state.plan.isCompensated) return true;
   if (worker.queued) return false;
-  return task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES;
+  if (task < queue.carefulBelow || queue.state.tasks.crashes(task) > 0) return true;
+  return queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES;
 }
 
 /**
@@ -299,8 +301,11 @@ function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant
   });
 }
 
-/** After this many lapsed claims of one attempt, its start counts from the claim, in case the task kills its worker. */
-const CAREFUL_AFTER_LAPSES = 3;
+/**
+ * After this many lapsed claims of one attempt, its start counts from the claim: the task may have killed its worker, or blocked it,
+ * before its start was heard. So a crash budget is exceeded by one at most.
+ */
+const CAREFUL_AFTER_LAPSES = 1;
 
 function newLease(
   node: NodeState,

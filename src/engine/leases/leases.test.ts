@@ -58,6 +58,17 @@ describe("a claim", () => {
     expect(first).toHaveLength(1);
   });
 
+  test("that never starts, because its code blocks its worker, uses up the crash budget with one claim more", () => {
+    const { fixture } = claimed(tasks(1, { retry: { crashes: 2 } }), 1);
+    for (let i = 0; i < 6; i++) {
+      fixture.claim("w1", 1);
+      fixture.sleep(70_000);
+    }
+    expect(fixture.attempts()).toHaveLength(3);
+    expect(fixture.events("e1", "tasks.lost")).toHaveLength(2);
+    expect(fixture.status("e1")).toBe("failed");
+  });
+
   test("that lapsed and failed late says nothing that counts; done late counts", () => {
     const { fixture, first } = claimed(tasks(2), 2);
     fixture.claim("w1", 2);

@@ -127,8 +127,10 @@ export function toMessage(
     case "page":
     case "enumeration": {
       const lease = queue?.leases.get(ENUMERATION);
-      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) {
+        freeEnumeration(node, slot, report, report.attempt);
         return null;
+      }
       const byIdentity = queue?.state.identities !== null;
       if (report.kind === "enumeration") {
         // If tasks have identities, they cannot be counted by their numbers, so the whole stream must have arrived.
@@ -309,6 +311,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
     if (!isKnown && !adopt(node, slot, beat, { ...attempt, worker })) {
       gone.push(attempt);
+      if (attempt.task === ENUMERATION) freeEnumeration(node, slot, beat, attempt.attempt);
       continue;
     }
     const lease = queue?.leases.get(attempt.task);
@@ -385,6 +388,19 @@ function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = no
     if (!lease.queued) lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: at, queued: false });
   }
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);
+}
+
+/**
+ * Called when the worker of an enumeration without a lease is heard. An enumeration of a former owner is not adopted, because its pages
+ * may be of an earlier claim. Its worker is told to stop, so the next enumeration need not wait until it would be silent.
+ */
+function freeEnumeration(node: NodeState, slot: Slot, place: ReportPlace, attempt: number): void {
+  const queue = queueOf(slot, place);
+  if (queue === undefined || queue.leases.has(ENUMERATION) || place.epoch >= slot.tenure.epoch) return;
+  const { sealed, enumeration } = queue.state;
+  if (sealed || attempt !== enumeration.ended + 1 || queue.suspectUntil <= node.now) return;
+  queue.isEnumerationFree = true;
+  node.offer(slot, queue);
 }
 
 /** Adopts an attempt of a former owner that sends a heartbeat or a report in time after a takeover. */
