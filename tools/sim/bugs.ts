@@ -267,7 +267,7 @@ const CLUSTER: readonly PlantedBug[] = [
     change: ["return $then;", "return $right;", "", "$then"],
   },
   { name: "no session in touch counts as not away", seed: 1, change: ";" },
-  { name: "failed claim ends the worker", seed: 100, change: ["{ $@2 return; }", "$"] },
+  { name: "failed claim ends the worker", seed: 1, change: ["$@2", "$"] },
   { name: "failed registration not tried again", seed: 1, change: "" },
 ];
 

@@ -130,11 +130,14 @@ export class Membership {
         return this.#tick(now);
       case "close":
         // @plant failed claim ends the worker 2
-        this.#isClosed = true;
-        for (const { id, name } of this.#sessions.values())
-          this.#out.push({ kind: "end", session: id, name });
-        this.#sessions.clear();
+        return this.#close();
     }
+  }
+
+  #close(): void {
+    this.#isClosed = true;
+    for (const { id, name } of this.#sessions.values()) this.#out.push({ kind: "end", session: id, name });
+    this.#sessions.clear();
   }
 
   #registered(input: Extract<MembershipInput, { kind: "registered" }>): void {
