@@ -22,12 +22,15 @@ export type PlaceQuestion =
 type PlaceAnswer = boolean | number | null;
 type Asking<T> = Generator<PlaceQuestion, T, PlaceAnswer>;
 
-/** Finds the execution that gets a signal. Yields questions; returns the number of the execution that answered. */
-export function* placeSignal(): Asking<number> {
+/**
+ * Finds the execution that gets a signal. Yields questions; returns the number of the execution that answered. `known` is the highest
+ * number of an execution that is known to have ended; 1 if none is.
+ */
+export function* placeSignal(known: () => number): Asking<number> {
   if (yield* offer(1)) return 1;
   for (let noted = yield* read(); ; ) {
     if (noted !== null && (yield* offer(noted))) return noted;
-    const n: number = (yield* lastEnded(noted ?? 1)) + 1;
+    const n: number = (yield* lastEnded(Math.max(noted ?? 1, known()))) + 1;
     // @plant repeated signal placed anew
     const isNoted = (yield { kind: "note", was: noted, n }) as boolean;
     noted = isNoted ? n : yield* read();

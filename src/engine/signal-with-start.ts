@@ -47,43 +47,77 @@ export interface SignalStartParts extends StartParts {
   readonly store: Pick<Store, "getDocument" | "swapDocument">;
 }
 
-/** Signals the execution with this id, or starts it. Returns the id of the execution that was signalled. */
-export async function signalWithStart(
-  parts: SignalStartParts,
-  { plan, input, signal }: { readonly plan: Plan; readonly input: string; readonly signal: SignalMessage },
-  { ifExists, ...options }: SignalWithStart,
-): Promise<{ readonly id: string; readonly reply: Reply }> {
-  const offer = (id: string): Promise<Reply> =>
-    startExecution(parts, plan, input, { ...options, id, signal }).send();
-  if (ifExists === "signal") return { id: options.id, reply: await offer(options.id) };
-  const { store, engine, clock } = parts;
-  const { kind } = PLACE_FORM;
-  const document = placeId(options.id, signal.id);
-  let body: string | null = null;
-  let reply: Reply | null = null;
-  const answerTo = async (question: PlaceQuestion): Promise<boolean | number | null> => {
-    switch (question.kind) {
-      case "offer":
-        reply = await offer(successorId(options.id, question.n));
-        return !(isRejection(reply.answer) && reply.answer.code === "gone");
-      case "ended": {
-        const found = await engine.inspect(successorId(options.id, question.n));
-        return !isRejection(found) && found.view.finishedAt !== null;
+/** The most ids whose last ended executions are remembered. */
+const REMEMBERED_MAX = 1_000;
+
+/** A start with a signal, after its checks. */
+interface CheckedSignal {
+  readonly plan: Plan;
+  readonly input: string;
+  readonly signal: SignalMessage;
+}
+
+/** Sends signals with starts. */
+export class SignalStarter {
+  readonly #parts: SignalStartParts;
+  /** The highest number of an execution of each id that was seen as ended (LRU). It only saves questions. */
+  readonly #ended = new Map<string, number>();
+
+  constructor(parts: SignalStartParts) {
+    this.#parts = parts;
+  }
+
+  /** Signals the execution with this id, or starts it. Returns the id of the execution that was signalled. */
+  async send(
+    given: CheckedSignal,
+    { ifExists, ...options }: SignalWithStart,
+  ): Promise<{ readonly id: string; readonly reply: Reply }> {
+    const { plan, input, signal } = given;
+    const { id } = options;
+    const offer = (execution: string): Promise<Reply> =>
+      startExecution(this.#parts, plan, input, { ...options, id: execution, signal }).send();
+    if (ifExists === "signal") return { id, reply: await offer(id) };
+    const { store, engine, clock } = this.#parts;
+    const { kind } = PLACE_FORM;
+    const document = placeId(id, signal.id);
+    let body: string | null = null;
+    let reply: Reply | null = null;
+    const answerTo = async (question: PlaceQuestion): Promise<boolean | number | null> => {
+      switch (question.kind) {
+        case "offer": {
+          reply = await offer(successorId(id, question.n));
+          const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
+          if (isGone) this.#remember(id, question.n);
+          return !isGone;
+        }
+        case "ended": {
+          const found = await engine.inspect(successorId(id, question.n));
+          const hasEnded = !isRejection(found) && found.view.finishedAt !== null;
+          if (hasEnded) this.#remember(id, question.n);
+          return hasEnded;
+        }
+        case "read":
+          body = await store.getDocument(kind, document);
+          return body === null ? null : parseDocument(PLACE_FORM, document, body).n;
+        case "note": {
+          const swap: Swap = { was: body, body: placeBody(question.n, clock.now()) };
+          const isStored = await store.swapDocument(kind, document, swap);
+          if (isStored) ({ body } = swap);
+          return isStored;
+        }
       }
-      case "read":
-        body = await store.getDocument(kind, document);
-        return body === null ? null : parseDocument(PLACE_FORM, document, body).n;
-      case "note": {
-        const swap: Swap = { was: body, body: placeBody(question.n, clock.now()) };
-        const isStored = await store.swapDocument(kind, document, swap);
-        if (isStored) ({ body } = swap);
-        return isStored;
-      }
-    }
-  };
-  const placing = placeSignal();
-  let step = placing.next();
-  while (!step.done) step = placing.next(await answerTo(step.value));
-  assert(reply !== null, "the execution that gets a signal has answered");
-  return { id: successorId(options.id, step.value), reply };
+    };
+    const placing = placeSignal(() => this.#ended.get(id) ?? 1);
+    let step = placing.next();
+    while (!step.done) step = placing.next(await answerTo(step.value));
+    assert(reply !== null, "the execution that gets a signal has answered");
+    return { id: successorId(id, step.value), reply };
+  }
+
+  #remember(id: string, n: number): void {
+    const known = this.#ended.get(id) ?? 1;
+    this.#ended.delete(id);
+    this.#ended.set(id, Math.max(known, n));
+    if (this.#ended.size > REMEMBERED_MAX) this.#ended.delete(this.#ended.keys().next().value as string);
+  }
 }

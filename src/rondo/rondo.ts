@@ -1,6 +1,6 @@
 /** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
 import { startExecution } from "../engine/engine-port.ts";
-import { signalMessage, signalState, signalWithStart } from "../engine/signal-with-start.ts";
+import { SignalStarter, signalMessage, signalState } from "../engine/signal-with-start.ts";
 import { type IfExists, startIfExists } from "../engine/successors.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
@@ -128,10 +128,12 @@ export class Rondo implements RondoClient {
   readonly bulk: Operations["bulk"];
 
   readonly #parts: LocalParts;
+  readonly #signals: SignalStarter;
 
   /** @internal */
   constructor(options: RondoParts) {
     this.#options = options;
+    this.#signals = new SignalStarter(options);
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
     // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
@@ -282,7 +284,7 @@ export class Rondo implements RondoClient {
     if (unfit !== null) throw new RondoError(unfit);
     await this.#admit(plan, checked.project);
     const given = { plan, input: text, signal: message };
-    const { id, reply } = await signalWithStart(this.#options, given, checked);
+    const { id, reply } = await this.#signals.send(given, checked);
     const state = unwrap(signalState(reply.answer));
     return { execution: this.execution<W>(id), started: !reply.existed, signal: state };
   }

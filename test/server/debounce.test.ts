@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: effort({ usual: 120_000, long: 1_800_000 }) });
 const CLIENT = "test/fixtures/server/debounce-client.mjs";
 const CLIENTS = 3;
 const NAMES = 4;
-const ITEMS = effort({ usual: 100, long: 5_000 });
+const ITEMS = effort({ usual: 100, long: 10_000 });
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const DEBOUNCE = {
   rondo: 2,

@@ -151,7 +151,7 @@ export class SimClient {
   /** Signals the open execution of a name, or starts the next one with the signal. */
   signalWithStart(name: string, sent: SignalSent): void {
     this.unsent++;
-    const placing = placeSignal();
+    const placing = placeSignal(() => this.#ended.get(name) ?? 1);
     const signal: SignalMessage = {
       kind: "signal",
       id: sent.item,
@@ -176,7 +176,7 @@ export class SimClient {
       const n = noted === null ? null : parseDocument(PLACE_FORM, document, noted).n;
       switch (question.kind) {
         case "ended":
-          return this.#world.ledger.model(successorId(name, question.n))?.ended === true;
+          return this.#hasEnded(name, question.n);
         case "read":
           return n;
         case "note":
@@ -188,6 +188,15 @@ export class SimClient {
       }
     };
     goOn(null);
+  }
+
+  /** The highest number of an execution of each name that was seen as ended, as a node remembers it. */
+  readonly #ended = new Map<string, number>();
+
+  #hasEnded(name: string, n: number): boolean {
+    const hasEnded = this.#world.ledger.model(successorId(name, n))?.ended === true;
+    if (hasEnded) this.#ended.set(name, Math.max(n, this.#ended.get(name) ?? 1));
+    return hasEnded;
   }
 
   /** Sends a start with a signal to one execution, until it is answered. */

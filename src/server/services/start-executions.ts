@@ -3,10 +3,10 @@ import type { TopicGuard } from "../../commands/topic-guard.ts";
 import type { Reply } from "../../engine/driver-options.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
 import {
+  SignalStarter,
   type SignalStartParts,
   type SignalWithStart,
   signalState,
-  signalWithStart,
 } from "../../engine/signal-with-start.ts";
 import { startIfExists } from "../../engine/successors.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
@@ -53,9 +53,11 @@ export interface StartParts {
 
 export class ExecutionStarter {
   readonly #parts: StartParts;
+  readonly #signals: SignalStarter;
 
   constructor(parts: StartParts) {
     this.#parts = parts;
+    this.#signals = new SignalStarter(parts);
   }
 
   /** Why the engine would refuse a start because of its workflow or input; null if it would accept the start. */
@@ -122,7 +124,7 @@ export class ExecutionStarter {
       (await this.#parts.topics.admit(request.project, known.plan.commands));
     if (refusal !== null) return refusal;
     const given = { plan: known.plan, input: text, signal };
-    const { id, reply } = await signalWithStart(this.#parts, given, request);
+    const { id, reply } = await this.#signals.send(given, request);
     const state = signalState(reply.answer);
     if (isRejection(state)) return state;
     return { execution: id, signal: signal.signal, state, started: !reply.existed };

@@ -140,7 +140,7 @@ export class SoakLoad {
     const items = this.#random.between(1, 12);
     const pauses = Array.from({ length: items }, () => this.#random.between(0, 200));
     const send = async (n: number): Promise<void> => {
-      const start = { workflow: "digest", input: null, ifExists: "new" };
+      const start = { workflow: "digest", input: null, ifExists: "startNewWhenDone" };
       const signal = { name: "item", data: n, id: `${id}-${n}`, start };
       await this.#system.insist("POST", `/v1/executions/${id}/signals`, signal);
       this.items.set(id, n + 1);
