@@ -23,6 +23,7 @@ import { BackOff } from "../std/back-off.ts";
 import type { Fields } from "../std/decode.ts";
 import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { atMost, sleep } from "../std/within.ts";
 import type { BridgeParts } from "./bridge-parts.ts";
 
@@ -154,7 +155,7 @@ export class RequestQueues {
     try {
       return await port.handle(request, sender);
     } catch (thrown) {
-      this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      this.#parts.onFault(toError(thrown));
       return invalid("the engine failed to carry out the request: see its log");
     }
   }

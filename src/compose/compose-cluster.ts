@@ -6,6 +6,7 @@ import { readManifest } from "../package-root.ts";
 import type { Elsewhere } from "../rondo/rondo.ts";
 import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
+import { toError } from "../std/to-error.ts";
 import { StoreClock } from "../store/store-clock.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import { serveCluster } from "../worker/http/serve-cluster.ts";
@@ -91,7 +92,7 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     onLog: (grant, item, level, said) => onLog?.({ ...loggedBy(grant, item), level, parts: said }),
     // The ring detects an unreachable node, so only the reason is logged here.
     onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
-    onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    onBug: (thrown) => onStop(toError(thrown)),
     ...defined({ secrets }),
   });
   node.owners.onChange(() => worker.nodes(node.owners.peers.map(({ url }) => url)));

@@ -9,6 +9,7 @@ import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { systemRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { sleep } from "../std/within.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import { type HostedWorkflow, withChildren } from "../worker/handler-code.ts";
@@ -76,7 +77,7 @@ export const serveHere: ServeHere = async ({ urls, token }, code, options) => {
       },
       onDrain: () => void close(),
       onDropped: (attempt, why) => onFaultLine(`the report of ${attempt} was refused: ${why.message}`),
-      onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+      onBug: (thrown) => onStop(toError(thrown)),
     });
     worker.start().catch(refuse);
   });

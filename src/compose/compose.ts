@@ -37,6 +37,7 @@ import { defined } from "../std/defined.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { FaultLog } from "../store/fault-log.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { DirectoryOwned } from "../store/sqlite/faults.ts";
@@ -441,7 +442,7 @@ export async function assembleOn(
       await options.onClosed?.();
     },
     onLog: options.onLog ?? (() => {}),
-    onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    onBug: (thrown) => onStop(toError(thrown)),
   });
   return { ...assembled, rondo };
 }

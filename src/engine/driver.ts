@@ -3,6 +3,7 @@ import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { type Commit, type Head, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 import { PendingReplies } from "./commit/pending-replies.ts";
 import { StoreBackoff } from "./commit/store-backoff.ts";
@@ -391,7 +392,7 @@ export class Engine implements EnginePort {
 
   #fail(thrown: unknown): void {
     if (this.#stopped !== null) return;
-    const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
+    const reason = toError(thrown);
     this.#stop(reason);
     this.#options.onStop?.(reason);
   }

@@ -10,6 +10,7 @@ import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import { hashText } from "../std/random.ts";
 import { isRejection, type Rejection, type RejectionCode, RondoError } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { Alarms } from "./alarms.ts";
 import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
@@ -167,7 +168,7 @@ export class ScheduleRunner {
       if (stored === null || !this.#options.isMine(id)) this.drop(id);
     } catch (thrown) {
       if (thrown instanceof Bug) throw thrown;
-      this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      this.#options.onFault(toError(thrown));
       this.#alarms.set(id, this.#now + retryMs(id, memory.failures++));
     }
   }

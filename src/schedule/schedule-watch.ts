@@ -6,6 +6,7 @@
  * 3. When partitions move, schedules that belong to this node now are decided at once, and the others are dropped.
  */
 import type { Clock } from "../std/clock.ts";
+import { toError } from "../std/to-error.ts";
 import type { ScheduleRunner } from "./schedule-runner.ts";
 import type { ScheduleStore } from "./schedule-store.ts";
 
@@ -59,7 +60,7 @@ export class ScheduleWatch {
       void this.#look()
         .catch((thrown: unknown) => {
           this.#mark = null;
-          this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+          this.#options.onFault(toError(thrown));
         })
         .then(() => this.#later());
     });

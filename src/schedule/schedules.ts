@@ -6,6 +6,7 @@ import { DamagedData } from "../kernel/journal/damage.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { within } from "../std/within.ts";
 import type { Store } from "../store/store.ts";
 import { Lanes } from "./lanes.ts";
@@ -265,7 +266,7 @@ export class Schedules {
     try {
       await this.#store.putMark(`${id} ${this.#now} ${this.#draw()}`);
     } catch (thrown) {
-      this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      this.#options.onFault?.(toError(thrown));
     }
   }
 

@@ -9,6 +9,7 @@ import type { Rondo } from "../rondo/rondo.ts";
 import { Schedules } from "../schedule/schedules.ts";
 import type { CloseOptions } from "../sdk/handle.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import type { ApiParts } from "./parts.ts";
 import { rememberRemote } from "./remote-mark.ts";
 import { bindRoutes } from "./route.ts";
@@ -68,7 +69,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     leaseMs,
     reserved: (topic) => topics.reserved(topic),
     ...(parts.nodes === undefined ? {} : { nodes: parts.nodes }),
-    onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
+    onFault: (fault) => onFault(toError(fault)),
   });
   const unlisten = onMoved?.(() => sessions.nodesChanged());
   const schedules = await Schedules.open({

@@ -5,6 +5,7 @@ import { getRequestListener } from "@hono/node-server";
 import { HostCheck, isLoopback } from "../net/hosts.ts";
 import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import { Access, type Via } from "./auth/access.ts";
 import { EndedSessions } from "./auth/ended-sessions.ts";
 import { RateLimit } from "./auth/rate-limit.ts";
@@ -300,7 +301,7 @@ export class ApiServer {
   }
 
   #fault(thrown: unknown): void {
-    this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    this.#parts.onFault(toError(thrown));
   }
 }
 

@@ -4,6 +4,7 @@ import { Engine } from "../engine/driver.ts";
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";
 import { Rondo } from "../rondo/rondo.ts";
+import { toError } from "../std/to-error.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { KillableProcess } from "./killable-process.ts";
@@ -85,7 +86,7 @@ export class ClusterRun {
       capacity,
       scripts,
       onLog,
-      onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+      onBug: (thrown) => onStop(toError(thrown)),
     });
     rondo.serve(...workflows);
     ownership.start();

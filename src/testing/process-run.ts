@@ -7,6 +7,7 @@ import type { LogLine } from "../sdk/log-line.ts";
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
 import type { Random } from "../std/random.ts";
+import { toError } from "../std/to-error.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { ExecutionStore } from "../store/store.ts";
@@ -85,7 +86,7 @@ export class ProcessRun {
       capacity,
       scripts,
       onLog,
-      onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+      onBug: (thrown) => onStop(toError(thrown)),
       ...(openApi === undefined
         ? {}
         : { openApi: (opened) => openApi({ engine, store, clock, random, postOps, rondo: opened }) }),

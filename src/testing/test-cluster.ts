@@ -6,6 +6,7 @@ import type { ExecutionHandle, StartOptions } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { SeededRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
+import { toError } from "../std/to-error.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { ClusterRun, type ClusterRunOptions } from "./cluster-run.ts";
 import type { NodeFaults, SimulatedFaults } from "./simulated-faults.ts";
@@ -157,7 +158,7 @@ export class TestCluster implements AsyncDisposable {
     const ms = this.#options.random.pick([1, 2_000, 20_000]);
     this.#clock.after(ms, () => {
       this.#begin(node).catch((thrown: unknown) => {
-        this.#stopped ??= thrown instanceof Error ? thrown : new Error(String(thrown));
+        this.#stopped ??= toError(thrown);
       });
     });
   }

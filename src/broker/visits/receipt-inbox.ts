@@ -10,6 +10,7 @@ import { readFields } from "../../protocol/read-body.ts";
 import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../../protocol/work.ts";
 import type { Fields } from "../../std/decode.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { DAMAGED } from "../../store/store.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
@@ -122,9 +123,7 @@ export class ReceiptInbox {
     this.#isScheduled = true;
     this.#parts.clock.soon(() => {
       this.#isScheduled = false;
-      this.#report().catch((thrown: unknown) =>
-        this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown))),
-      );
+      this.#report().catch((thrown: unknown) => this.#parts.onFault(toError(thrown)));
     });
   }
 

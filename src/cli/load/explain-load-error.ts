@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { dirname, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../../package-root.ts";
+import { toError } from "../../std/to-error.ts";
 import { CliError } from "../cli-error.ts";
 import { codeFrame } from "../code-frame.ts";
 import { EXIT } from "../exit-code.ts";
@@ -15,7 +16,7 @@ interface Place {
 
 /** The error to show. `path` is the file that the user named; the mistake may be in a file that it imports. */
 export function explainLoadError(thrown: unknown, path: string): CliError {
-  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const error = toError(thrown);
   return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
 }
 

@@ -4,6 +4,7 @@ import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { monotonicMs } from "../../std/monotonic.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
+import { toError } from "../../std/to-error.ts";
 import { sleep } from "../../std/within.ts";
 import type { ClusterStore, Membership } from "../../store/cluster-store.ts";
 import { type Ownership, StoreFault } from "../../store/store.ts";
@@ -232,7 +233,7 @@ export class OwnershipDriver {
 
   #fail(thrown: unknown): void {
     if (this.#hasEnded) return;
-    const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
+    const reason = toError(thrown);
     this.#end();
     const owned = this.#node.view().owned.map(({ partition }) => partition);
     if (owned.length > 0) this.#options.engine.lost(owned, reason.message);

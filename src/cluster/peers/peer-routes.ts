@@ -14,6 +14,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { Longer, within } from "../../std/within.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import type { Owners } from "./owners.ts";
@@ -89,7 +90,7 @@ export class PeerRoutes {
   }
 
   #failed(thrown: unknown): Rejection {
-    this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    this.#options.onFault?.(toError(thrown));
     return thrown instanceof StoreFault
       ? reject("store_unavailable", "the store could not execute the request just now")
       : reject("not_ready", "the node failed to answer");

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { type Store, type StoredTimer, StoreFault } from "../../store/store.ts";
 import type { PeerClient } from "../peers/peer-client.ts";
 import type { PeerHook } from "../peers/peer-routes.ts";
@@ -149,8 +150,7 @@ export class RingDriver {
 
   #track(work: Promise<void>): void {
     work.catch((thrown: unknown) => {
-      if (!this.#hasEnded)
-        this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      if (!this.#hasEnded) this.#options.onFault(toError(thrown));
     });
   }
 }

@@ -7,6 +7,7 @@ import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { byteLength } from "../../std/json.ts";
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { type ExecutionStore, StoreFault } from "../../store/store.ts";
 import type { StateEntry, StatePlace } from "../state/state-store.ts";
 import type { StateStores } from "../state/state-stores.ts";
@@ -144,7 +145,7 @@ function wrongPlace({ key, partition }: StatePlace): Rejection | null {
 }
 
 function failure(thrown: unknown): PostOpOutcome {
-  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const error = toError(thrown);
   const { code, isFinal } = error as { code?: unknown; isFinal?: unknown };
   const isFatal = error instanceof RondoError || isFinal === true;
   return {

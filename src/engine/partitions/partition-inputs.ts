@@ -1,4 +1,6 @@
 /** The cluster's interface to an engine, which gains and loses partitions and gets notices of other nodes. */
+
+import { toError } from "../../std/to-error.ts";
 import type { Ownership, Store } from "../../store/store.ts";
 import { Pending } from "../commit/pending-replies.ts";
 import type { ClusterNotice } from "../driver-options.ts";
@@ -58,7 +60,7 @@ export class PartitionInputs {
       isStored = await storeQuotas(this.#store, partition, home);
     } catch (thrown) {
       // The quota server repeats the write; until it succeeds, the server grants no more than is stored.
-      this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      this.#onFault(toError(thrown));
     }
     this.#input({ kind: "quotas-stored", partition, epoch: home.epoch, isStored });
   }

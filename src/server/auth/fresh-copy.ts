@@ -1,5 +1,6 @@
 /** Keeps a copy of data that other nodes write to the store: read again from time to time, and on request. */
 import type { Clock } from "../../std/clock.ts";
+import { toError } from "../../std/to-error.ts";
 import { sleep } from "../../std/within.ts";
 
 export interface FreshCopyOptions {
@@ -55,9 +56,7 @@ export class FreshCopy {
   #later(): void {
     this.#cancel = this.#options.clock.after(EVERY_MS, () => {
       void this.renew()
-        .catch((thrown: unknown) =>
-          this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown))),
-        )
+        .catch((thrown: unknown) => this.#options.onFault(toError(thrown)))
         .then(() => {
           if (!this.#isClosed) this.#later();
         });

@@ -7,6 +7,7 @@ import type { Context } from "hono";
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { Longer, within } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 import { type Access, anybody, bearerOf, peerOf, type Via } from "../auth/access.ts";
@@ -274,8 +275,7 @@ function decodedText(text: string): string {
 /** Converts an exception into the refusal that the client gets. */
 function refusalOf(thrown: unknown, parts: AppParts): Refusal {
   const refusal = toRejection(thrown);
-  if (refusal === null || thrown instanceof StoreFault)
-    parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  if (refusal === null || thrown instanceof StoreFault) parts.onFault(toError(thrown));
   return refusal ?? { code: "internal", message: "the server failed to answer" };
 }
 

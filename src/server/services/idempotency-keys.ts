@@ -9,6 +9,7 @@ import { KEPT, number, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { jsonForm, readDocument } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -126,7 +127,7 @@ export class IdempotencyKeys {
   /** If a use of a key cannot be stored, only the memory of this node keeps it. */
   #track(work: Promise<void>): Promise<void> {
     const tracked: Promise<void> = work
-      .catch((thrown: unknown) => this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown))))
+      .catch((thrown: unknown) => this.#onFault(toError(thrown)))
       .finally(() => this.#writes.delete(tracked));
     this.#writes.add(tracked);
     return tracked;

@@ -4,6 +4,7 @@ import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedRow } from "../../sdk/errors.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import { DAMAGED } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Metrics } from "../metrics.ts";
@@ -72,7 +73,7 @@ export class FeedHub {
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
         // The client will reconnect and continue at its own position.
-        this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        this.#parts.onFault(toError(thrown));
         options.outgoing.destroy();
       })
       .finally(() => {

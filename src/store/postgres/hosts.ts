@@ -7,6 +7,7 @@
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
+import { toError } from "../../std/to-error.ts";
 import { StoreFault } from "../store.ts";
 import { connectFault, DatabaseUnusable, faultOf, garbled, sqlState } from "./faults.ts";
 
@@ -242,7 +243,7 @@ function asFault(error: unknown): StoreFault {
   const attempted = { sent: true, writes: false };
   const fault = faultOf(error, attempted);
   if (fault instanceof StoreFault) return fault;
-  return garbled(error instanceof Error ? error : new Error(String(error)), attempted);
+  return garbled(toError(error), attempted);
 }
 
 interface HostRefusal {
