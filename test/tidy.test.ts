@@ -133,7 +133,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   rondo: 1_050,
   schedule: 1_800,
   sdk: 3_500,
-  server: 15_600,
+  server: 16_600,
   std: 1_650,
   store: 12_900,
   testing: 1_600,

@@ -122,6 +122,7 @@ export class ClusterEngine implements EnginePort {
   readonly leave: EnginePort["leave"] = (worker) => this.#engine.leave(worker);
   readonly bindProjects: EnginePort["bindProjects"] = (projects) => this.#engine.bindProjects(projects);
   readonly overview: EnginePort["overview"] = () => this.#engine.overview();
+  readonly takeFigures: EnginePort["takeFigures"] = () => this.#engine.takeFigures();
   readonly openAttempts: EnginePort["openAttempts"] = (options) => this.#engine.openAttempts(options);
   readonly quiesce: EnginePort["quiesce"] = () => this.#engine.quiesce();
 

@@ -36,6 +36,7 @@ import { PostOpRunner } from "./post-ops/post-op-runner.ts";
 import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 import { nowFor } from "./timers/now-for.ts";
+import type { HourFigures } from "./views/figures.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -154,6 +155,7 @@ export class Engine implements EnginePort {
     this.#input({ kind: "projects-bound", projects });
 
   readonly overview = (): Overview => this.#node.overview();
+  readonly takeFigures = (): readonly HourFigures[] => this.#node.takeFigures();
 
   readonly openAttempts = (all: AttemptFilter): readonly OpenAttempt[] => this.#node.openAttempts(all);
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();

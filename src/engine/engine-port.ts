@@ -23,6 +23,7 @@ import type {
 } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
 import type { OutboxPort } from "./mailbox/outbox.ts";
+import type { HourFigures } from "./views/figures.ts";
 
 export type { Request } from "./io.ts";
 
@@ -89,6 +90,8 @@ export interface EnginePort {
   /** Code and topics that workers of this node serve, without queueing workers. */
   usesServed(): ReadonlySet<string>;
   overview(): Overview;
+  /** Takes the figures of workflows since the last call. */
+  takeFigures(): readonly HourFigures[];
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
   /** The interface for the publisher of this node's events. */

@@ -24,6 +24,7 @@ import type { Held } from "./limits/priority-holds.ts";
 import { WAITS } from "./limits/quota-client.ts";
 import { Tenures } from "./partitions/tenures.ts";
 import type { Settings } from "./settings.ts";
+import { Figures } from "./views/figures.ts";
 import { noTotals } from "./views/totals.ts";
 
 /** The most handlers whose limits have a remembered time of declaration. */
@@ -91,6 +92,7 @@ export class NodeState {
   };
   outputs: Output[] = [];
   readonly totals = noTotals();
+  readonly figures = new Figures();
   now: number;
   /** The number of turns that handlers have had. */
   turns = 0;

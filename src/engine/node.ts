@@ -31,6 +31,7 @@ import { PartitionReads } from "./partitions/partition-reads.ts";
 import { PostOpQueue } from "./post-ops/post-op-queue.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 import { TimerQueue, WAKE } from "./timers/timer-queue.ts";
+import type { HourFigures } from "./views/figures.ts";
 import { openAttempts, overviewOf } from "./views/overview.ts";
 
 /** The most passes of granting in one turn, so that starts that are refused again and again cannot block the node. */
@@ -251,6 +252,10 @@ export class EngineNode {
 
   overview(): Overview {
     return overviewOf(this.#node, this.#cache.working);
+  }
+
+  takeFigures(): readonly HourFigures[] {
+    return this.#node.figures.take();
   }
 
   usesServed(): ReadonlySet<string> {

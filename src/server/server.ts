@@ -30,6 +30,7 @@ import { DeadLetterGroups } from "./services/dead-letter-groups.ts";
 import { EndedViews } from "./services/ended-views.ts";
 import { IdempotencyKeys } from "./services/idempotency-keys.ts";
 import { TokenSightings } from "./services/token-sightings.ts";
+import { WorkflowFigures } from "./services/workflow-figures.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
 import { LaneIndex } from "./views/lanes.ts";
 import { TaskIndexes } from "./views/task-indexes.ts";
@@ -49,6 +50,7 @@ export class ApiServer {
   readonly #hostCheck: HostCheck;
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
+  readonly #figures: WorkflowFigures;
   readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
   readonly #access: Pick<Services, "tokens" | "endedSessions">;
@@ -85,6 +87,7 @@ export class ApiServer {
       engine.bindProjects(projects);
     };
     this.#audit = new AuditLog({ store, clock, random, onFault });
+    this.#figures = new WorkflowFigures({ store, clock, take: () => engine.takeFigures(), onFault });
     this.#keys = new IdempotencyKeys({ store, clock, onFault, isShared: isShared(parts) });
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
@@ -100,6 +103,7 @@ export class ApiServer {
       views: new EndedViews(engine, store),
       deadLetterGroups: new DeadLetterGroups(store),
       tokenSightings: new TokenSightings(allNodes),
+      figures: this.#figures,
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
@@ -209,6 +213,7 @@ export class ApiServer {
     cancel();
     if (this.#socket !== null) rmSync(this.#socket, { force: true });
     await this.#audit.close();
+    await this.#figures.close();
     await this.#keys.close();
     this.#parts.metrics.close();
   }

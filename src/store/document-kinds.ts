@@ -6,6 +6,7 @@ export const DOCUMENT_KINDS = [
   "audit",
   "command-workflow",
   "ended-session",
+  "figures",
   "idempotency-key",
   "replaced-definition",
   "schedule",

@@ -124,6 +124,34 @@ describe.runIf(hasBrowser)("a user", () => {
     await drawer.getByText("open", { exact: true }).waitFor();
   });
 
+  test("sees attempts, back-offs, sleeps, waits, steps and children on one timeline", async () => {
+    const page = await openPage(`${server.url}/executions/family-1`);
+    await page.getByRole("button", { name: /^Show child family-1~/ }).click();
+    // The lanes of the child are loaded into the timeline of its parent.
+    await page.getByRole("button", { name: "Show tasks of book" }).click();
+    for (const step of ["reserve", "charge"])
+      await page.getByRole("link", { name: `step ${step}` }).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByRole("link", { name: /^child family-1~/ }).click();
+    await page.waitForURL(/family-1~[^/]+$/);
+    await page.getByText("Parent", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "family-1", exact: true }).click();
+    await page.getByRole("region", { name: "Task 0" }).waitFor();
+  });
+
+  test("sees the phases of a workflow as a graph, with its figures", async () => {
+    const page = await openPage(`${server.url}/definitions/family`);
+    const trips = page.getByRole("region", { name: "Phase trips" });
+    await trips.getByText("1 execution here").waitFor();
+    await page.getByRole("region", { name: "Phase plan" }).getByText("3 tasks, 100 %").waitFor();
+    await page.getByRole("button", { name: "7 days" }).click();
+    await page.waitForURL("**over=7d");
+    await page.getByRole("cell", { name: "invoices" }).waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.goto(`${server.url}/definitions`);
+    await page.getByRole("table").getByText("0 %", { exact: true }).waitFor();
+  });
+
   test("retries one task, a group of errors and a selection, after being told how many run", async () => {
     await (await server.rondo.start(invoices, { count: 40 }, { id: "mended-1" })).result();
     const page = await openPage(`${server.url}/executions/mended-1?task=3`);
@@ -137,7 +165,7 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Retry 2…" }).click();
     await dialog.getByText("2 tasks will run again: tasks of charge with the error Fatal.").waitFor();
-    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await dialog.getByText("Close", { exact: true }).click();
     await page.getByRole("checkbox", { name: "Select task 14" }).check();
     await page.getByRole("button", { name: "Retry 1 selected…" }).click();
     await dialog.getByText("1 task will run again: selected tasks of charge.").waitFor();

@@ -50,7 +50,10 @@ test("of a piece of the time, only what was in it is counted, and few tasks have
   const { done, bars, total } = laneIn(1_000, 1_100);
   expect([total, done.reduce((sum, n) => sum + n, 0)]).toEqual([500, 11]);
   expect(bars?.map(({ task }) => task)).toEqual([100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110]);
-  expect(bars?.[1]).toEqual({ task: 101, state: "done", from: START + 1_005, to: START + 1_010 });
+  expect(bars?.[1]).toEqual({
+    ...{ task: 101, kind: "attempt", attempt: 1, state: "done" },
+    ...{ from: START + 1_005, to: START + 1_010 },
+  });
 });
 
 test("before and after everything there is nothing", () => {

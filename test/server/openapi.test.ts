@@ -56,6 +56,7 @@ get /v1/state/{store}/{key}
 get /v1/timers
 get /v1/tokens
 get /v1/workers
+get /v1/workflow-stats
 get /v1/workflows
 get /v1/workflows/{name}
 get /v1/workflows/{name}/stats

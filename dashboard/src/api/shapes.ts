@@ -1,6 +1,6 @@
 /** Shapes of the API's answers, inferred from its schemas. Types only: the page loads no code of the server. */
 
-import type { ExecutionStatus } from "../../../src/server/schemas/execution.ts";
+import type { ExecutionStatus, Lane } from "../../../src/server/schemas/execution.ts";
 import type { Ring } from "../../../src/server/schemas/node.ts";
 import type { TASK_STATES as NodeStates } from "../../../src/server/views/task-index.ts";
 
@@ -40,11 +40,15 @@ export type { Schedule } from "../../../src/server/schemas/schedule.ts";
 export type { Worker } from "../../../src/server/schemas/worker.ts";
 export type {
   Workflow,
+  WorkflowFigures,
   WorkflowName,
   WorkflowStats,
   WorkflowVersion,
 } from "../../../src/server/schemas/workflow.ts";
 export type { TaskState } from "../../../src/server/views/task-index.ts";
+
+/** A bar of the timeline: an attempt, a wait, a step or a child. */
+export type TimeBar = NonNullable<Lane["bars"]>[number];
 
 export type RingNode = Ring["nodes"][number];
 

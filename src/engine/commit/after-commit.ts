@@ -87,6 +87,7 @@ export class AfterCommit {
       for (const message of write.mail ?? []) this.#mailbox.sent(message);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       addTotals(node.totals, stepped.totals);
+      this.#measure(stepped);
       if (stepped.eventCount > 0 && slot.execution !== null) {
         const { execution } = slot;
         const { seq, ended, status, output } = execution;
@@ -106,6 +107,20 @@ export class AfterCommit {
     for (const queue of slot.queues) this.#dropSettledPages(slot, queue);
     this.becameClean(slot);
     if (write !== null) this.#admit(slot, write.create);
+  }
+
+  /** Adds a committed step to the figures of its workflow. */
+  #measure({ slot: { execution }, totals, settled }: Stepped): void {
+    if (execution === null) return;
+    const { status, createdAt, finishedAt, plan, project } = execution;
+    const { done, failed, cancelled } = totals.ended;
+    const hasEnded = done + failed + cancelled > 0;
+    const end =
+      hasEnded && finishedAt !== null ? { status: status as FinalStatus, ms: finishedAt - createdAt } : null;
+    this.#node.figures.note(
+      { project, workflow: plan.definition.name, isStarted: totals.started > 0, settled, end },
+      this.#node.now,
+    );
   }
 
   /** Announces changed timers to the nodes that watch the timers of this node. */

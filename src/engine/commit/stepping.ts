@@ -25,6 +25,7 @@ import {
 import { toMailboxMessage } from "../mailbox/mailbox.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
+import { type SettledColumns, settledIn } from "../views/figures.ts";
 import { countEvent, noTotals, type Totals } from "../views/totals.ts";
 import { extendChain } from "./journal-chain.ts";
 
@@ -41,6 +42,8 @@ export interface Stepped {
   readonly needs: number;
   readonly pages: readonly Recorded[];
   readonly totals: Totals;
+  /** The outcomes of tasks, for figures. */
+  readonly settled: readonly SettledColumns[];
   readonly messages: number;
   readonly chars: number;
   /** Ids of the mailbox messages that were applied. */
@@ -96,6 +99,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     needs: node.writes < EVENT_VERSION ? needs(slot, events) : 0,
     pages: pagesIn(events),
     totals: totalsOf(events),
+    settled: settledIn(events),
     messages: count,
     chars,
     mail: letters,

@@ -12,6 +12,7 @@ import type { AuditLog } from "../services/audit-log.ts";
 import type { DeadLetterGroups } from "../services/dead-letter-groups.ts";
 import type { EndedViews } from "../services/ended-views.ts";
 import type { TokenSightings } from "../services/token-sightings.ts";
+import type { WorkflowFigures } from "../services/workflow-figures.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
 import type { LaneIndex } from "../views/lanes.ts";
 import type { TaskIndexes } from "../views/task-indexes.ts";
@@ -27,6 +28,7 @@ export interface Services extends ApiParts {
   readonly views: EndedViews;
   readonly deadLetterGroups: DeadLetterGroups;
   readonly tokenSightings: TokenSightings;
+  readonly figures: WorkflowFigures;
   /** This node and the other nodes of the cluster. */
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */

@@ -2,18 +2,21 @@
 import { z } from "@hono/zod-openapi";
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
-import type { StoredHead } from "../../store/store.ts";
+import { seesProject } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
 import {
   definitionSchema,
   hash,
   namedSchema,
+  OVERS,
   statsSchema,
   versionSchema,
+  workflowFiguresSchema,
   workflowSchema,
 } from "../schemas/workflow.ts";
 import { listVersions } from "../services/version-log.ts";
+import { quantileOf, type StoredFigures, sumFigures } from "../services/workflow-figures.ts";
 import { projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("workflows");
@@ -133,50 +136,91 @@ const versionsRoute = route({
   },
 });
 
-/** The most executions whose times and outcomes are summed up. */
-const STATS_RUNS = 500;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** The lengths of the spans, and whether their figures are by hour or by day. */
+const SPANS = {
+  "24h": { ms: DAY_MS, unit: "hour", periodMs: HOUR_MS },
+  "7d": { ms: 7 * DAY_MS, unit: "day", periodMs: DAY_MS },
+  "30d": { ms: 30 * DAY_MS, unit: "day", periodMs: DAY_MS },
+} as const;
 
 const statsRoute = route({
   id: "getWorkflowStats",
   request: "GET /v1/workflows/{name}/stats",
-  summary: "Sum up the newest executions of a workflow: outcomes, durations, starts by hour",
-  description: `Of the newest ${STATS_RUNS} executions at most.`,
+  summary: "Get outcomes, durations and starts of a workflow, by hour or day and by handler",
+  description:
+    "Counted after the commits, and stored every few seconds: the figures of the last seconds of a node that is killed are missing. They are kept as long as ended executions.",
   access: "viewer",
   params,
+  query: z.strictObject({
+    over: z.enum(OVERS).default("24h").describe("the last 24 hours by hour, or the last days by day"),
+    project: name.optional(),
+  }),
   answers: { 200: { description: "the figures", schema: statsSchema } },
-  async handle({ params: { name: workflow }, caller }, { store }) {
-    const project = projectFor(caller, undefined) ?? {};
-    const heads = await store.listHeads({ ...project, workflow }, { before: null, max: STATS_RUNS });
-    return json({ ...statsOf(heads), isAll: heads.length < STATS_RUNS });
+  refusals: ["not_found"],
+  async handle({ params: { name: workflow }, query, caller }, { store, figures, clock }) {
+    const filter = projectFor(caller, query.project);
+    if (filter === null) return reject("not_found", `there is no workflow "${workflow}"`);
+    const { ms, unit, periodMs } = SPANS[query.over];
+    const now = clock.now();
+    const from = now - ms + periodMs - ((now - ms) % periodMs);
+    await figures.store();
+    const [periods, counts] = await Promise.all([
+      figures.read({ ...filter, workflow }, { unit, from, to: now }),
+      store.countHeads({ ...filter, workflow }),
+    ]);
+    const sum = sumFigures(periods.map(({ figures: one }) => one));
+    return json({
+      started: sum.started,
+      ...shownOutcomes(sum.runs),
+      open: OPEN_STATUSES.reduce((n, status) => n + (counts[status] ?? 0), 0),
+      ...{ from, periodMs },
+      periods: periods.map(({ at, figures: one }) => ({
+        ...{ at, started: one.started },
+        ...shownOutcomes(one.runs),
+      })),
+      handlers: Object.entries(sum.handlers).map(([place, of]) => {
+        const [phase = "", handler = ""] = place.split("/");
+        return { phase, handler, ...shownOutcomes(of) };
+      }),
+    });
   },
 });
 
-const HOUR_MS = 3_600_000;
+const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"];
 
-/** Sums up executions, which are given newest first. */
-function statsOf(heads: readonly StoredHead[]): Omit<z.output<typeof statsSchema>, "isAll"> {
-  const of = (status: string): number => heads.filter((head) => head.status === status).length;
-  const times = heads
-    .flatMap(({ status, createdAt, finishedAt }) =>
-      status === "done" && finishedAt !== null ? [finishedAt - createdAt] : [],
-    )
-    .sort((a, b) => a - b);
-  const quantile = (share: number): number | null =>
-    times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? null;
-  const hours = new Map<number, { at: number; started: number; failed: number }>();
-  for (const { createdAt, status } of heads) {
-    const at = Math.floor(createdAt / HOUR_MS) * HOUR_MS;
-    const hour = hours.get(at) ?? { at, started: 0, failed: 0 };
-    hour.started++;
-    if (status === "failed") hour.failed++;
-    hours.set(at, hour);
-  }
-  const [done, failed, cancelled] = [of("done"), of("failed"), of("cancelled")];
+const allStatsRoute = route({
+  id: "listWorkflowStats",
+  request: "GET /v1/workflow-stats",
+  summary: "List starts, outcomes and durations of all workflows, since the begin of yesterday (UTC)",
+  access: "viewer",
+  answers: {
+    200: { description: "the workflows with figures", schema: pageOf(workflowFiguresSchema, "figures") },
+  },
+  async handle({ caller }, { figures, clock }) {
+    const now = clock.now();
+    await figures.store();
+    const days = await Promise.all([figures.ofDay(now - DAY_MS), figures.ofDay(now)]);
+    const seen = days.flat().filter(({ project }) => seesProject(caller, project));
+    const names = [...new Set(seen.map(({ workflow }) => workflow))].sort();
+    const data = names.map((workflow) => {
+      const all = seen.filter((one) => one.workflow === workflow);
+      const sum = sumFigures(all.map(({ figures: one }) => one));
+      return { name: workflow, started: sum.started, ...shownOutcomes(sum.runs) };
+    });
+    return json({ data, next: null });
+  },
+});
+
+function shownOutcomes(of: StoredFigures["runs"]) {
+  const { done, failed, cancelled } = of;
   return {
-    ...{ runs: heads.length, done, failed, cancelled, open: heads.length - done - failed - cancelled },
-    ...{ p50Ms: quantile(0.5), p95Ms: quantile(0.95), p99Ms: quantile(0.99) },
-    hours: [...hours.values()].reverse(),
+    ...{ done, failed, cancelled },
+    p50Ms: quantileOf(of, 0.5),
+    p95Ms: quantileOf(of, 0.95),
+    p99Ms: quantileOf(of, 0.99),
   };
 }
 
-export const workflowRoutes = [putRoute, listRoute, getRoute, versionsRoute, statsRoute];
+export const workflowRoutes = [putRoute, listRoute, getRoute, versionsRoute, statsRoute, allStatsRoute];

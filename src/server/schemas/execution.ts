@@ -4,6 +4,7 @@ import { CODES } from "../../audit/auditor.ts";
 import { WAITS } from "../../engine/views/why.ts";
 import { parseDuration } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { BAR_KINDS, BAR_STATES } from "../views/task-bars.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { anyJson, executionId, name, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
@@ -534,15 +535,26 @@ export const laneSchema = z
     failed: z.array(z.number().int()),
     bars: z
       .array(
-        z.object({
-          task: z.number().int(),
-          state: z.enum(TASK_STATES),
-          from: z.number(),
-          to: z.number(),
-        }),
+        z
+          .object({
+            task: z.number().int(),
+            kind: z
+              .enum(BAR_KINDS)
+              .describe(
+                "`retry`: the back-off after an attempt; `step` and `run`: parts of an attempt; a step begins where the one before it ended, since the journal has only the ends of steps",
+              ),
+            name: z.string().optional().describe("the name of a step, a run or a wait; the id of a child"),
+            attempt: z.number().int(),
+            state: z.enum(BAR_STATES),
+            from: z.number(),
+            to: z.number().nullable().describe("null while it goes on"),
+            due: z.number().optional().describe("when a sleep or a back-off ends"),
+          })
+          .openapi("Bar"),
       )
+      .readonly()
       .nullable()
-      .describe("the single tasks of the window, if they are few"),
+      .describe("attempts, steps, waits and children of the tasks in the window, if the tasks are few"),
   })
   .openapi("Lane");
 export type Lane = Shape<typeof laneSchema>;

@@ -58,23 +58,39 @@ const runs = z.number().int().nonnegative();
 const quantile = z
   .number()
   .nullable()
-  .openapi({ description: "of the executions that are done, in milliseconds" });
+  .openapi({ description: "of those that are done, in milliseconds, to about a tenth" });
+const outcomes = {
+  done: runs,
+  failed: runs,
+  cancelled: runs,
+  p50Ms: quantile,
+  p95Ms: quantile,
+  p99Ms: quantile,
+};
 
-/** Figures of the newest executions of a workflow. */
+/** The spans of time over which figures are summed up. */
+export const OVERS = ["24h", "7d", "30d"] as const;
+
+/** Figures of a workflow over hours or days. */
 export const statsSchema = z
   .object({
-    runs: runs.openapi({ description: "the number of executions that are summed up" }),
-    isAll: z.boolean().openapi({ description: "whether the workflow has no older executions" }),
-    done: runs,
-    failed: runs,
-    cancelled: runs,
-    open: runs.openapi({ description: "executions that have not ended, or are damaged" }),
-    p50Ms: quantile,
-    p95Ms: quantile,
-    p99Ms: quantile,
-    hours: z
-      .array(z.object({ at: z.number().int(), started: runs, failed: runs }))
-      .openapi({ description: "starts by hour, the oldest hour first; hours without any are left out" }),
+    started: runs.openapi({ description: "executions that started in this time" }),
+    ...outcomes,
+    open: runs.openapi({ description: "executions that have not ended now" }),
+    periods: z.array(z.object({ at: time, started: runs, ...outcomes }).openapi("WorkflowPeriod")).openapi({
+      description: "by hour or by day, the oldest first; those without any figures are left out",
+    }),
+    periodMs: z.number().int().openapi({ description: "the length of a period" }),
+    from: time,
+    handlers: z
+      .array(z.object({ phase: z.string(), handler: z.string(), ...outcomes }).openapi("HandlerStats"))
+      .openapi({ description: "outcomes and durations of tasks, by handler" }),
   })
   .openapi("WorkflowStats");
 export type WorkflowStats = Shape<typeof statsSchema>;
+
+/** The figures of one workflow in the list of all. */
+export const workflowFiguresSchema = z
+  .object({ name: z.string(), started: runs, ...outcomes })
+  .openapi("WorkflowFigures");
+export type WorkflowFigures = Shape<typeof workflowFiguresSchema>;

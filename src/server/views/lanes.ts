@@ -1,10 +1,13 @@
 /** An execution over time for the dashboard: a lane per handler of a visit, with the number of tasks in each interval. */
 import type { Lane } from "../schemas/execution.ts";
+import type { BarState } from "./task-bars.ts";
 import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
 
-/** If a lane has at most this many tasks in the window, it has a bar for each task. */
-const BARS_MAX = 200;
+/** If a lane has at most this many tasks in the window, it has bars of each task. */
+const TASKS_MAX = 200;
+/** The most bars of a lane in the window. */
+const BARS_MAX = 2_000;
 /** The most windows that are cached for one execution. */
 const WINDOWS_KEPT = 8;
 const [RUNNING, DONE, FAILED] = (["running", "done", "failed"] as const).map((state) =>
@@ -48,20 +51,39 @@ function laneOf(indexed: IndexedHandler, origin: number, window: LaneWindow): La
   const { pieces } = window;
   const since = { from: window.from - origin, to: window.to - origin, pieces };
   const { within, ...bands } = bandsOf(index, since);
-  const bars = within <= BARS_MAX ? barsOf(index, origin, window) : null;
+  const bars = within <= TASKS_MAX ? barsOf(indexed, origin, window) : null;
   return { phase, visit, handler, startedAt, endedAt, total: index.total, ...bands, bars };
 }
 
-function barsOf(index: TaskIndex, origin: number, { from, to }: LaneWindow): NonNullable<Lane["bars"]> {
+/** The bars in the window: all that the journal tells, or the last attempt of each task if that is too much. */
+function barsOf(
+  { index, bars }: IndexedHandler,
+  origin: number,
+  window: LaneWindow,
+): NonNullable<Lane["bars"]> {
+  const { from, to } = window;
+  const found = bars.bars?.filter((bar) => bar.from <= to && (bar.to ?? to) >= from);
+  return found === undefined || found.length > BARS_MAX ? attemptsOf(index, origin, window) : found;
+}
+
+/** The states of bars that show the last attempt of a task. */
+const BAR_STATES: Readonly<Record<TaskState, BarState>> = {
+  ...{ pending: "lost", running: "running", retrying: "failed", waiting: "suspended" },
+  ...{ done: "done", failed: "failed", cancelled: "cancelled" },
+};
+
+function attemptsOf(index: TaskIndex, origin: number, { from, to }: LaneWindow): NonNullable<Lane["bars"]> {
   const { states, attempts, at: times, ms } = index.columns;
-  const bars: { task: number; state: TaskState; from: number; to: number }[] = [];
+  const bars: NonNullable<Lane["bars"]>[number][] = [];
   for (let task = 0; task < index.total; task++) {
-    if (attempts[task] === 0) continue;
+    const attempt = attempts[task] as number;
+    if (attempt === 0) continue;
     const state = (states[task] as number) & 15;
     const at = origin + (times[task] as number);
-    const [begin, end] = state === RUNNING ? [at, to] : [at - (ms[task] as number), at];
-    if (begin <= to && end >= from)
-      bars.push({ task, state: TASK_STATES[state] as TaskState, from: begin, to: end });
+    const [begin, end] = state === RUNNING ? [at, null] : [at - (ms[task] as number), at];
+    if (begin > to || (end ?? to) < from) continue;
+    const shown = BAR_STATES[TASK_STATES[state] as TaskState];
+    bars.push({ task, kind: "attempt", attempt, state: shown, from: begin, to: end });
   }
   return bars;
 }

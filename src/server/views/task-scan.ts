@@ -5,11 +5,13 @@ import { HandlerState } from "../../kernel/execution.ts";
 import { Dependencies } from "../../kernel/tasks/dependencies.ts";
 import { IdentitySet } from "../../kernel/tasks/identity-set.ts";
 import { TaskTable } from "../../kernel/tasks/task-table.ts";
+import { TaskBars } from "./task-bars.ts";
 import { TaskIndex } from "./task-index.ts";
 
 /** A handler of a visit, and its tasks. */
 export interface IndexedHandler extends Place {
   readonly index: TaskIndex;
+  readonly bars: TaskBars;
   readonly startedAt: number;
   /** When the handler ended; null while it is open. */
   endedAt: number | null;
@@ -78,7 +80,18 @@ export class TaskScan {
     const place = { phase, visit, handler };
     const waits = plan?.definition.after === undefined ? null : new WaitingTasks(index);
     const receipted = new Map<number, number>();
-    this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted, waits });
+    const bars = new TaskBars();
+    if (plan?.mode === "sleep") bars.wait("sleep", undefined, at);
+    if (plan?.mode === "waitFor") bars.wait("signal", plan.definition.waitFor, at);
+    this.#handlers.set(keyOf(place), {
+      ...place,
+      index,
+      bars,
+      startedAt: at,
+      endedAt: null,
+      receipted,
+      waits,
+    });
   }
 
   #fold(event: Extract<Event, Place>, seq: number, at: number): void {
@@ -87,6 +100,7 @@ export class TaskScan {
     const { index } = scanned;
     const since = at - this.startedAt;
     remember(index, event, seq);
+    scanned.bars.apply(event, at);
     switch (event.kind) {
       case "tasks.enumerated":
         index.addPage(event.from, event.count, seq);

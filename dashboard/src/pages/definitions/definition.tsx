@@ -1,7 +1,7 @@
 /** The page of one workflow: its phases, its versions by hash, the difference between two versions, and a form to run it. */
 import { useState } from "preact/hooks";
 import { get, may } from "../../api/client.ts";
-import type { Page, Workflow, WorkflowVersion } from "../../api/shapes.ts";
+import type { Page, Summary, Workflow, WorkflowVersion } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { choose, usePlace } from "../../core/router.ts";
@@ -13,8 +13,9 @@ import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { diffLines } from "./diff-lines.ts";
+import { PhaseGraph } from "./phase-graph.tsx";
 import { RunDialog } from "./run-dialog.tsx";
-import { Stats } from "./stats.tsx";
+import { HandlerStats, Stats, useStats } from "./stats.tsx";
 import "./definitions.css";
 
 export function Definition({ id: name }: { readonly id: string }) {
@@ -35,6 +36,8 @@ export function Definition({ id: name }: { readonly id: string }) {
     (signal) => get<Page<WorkflowVersion>>(`${path}/versions`, { query: { limit: 200 }, signal }),
     10_000,
   );
+  const { over, stats } = useStats(name);
+  const here = useHere(name);
   if (shown.data === null)
     return shown.problem === null ? (
       <Loading rows={6} />
@@ -54,10 +57,16 @@ export function Definition({ id: name }: { readonly id: string }) {
       </PageHead>
       <div class="definition">
         <div class="stack">
-          <Stats name={name} />
-          <Panel title="Phases">
-            <Phases definition={shown.data.definition} />
+          <Panel title="Phases" aside={here.aside}>
+            <PhaseGraph
+              name={name}
+              definition={shown.data.definition}
+              stats={stats.data}
+              here={here.byPhase}
+            />
           </Panel>
+          <Stats name={name} over={over} stats={stats.data} />
+          <HandlerStats handlers={stats.data?.handlers ?? []} />
           <Panel title={other.data === null ? "Definition" : `Changes since ${other.data.hash.slice(0, 8)}`}>
             {other.data === null ? (
               <JsonView value={shown.data.definition} label="Definition" />
@@ -76,53 +85,32 @@ export function Definition({ id: name }: { readonly id: string }) {
   );
 }
 
+/** The most open executions that are counted by phase. */
+const HERE_MAX = 200;
+
+/** The number of open executions in each phase, of the newest ones. */
+function useHere(workflow: string): {
+  readonly byPhase: ReadonlyMap<string, number>;
+  readonly aside: string;
+} {
+  const { data } = useLive(
+    `open executions of ${workflow}`,
+    (signal) =>
+      get<Page<Summary>>("/v1/executions", {
+        query: { workflow, status: "running", limit: HERE_MAX },
+        signal,
+      }),
+    5_000,
+  );
+  const byPhase = new Map<string, number>();
+  for (const { phase } of data?.data ?? [])
+    if (phase !== null) byPhase.set(phase, (byPhase.get(phase) ?? 0) + 1);
+  return { byPhase, aside: data?.next == null ? "" : `of the newest ${HERE_MAX} running executions` };
+}
+
 function RunKey({ isOff, run }: { readonly isOff: boolean; readonly run: () => void }) {
   useKeys("Definition", [{ keys: "R", label: "Run this workflow", run: () => (isOff ? undefined : run()) }]);
   return null;
-}
-
-interface PhaseData {
-  readonly name: string;
-  readonly handlers?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  readonly next?: unknown;
-  readonly onError?: string;
-  readonly final?: unknown;
-}
-
-const MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"];
-
-function Phases({ definition }: { readonly definition: Workflow["definition"] }) {
-  return (
-    <ol class="phases">
-      {(definition.phases as readonly PhaseData[]).map((phase) => (
-        <li key={phase.name}>
-          <b>{phase.name}</b>
-          <ul>
-            {Object.entries(phase.handlers ?? {}).map(([handler, data]) => (
-              <li key={handler} class="row">
-                {handler === phase.name ? null : <span>{handler}</span>}
-                <span class="mono muted">{modeOf(data)}</span>
-                {["concurrency", "concurrencyPerKey", "timeout", "tolerate", "priority"].map((option) =>
-                  data[option] === undefined ? null : (
-                    <span key={option} class="tag">
-                      {option} {JSON.stringify(data[option])}
-                    </span>
-                  ),
-                )}
-              </li>
-            ))}
-          </ul>
-          {phase.onError === undefined ? null : <span class="muted small">on error: {phase.onError}</span>}
-        </li>
-      ))}
-    </ol>
-  );
-}
-
-function modeOf(data: Readonly<Record<string, unknown>>): string {
-  const mode = MODES.find((name) => data[name] !== undefined) ?? "";
-  const value = data[mode];
-  return typeof value === "string" || typeof value === "number" ? `${mode} ${value}` : mode;
 }
 
 function Versions(props: {

@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
-import { change, get, type Problem } from "../../api/client.ts";
+import { change, get } from "../../api/client.ts";
 import type { Execution, Workflow } from "../../api/shapes.ts";
-import { asProblem, useLive } from "../../api/use-live.ts";
+import { useLive } from "../../api/use-live.ts";
 import { executionPage } from "../../core/address.ts";
 import { go } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
+import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { parseTyped } from "../../ui/json.tsx";
@@ -45,70 +46,61 @@ function Form({ workflow, input, project, tags, onClose }: RunProps & { readonly
   const [id, setId] = useState("");
   const [labels, setLabels] = useState(tagText(tags ?? {}));
   const [chosen, setChosen] = useState(project ?? who.project ?? "default");
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [isBusy, setIsBusy] = useState(false);
   const run = async (): Promise<void> => {
-    setIsBusy(true);
-    try {
-      const value = isJson ? (parseTyped(text, "Input") ?? null) : readFields(schema, written);
-      const started = await change<Execution>("POST", "/v1/executions", {
-        workflow: workflow.name,
-        input: value,
-        ...(id.trim() === "" ? {} : { id: id.trim() }),
-        ...(chosen.trim() === "" || chosen === "default" ? {} : { project: chosen.trim() }),
-        ...(labels.trim() === "" ? {} : { tags: readTags(labels) }),
-      });
-      onClose();
-      go(executionPage(started.id));
-    } catch (thrown) {
-      setProblem(asProblem(thrown));
-      setIsBusy(false);
-    }
+    const value = isJson ? (parseTyped(text, "Input") ?? null) : readFields(schema, written);
+    const started = await change<Execution>("POST", "/v1/executions", {
+      workflow: workflow.name,
+      input: value,
+      ...(id.trim() === "" ? {} : { id: id.trim() }),
+      ...(chosen.trim() === "" || chosen === "default" ? {} : { project: chosen.trim() }),
+      ...(labels.trim() === "" ? {} : { tags: readTags(labels) }),
+    });
+    go(executionPage(started.id));
   };
   return (
-    <Dialog
+    <ActionDialog
       title={input === undefined ? `Run ${workflow.name}` : `Run ${workflow.name} again`}
-      onClose={onClose}
-      onSubmit={() => void run()}
-      foot={
-        <>
-          {hasFields ? (
-            <Button onClick={() => setIsJson(!isJson)}>{isJson ? "Edit as form" : "Edit as JSON"}</Button>
-          ) : null}
-          <Button kind="main" icon="play" type="submit" isBusy={isBusy}>
-            Run
-          </Button>
-        </>
+      action="Run"
+      icon="play"
+      other={
+        hasFields ? (
+          <Button onClick={() => setIsJson(!isJson)}>{isJson ? "Edit as form" : "Edit as JSON"}</Button>
+        ) : undefined
       }
+      onClose={onClose}
+      run={run}
     >
-      {isJson ? (
-        <label class="field">
-          <span>Input, as JSON</span>
-          <textarea rows={8} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </label>
-      ) : (
-        <SchemaForm schema={schema} written={written} onWrite={setWritten} problem={problem} />
+      {(problem) => (
+        <>
+          {isJson ? (
+            <label class="field">
+              <span>Input, as JSON</span>
+              <textarea rows={8} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+            </label>
+          ) : (
+            <SchemaForm schema={schema} written={written} onWrite={setWritten} problem={problem} />
+          )}
+          <label class="field">
+            <span>
+              Id <span class="muted">generated if empty</span>
+            </span>
+            <input value={id} onInput={(event) => setId(event.currentTarget.value)} />
+          </label>
+          <label class="field">
+            <span>
+              Tags <span class="muted">optional, such as team=ops, day=2026-11-17</span>
+            </span>
+            <input value={labels} onInput={(event) => setLabels(event.currentTarget.value)} />
+          </label>
+          {who.project === null ? (
+            <label class="field">
+              <span>Project</span>
+              <input value={chosen} onInput={(event) => setChosen(event.currentTarget.value)} />
+            </label>
+          ) : null}
+        </>
       )}
-      <label class="field">
-        <span>
-          Id <span class="muted">generated if empty</span>
-        </span>
-        <input value={id} onInput={(event) => setId(event.currentTarget.value)} />
-      </label>
-      <label class="field">
-        <span>
-          Tags <span class="muted">optional, such as team=ops, day=2026-11-17</span>
-        </span>
-        <input value={labels} onInput={(event) => setLabels(event.currentTarget.value)} />
-      </label>
-      {who.project === null ? (
-        <label class="field">
-          <span>Project</span>
-          <input value={chosen} onInput={(event) => setChosen(event.currentTarget.value)} />
-        </label>
-      ) : null}
-      {problem === null ? null : <Trouble problem={problem} />}
-    </Dialog>
+    </ActionDialog>
   );
 }
 

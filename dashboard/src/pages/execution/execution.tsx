@@ -99,7 +99,7 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
         shownAt={at === null ? null : (lanes.data?.to ?? null)}
       />
       <Scrubber path={path} revision={now.revision} at={at} />
-      <Lanes lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
+      <Lanes execution={id} lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
       {lane === null || totalOf(shown, lane) < MAP_FROM ? null : <HeatMap {...about} lane={lane} />}
       <section class="panel">
         <Tabs name="tab" tabs={tabs} chosen={tab} label="Details of the execution" />

@@ -1,7 +1,8 @@
 /** The head of the page, which stays visible: status, progress, actions, and why the execution waits. */
 import { useRef, useState } from "preact/hooks";
-import { change, may } from "../../api/client.ts";
+import { change, get, may } from "../../api/client.ts";
 import type { Execution, Session, Why, Workflow } from "../../api/shapes.ts";
+import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, plural, rate } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
@@ -15,6 +16,8 @@ import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { attempt, copy, tell, tellUndo } from "../../ui/toast.tsx";
 import { RunDialog } from "../definitions/run-dialog.tsx";
+import { executionPath } from "./addresses.ts";
+import { laneText } from "./place.ts";
 import { SignalDialog } from "./signal-dialog.tsx";
 
 type Asked = "cancel" | "pause" | "retry" | "signal" | "run" | null;
@@ -274,22 +277,7 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
       </div>
       <Progress facts={facts} counts={counts} isLive={finishedAt === null && shownAt === null} />
-      {parent === null ? null : (
-        <div>
-          <dt>Parent</dt>
-          <dd>
-            <a
-              class="mono"
-              href={executionPage(parent.execution, {
-                lane: `${parent.phase}.${parent.visit}.${parent.handler}`,
-                task: parent.task,
-              })}
-            >
-              {parent.execution}
-            </a>
-          </dd>
-        </div>
-      )}
+      {parent === null ? null : <Ancestors parent={parent} />}
       {Object.entries(tags).map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
@@ -299,6 +287,39 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         </div>
       ))}
     </dl>
+  );
+}
+
+/** The executions above a child, from the top one down, with links to the tasks that started the next. */
+function Ancestors({ parent }: { readonly parent: NonNullable<Execution["parent"]> }) {
+  const { data } = useLive(`ancestors of ${parent.execution} ${parent.depth}`, async (signal) => {
+    const found = [parent];
+    // The parent itself is linked already; those above it are read one by one, at most 15.
+    while ((found[0]?.depth ?? 1) > 1) {
+      const above = await get<Execution>(executionPath(found[0]?.execution ?? ""), { signal });
+      if (above.parent === null) break;
+      found.unshift(above.parent);
+    }
+    return found;
+  });
+  return (
+    <div>
+      <dt>{parent.depth > 1 ? "Parents" : "Parent"}</dt>
+      <dd class="ancestors">
+        {(data ?? [parent]).map(({ execution, phase, visit, handler, task }, i) => (
+          <span key={execution}>
+            {i === 0 ? "" : " › "}
+            <a
+              class="mono"
+              href={executionPage(execution, { lane: laneText({ phase, visit, handler }), task })}
+              title={execution}
+            >
+              {execution}
+            </a>
+          </span>
+        ))}
+      </dd>
+    </div>
   );
 }
 

@@ -7,6 +7,7 @@ import type { Lane } from "../../api/shapes.ts";
 import { useCell } from "../../core/cell.ts";
 import { theme } from "../../shell/theme.ts";
 import { useWidth } from "../../ui/use-width.ts";
+import { fillOf } from "./lane-fill.ts";
 import type { Span } from "./time-view.ts";
 
 const HEIGHT = 44;
@@ -59,34 +60,56 @@ function draw(pen: CanvasRenderingContext2D, lane: Lane, scale: Scale): void {
   pen.roundRect(begin, 4, end - begin, HEIGHT - 8, 3);
   pen.fill();
   if (lane.bars === null) drawBands(pen, lane, { left: x(scale.data.from), right: x(scale.data.to), colour });
-  else drawBars(pen, lane.bars, { x, colour, width: scale.width });
+  else drawBars(pen, lane.bars, { x, colour, width: scale.width, end: scale.data.to });
+}
+
+interface Drawing {
+  /** The position of a time. */
+  readonly x: (at: number) => number;
+  /** The value of a colour of the page. */
+  readonly colour: (name: string) => string;
 }
 
 function drawBars(
   pen: CanvasRenderingContext2D,
   bars: NonNullable<Lane["bars"]>,
-  { x, colour, width }: { x: (at: number) => number; colour: (name: string) => string; width: number },
+  { x, colour, width, end }: Drawing & { readonly width: number; readonly end: number },
 ): void {
-  const sorted = [...bars].sort((a, b) => a.from - b.from);
+  const shown = bars.filter(({ kind }) => kind !== "step" && kind !== "run");
+  const byTask = [...Map.groupBy(shown, ({ task }) => task).values()]
+    .map((of) => ({
+      of,
+      from: Math.min(...of.map(({ from }) => from)),
+      to: Math.max(...of.map(({ to }) => to ?? end)),
+    }))
+    .sort((a, b) => a.from - b.from);
   const ends: number[] = [];
-  const placed = sorted.map((bar) => {
-    const from = x(bar.from);
-    // Tasks that ended at the very end of the axis stay visible.
-    const left = from > width ? from : Math.min(from, width - 3);
-    const right = Math.max(left + 2, x(bar.to));
-    let row = ends.findIndex((end) => end <= left);
+  const placed = byTask.map(({ of, from, to }) => {
+    let row = ends.findIndex((until) => until <= x(from));
     if (row < 0) row = ends.length < ROWS_MAX ? ends.length : 0;
-    ends[row] = right + 1;
-    return { left, right, row, state: bar.state };
+    ends[row] = Math.max(x(from) + 2, x(to)) + 1;
+    return { of, row };
   });
   const rows = Math.max(2, ends.length);
   const height = (HEIGHT - 12) / rows;
-  for (const { left, right, row, state } of placed) {
-    pen.fillStyle = colour(`--fill-${state}`);
-    pen.beginPath();
-    pen.roundRect(left, 6 + row * height, right - left, Math.max(2, height - 1), 2);
-    pen.fill();
-  }
+  for (const { of, row } of placed)
+    for (const bar of of) {
+      const from = x(bar.from);
+      // Tasks that ended at the very end of the axis stay visible.
+      const left = from > width ? from : Math.min(from, width - 3);
+      const long = Math.max(2, x(bar.to ?? end) - left);
+      const full = Math.max(2, height - 1);
+      // Back-offs and waits are thinner than attempts.
+      const thick = bar.kind === "retry" ? Math.min(3, full) : isPause(bar) ? Math.max(2, full * 0.5) : full;
+      pen.fillStyle = colour(`--fill-${fillOf(bar)}`);
+      pen.beginPath();
+      pen.roundRect(left, 6 + row * height + (full - thick) / 2, long, thick, 2);
+      pen.fill();
+    }
+}
+
+function isPause({ kind }: NonNullable<Lane["bars"]>[number]): boolean {
+  return kind === "sleep" || kind === "signal";
 }
 
 /** Draws stacked bands: done below, failed on top; and a line for the number of running tasks. */

@@ -1,14 +1,16 @@
-/** The execution over time: a lane per handler of a visit, on one axis. Few tasks are drawn as bars, many as bands. */
+/**
+ * The execution over time: a lane per handler of a visit, on one axis. Few tasks are drawn as bars, with rows for their attempts,
+ * steps, waits and children below; many are drawn as bands.
+ */
 import { useMemo, useRef, useState } from "preact/hooks";
-import type { Lanes as Facts, HandlerView, Lane, PhaseView } from "../../api/shapes.ts";
-import { count, duration, short } from "../../core/format.ts";
-import { Bar } from "../../ui/bar.tsx";
+import type { Lanes as Facts, HandlerView, PhaseView } from "../../api/shapes.ts";
+import { count, duration } from "../../core/format.ts";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading } from "../../ui/state.tsx";
 import { type Tick, ticksOf } from "./axis.ts";
-import { LaneCanvas } from "./lane-canvas.tsx";
-import { chooseLane, type LaneName, laneText } from "./place.ts";
+import { LaneRow } from "./lane-rows.tsx";
+import { type LaneName, laneText } from "./place.ts";
 import type { Span } from "./time-view.ts";
 import { useTimePointer } from "./use-time-pointer.ts";
 import { type TimeView, useTimeView } from "./use-time-view.ts";
@@ -24,11 +26,13 @@ const LAST_GAP = 0.18;
 
 /** All lanes of an execution. `whole` is the time from its start to its end, or to now. */
 export function Lanes({
+  execution,
   lanes,
   phases,
   chosen,
   whole,
 }: {
+  readonly execution: string;
   readonly lanes: Facts | null;
   readonly phases: readonly PhaseView[];
   readonly chosen: LaneName | null;
@@ -42,7 +46,7 @@ export function Lanes({
       ) : lanes.lanes.length === 0 ? (
         <Empty title="No handler has started yet." />
       ) : (
-        <Rows lanes={lanes} phases={phases} chosen={chosen} view={view} start={whole.from} />
+        <Rows {...{ execution, lanes, phases, chosen, view }} start={whole.from} />
       )}
     </Panel>
   );
@@ -89,12 +93,14 @@ function Aside({ view, whole }: { readonly view: TimeView; readonly whole: Span 
 }
 
 function Rows({
+  execution,
   lanes,
   phases,
   chosen,
   view,
   start,
 }: {
+  readonly execution: string;
   readonly lanes: Facts;
   readonly phases: readonly PhaseView[];
   readonly chosen: LaneName | null;
@@ -122,8 +128,7 @@ function Rows({
         <LaneRow
           key={laneText(lane)}
           lane={lane}
-          data={lanes}
-          view={span}
+          drawn={{ execution, isOwn: true, data: lanes, view: span, depth: 0 }}
           counts={counts.get(laneText(lane))}
           isChosen={chosen !== null && laneText(chosen) === laneText(lane)}
         />
@@ -187,47 +192,6 @@ function Axis({
         )}
       </span>
     </div>
-  );
-}
-
-function LaneRow({
-  lane,
-  data,
-  view,
-  counts,
-  isChosen,
-}: {
-  readonly lane: Lane;
-  readonly data: Span;
-  readonly view: Span;
-  readonly counts: HandlerView | undefined;
-  readonly isChosen: boolean;
-}) {
-  const { phase, visit, handler, startedAt, endedAt, total } = lane;
-  const name = phase === handler ? phase : `${phase} / ${handler}`;
-  const took = duration((endedAt ?? Math.max(data.to, startedAt)) - startedAt);
-  return (
-    <button
-      type="button"
-      class={`lane${isChosen ? " is-chosen" : ""}`}
-      aria-pressed={isChosen}
-      onClick={() => chooseLane(lane)}
-    >
-      <span class="lane-name">
-        <span class="clip">
-          {name}
-          {visit > 1 ? <span class="muted"> ×{visit}</span> : null}
-        </span>
-        <span class="lane-count">
-          {short(total)}
-          <span class="unseen"> tasks, </span> <span class="muted">{took}</span>
-        </span>
-        {counts === undefined ? null : <Bar counts={counts} />}
-      </span>
-      <span class="lane-track">
-        <LaneCanvas lane={lane} data={data} view={view} />
-      </span>
-    </button>
   );
 }
 

@@ -1,6 +1,6 @@
 /** The selection of the execution page, as its address contains it: the moment (`at`), the handler (`lane`), the task. */
 import type { PhaseView } from "../../api/shapes.ts";
-import { choose, usePlace } from "../../core/router.ts";
+import { usePlace } from "../../core/router.ts";
 import type { Span } from "./time-view.ts";
 
 /** A handler of a visit. */
@@ -57,11 +57,6 @@ function parseLane(text: string | null): LaneName | null {
   const match = /^([^.]+)\.(\d+)\.([^.]+)$/.exec(text ?? "");
   if (match === null) return null;
   return { phase: match[1] as string, visit: Number(match[2]), handler: match[3] as string };
-}
-
-/** Selects a handler and shows its tasks. */
-export function chooseLane(lane: LaneName): void {
-  choose({ lane: laneText(lane), task: null, error: null });
 }
 
 /**

@@ -2,11 +2,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { change, type Problem } from "../../api/client.ts";
 import type { RetriedTasks } from "../../api/shapes.ts";
-import { asProblem, reloadAll } from "../../api/use-live.ts";
+import { asProblem } from "../../api/use-live.ts";
 import { plural } from "../../core/format.ts";
-import { Button } from "../../ui/button.tsx";
-import { Dialog } from "../../ui/dialog.tsx";
-import { Trouble } from "../../ui/state.tsx";
+import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { tell } from "../../ui/toast.tsx";
 
 /** The tasks of a retry: of a handler (all failed ones, or these numbers), or of an error group. */
@@ -28,42 +26,24 @@ export function RetryDialog(props: {
   const { path, choice, what, onClose } = props;
   const [found, setFound] = useState<RetriedTasks | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const [isBusy, setIsBusy] = useState(false);
   const send = (dryRun: boolean): Promise<RetriedTasks> =>
     change<RetriedTasks>("POST", `${path}/tasks/retry`, { ...choice, ...(dryRun ? { dryRun } : {}) });
   useEffect(() => {
     send(true).then(setFound, (thrown: unknown) => setProblem(asProblem(thrown)));
   }, []);
-  const run = async (): Promise<void> => {
-    setIsBusy(true);
-    try {
-      const { tasks } = await send(false);
-      tell(`${plural(tasks, "task")} will run again.`);
-      reloadAll();
-      onClose();
-    } catch (thrown) {
-      setProblem(asProblem(thrown));
-      setIsBusy(false);
-    }
-  };
   return (
-    <Dialog
+    <ActionDialog
       title="Retry tasks"
+      action={found === null ? "Retry" : `Retry ${plural(found.tasks, "task")}`}
+      icon="retry"
+      isBusy={found === null && problem === null}
+      whyNot={problem !== null || found?.tasks === 0 ? "None of these tasks can be retried." : null}
+      problem={problem}
       onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="main"
-            icon="retry"
-            isBusy={isBusy || (found === null && problem === null)}
-            whyNot={problem !== null || found?.tasks === 0 ? "None of these tasks can be retried." : null}
-            onClick={() => void run()}
-          >
-            {found === null ? "Retry" : `Retry ${plural(found.tasks, "task")}`}
-          </Button>
-        </>
-      }
+      run={async () => {
+        const { tasks } = await send(false);
+        tell(`${plural(tasks, "task")} will run again.`);
+      }}
     >
       <p>
         {found === null
@@ -78,7 +58,6 @@ export function RetryDialog(props: {
           again.
         </p>
       )}
-      {problem === null ? null : <Trouble problem={problem} />}
-    </Dialog>
+    </ActionDialog>
   );
 }

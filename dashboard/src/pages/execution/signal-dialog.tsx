@@ -1,12 +1,9 @@
 /** Sends a signal: one that the execution awaits, with fields by its schema, or any other. */
 import { useState } from "preact/hooks";
-import { change, type Problem } from "../../api/client.ts";
+import { change } from "../../api/client.ts";
 import type { Signalled, Workflow } from "../../api/shapes.ts";
-import { asProblem, reloadAll } from "../../api/use-live.ts";
-import { Button } from "../../ui/button.tsx";
-import { Dialog } from "../../ui/dialog.tsx";
+import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { JsonView, parseTyped } from "../../ui/json.tsx";
-import { Trouble } from "../../ui/state.tsx";
 import { tell, warn } from "../../ui/toast.tsx";
 import { defaultsOf, fieldsOf, readFields, SchemaForm, type Written } from "../definitions/schema-form.tsx";
 
@@ -30,75 +27,57 @@ export function SignalDialog(props: {
   const hasFields = fieldsOf(schema) !== null;
   const [written, setWritten] = useState<Written>({});
   const [text, setText] = useState("");
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [isBusy, setIsBusy] = useState(false);
   const send = async (): Promise<void> => {
-    setIsBusy(true);
-    try {
-      const data = hasFields
-        ? readFields(schema, { ...defaultsOf(schema), ...written })
-        : parseTyped(text, "Data");
-      const sent = await change<Signalled>("POST", `${path}/signals`, {
-        name,
-        ...(data === undefined ? {} : { data }),
-      });
-      if (sent.state === "delivered") tell(`Signal “${name}” delivered.`);
-      else warn(`Signal “${name}” is stored.`, "Nothing waits for it now. A later wait takes it.");
-      reloadAll();
-      onClose();
-    } catch (thrown) {
-      setProblem(asProblem(thrown));
-      setIsBusy(false);
-    }
+    const data = hasFields
+      ? readFields(schema, { ...defaultsOf(schema), ...written })
+      : parseTyped(text, "Data");
+    const sent = await change<Signalled>("POST", `${path}/signals`, {
+      name,
+      ...(data === undefined ? {} : { data }),
+    });
+    if (sent.state === "delivered") tell(`Signal “${name}” delivered.`);
+    else warn(`Signal “${name}” is stored.`, "Nothing waits for it now. A later wait takes it.");
   };
   return (
-    <Dialog
+    <ActionDialog
       title="Send a signal"
+      action="Send"
+      whyNot={name === "" ? "Enter the name of the signal." : null}
       onClose={onClose}
-      onSubmit={() => void send()}
-      foot={
-        <>
-          <Button onClick={onClose}>Close</Button>
-          <Button
-            kind="main"
-            type="submit"
-            isBusy={isBusy}
-            whyNot={name === "" ? "Enter the name of the signal." : null}
-          >
-            Send
-          </Button>
-        </>
-      }
+      run={send}
     >
-      <Names known={known} awaited={awaited} {...{ chosen, setChosen, typed, setTyped }} />
-      {hasFields ? (
-        <SchemaForm
-          schema={schema}
-          written={{ ...defaultsOf(schema), ...written }}
-          onWrite={setWritten}
-          problem={problem}
-        />
-      ) : (
-        <label class="field">
-          <span>
-            Data, as JSON <span class="muted">optional</span>
-          </span>
-          <textarea
-            rows={4}
-            placeholder='{ "by": "jo" }'
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </label>
+      {(problem) => (
+        <>
+          <Names known={known} awaited={awaited} {...{ chosen, setChosen, typed, setTyped }} />
+          {hasFields ? (
+            <SchemaForm
+              schema={schema}
+              written={{ ...defaultsOf(schema), ...written }}
+              onWrite={setWritten}
+              problem={problem}
+            />
+          ) : (
+            <label class="field">
+              <span>
+                Data, as JSON <span class="muted">optional</span>
+              </span>
+              <textarea
+                rows={4}
+                placeholder='{ "by": "jo" }'
+                value={text}
+                onInput={(event) => setText(event.currentTarget.value)}
+              />
+            </label>
+          )}
+          {schema === null || hasFields ? null : (
+            <details>
+              <summary>Schema</summary>
+              <JsonView value={schema} label={`Schema of ${name}`} />
+            </details>
+          )}
+        </>
       )}
-      {schema === null || hasFields ? null : (
-        <details>
-          <summary>Schema</summary>
-          <JsonView value={schema} label={`Schema of ${name}`} />
-        </details>
-      )}
-      {problem === null ? null : <Trouble problem={problem} />}
-    </Dialog>
+    </ActionDialog>
   );
 }
 

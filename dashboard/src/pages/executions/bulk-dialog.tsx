@@ -4,9 +4,8 @@ import { change, type Problem } from "../../api/client.ts";
 import type { BulkAnswer, ExecutionStatus } from "../../api/shapes.ts";
 import { asProblem } from "../../api/use-live.ts";
 import { count, plural } from "../../core/format.ts";
-import { Button } from "../../ui/button.tsx";
-import { Dialog } from "../../ui/dialog.tsx";
-import { Trouble } from "../../ui/state.tsx";
+import { ActionDialog } from "../../ui/action-dialog.tsx";
+import { ReasonField } from "../../ui/reason-dialog.tsx";
 import { tell } from "../../ui/toast.tsx";
 import { type ListFilter, queryOf } from "./filters.tsx";
 
@@ -38,47 +37,35 @@ export function BulkDialog(props: {
     countAll(action, filter, statuses).then(setFound, (thrown: unknown) => setProblem(asProblem(thrown)));
   }, []);
   const run = async (): Promise<void> => {
-    setDone(0);
-    try {
-      let changed = 0;
-      let refused = 0;
-      for (const status of statuses)
-        for await (const answer of calls({ action, filter, status, dryRun: false, reason })) {
-          changed += answer.changed;
-          refused += answer.refused.length;
-          setDone(changed);
-        }
-      const rest =
-        refused === 0 ? "" : ` ${plural(refused, "execution")} could not be: their status had changed.`;
-      tell(`${plural(changed, "execution")} ${action === "cancel" ? "cancelled" : "retried"}.${rest}`);
-      onDone();
-      onClose();
-    } catch (thrown) {
-      setProblem(asProblem(thrown));
-      setDone(null);
-    }
+    let changed = 0;
+    let refused = 0;
+    for (const status of statuses)
+      for await (const answer of calls({ action, filter, status, dryRun: false, reason })) {
+        changed += answer.changed;
+        refused += answer.refused.length;
+        setDone(changed);
+      }
+    const rest =
+      refused === 0 ? "" : ` ${plural(refused, "execution")} could not be: their status had changed.`;
+    tell(`${plural(changed, "execution")} ${action === "cancel" ? "cancelled" : "retried"}.${rest}`);
+    onDone();
   };
   const nothing =
     found?.n === 0 ? `None of these can be ${action === "cancel" ? "cancelled" : "retried"}.` : null;
   return (
-    <Dialog
+    <ActionDialog
       title={action === "cancel" ? "Cancel executions" : "Retry executions"}
-      onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Close</Button>
-          <Button
-            kind={action === "cancel" ? "danger" : "main"}
-            whyNot={nothing}
-            isBusy={found === null || done !== null}
-            onClick={() => void run()}
-          >
-            {done === null
-              ? `${action === "cancel" ? "Cancel" : "Retry"} ${found === null ? "…" : count(found.n)}`
-              : `${count(done)} done…`}
-          </Button>
-        </>
+      action={
+        done === null
+          ? `${action === "cancel" ? "Cancel" : "Retry"} ${found === null ? "…" : count(found.n)}`
+          : `${count(done)} done…`
       }
+      isDanger={action === "cancel"}
+      whyNot={nothing}
+      isBusy={found === null}
+      problem={problem}
+      onClose={onClose}
+      run={run}
     >
       <p>
         {found === null
@@ -90,14 +77,8 @@ export function BulkDialog(props: {
           ? "Running attempts are told to stop, then each execution ends as cancelled. It can be retried unless it has cleaned up."
           : "Unfinished tasks of these executions run again. Finished tasks are kept."}
       </p>
-      <label class="field">
-        <span>
-          Reason <span class="muted">optional, stored in the audit log</span>
-        </span>
-        <input value={reason} maxLength={500} onInput={(event) => setReason(event.currentTarget.value)} />
-      </label>
-      {problem === null ? null : <Trouble problem={problem} />}
-    </Dialog>
+      <ReasonField reason={reason} onWrite={setReason} />
+    </ActionDialog>
   );
 }
 

@@ -1,11 +1,9 @@
 import { useState } from "preact/hooks";
-import { change, get, type Problem } from "../../api/client.ts";
+import { change, get } from "../../api/client.ts";
 import type { Page, Schedule } from "../../api/shapes.ts";
-import { asProblem, useLive } from "../../api/use-live.ts";
-import { Button } from "../../ui/button.tsx";
-import { Dialog } from "../../ui/dialog.tsx";
+import { useLive } from "../../api/use-live.ts";
+import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { parseTyped } from "../../ui/json.tsx";
-import { Trouble } from "../../ui/state.tsx";
 import { tell } from "../../ui/toast.tsx";
 import { cronWords } from "./cron-words.ts";
 
@@ -31,7 +29,6 @@ export function ScheduleDialog({
   readonly onDone: () => void;
 }) {
   const [form, setForm] = useState(() => formOf(schedule));
-  const [problem, setProblem] = useState<Problem | null>(null);
   const { data } = useLive("workflow names", (signal) =>
     get<Page<{ name: string }>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
   );
@@ -39,16 +36,11 @@ export function ScheduleDialog({
   const workflow = form.workflow === "" ? (names[0] ?? "") : form.workflow;
   const set = (field: keyof typeof START, value: string): void => setForm({ ...form, [field]: value });
   const save = async (): Promise<void> => {
-    try {
-      const input = parseTyped(form.input, "Input") ?? {};
-      const kept = schedule === undefined ? {} : { project: schedule.project, tags: schedule["tags"] };
-      await change("POST", "/v1/schedules", { ...kept, ...form, workflow, input });
-      tell(schedule === undefined ? `${form.id} is created.` : `${form.id} is changed.`);
-      onDone();
-      onClose();
-    } catch (thrown) {
-      setProblem(asProblem(thrown));
-    }
+    const input = parseTyped(form.input, "Input") ?? {};
+    const kept = schedule === undefined ? {} : { project: schedule.project, tags: schedule["tags"] };
+    await change("POST", "/v1/schedules", { ...kept, ...form, workflow, input });
+    tell(schedule === undefined ? `${form.id} is created.` : `${form.id} is changed.`);
+    onDone();
   };
   const text = (field: "id" | "cron" | "timeZone", label: string) => (
     <label class="field">
@@ -67,18 +59,11 @@ export function ScheduleDialog({
     </label>
   );
   return (
-    <Dialog
+    <ActionDialog
       title={schedule === undefined ? "New schedule" : `Edit ${schedule.id}`}
+      action="Save"
       onClose={onClose}
-      onSubmit={() => void save()}
-      foot={
-        <>
-          <Button onClick={onClose}>Close</Button>
-          <Button kind="main" type="submit">
-            Save
-          </Button>
-        </>
-      }
+      run={save}
     >
       {schedule === undefined ? text("id", "Id") : null}
       <label class="field">
@@ -103,8 +88,7 @@ export function ScheduleDialog({
       </label>
       {pick("misfire", "Missed due times", ["fireOnce", "skip", "all"])}
       {pick("overlap", "While the previous run is open", ["allow", "skip", "queue"])}
-      {problem === null ? null : <Trouble problem={problem} />}
-    </Dialog>
+    </ActionDialog>
   );
 }
 
