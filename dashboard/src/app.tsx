@@ -30,6 +30,7 @@ const PAGES: Readonly<Record<string, Load>> = {
   "dead-letters": async () => (await import("./pages/dead-letters/dead-letters.tsx")).DeadLetters,
   definitions: async () => (await import("./pages/definitions/definitions.tsx")).Definitions,
   "definitions/": async () => (await import("./pages/definitions/definition.tsx")).Definition,
+  alerts: async () => (await import("./pages/alerts/alerts.tsx")).AlertsPage,
   demo: async () => (await import("./pages/demo/demo.tsx")).Demo,
   settings: async () => (await import("./pages/settings/settings.tsx")).Settings,
 };

@@ -5,15 +5,17 @@ import type { ClusterNode } from "../cluster/cluster-node.ts";
 import type { RingSettings } from "../cluster/ring/settings.ts";
 import type { StatePlace } from "../commands/state/state-store.ts";
 import { TopicRegistry } from "../commands/topic-registry.ts";
+import type { AlertsGiven } from "../config/alert-settings.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import type { BrokerRequestMode } from "../protocol/broker-requests.ts";
 import type { AttachedApi, Rondo } from "../rondo/rondo.ts";
 import { urlOf } from "../server/http/listen.ts";
 import type { Metrics } from "../server/metrics.ts";
-import type { ApiConfig, ApiExtension, ApiLimits, ApiParts } from "../server/parts.ts";
+import type { AlertParts, ApiConfig, ApiExtension, ApiLimits, ApiParts } from "../server/parts.ts";
 import type { RondoServer } from "../server/serve.ts";
 import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
+import { unwrap } from "../std/rejection.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { TestApiParts } from "../testing/process-run.ts";
 import {
@@ -50,6 +52,8 @@ export interface ServerOptions extends Omit<PartOptions, "server"> {
   readonly heartbeatMs?: number;
   /** How long ended executions are kept; 30 days by default, 0 for ever. */
   readonly retentionMs?: number;
+  /** Rules and targets of alerts. Programs can be named here only, not over the API. */
+  readonly alerts?: AlertsGiven;
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
   /** Additional routes and pages of this server. */
@@ -224,10 +228,30 @@ async function serveOwner(
     leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
     retentionMs: options.retentionMs ?? 30 * 86_400_000,
     announce: async (url) => files?.announce(url),
+    alerts: await alertParts(options),
     ...defined({ extension: options.extension }),
     ...(node === undefined ? {} : clusterParts(node)),
     ...(files === null ? {} : { backup: (file: string) => files.backup(file) }),
   });
+}
+
+/** Alerts use the same guard of outgoing requests, and the same secrets, as broadcasts. */
+async function alertParts({
+  alerts,
+  allowTargets = [],
+  webhookSecrets = [],
+}: ServerOptions): Promise<AlertParts> {
+  const [{ AllowList }, { GuardedHttp }, { WebhookSecrets }] = await Promise.all([
+    import("../net/guard/allow-list.ts"),
+    import("../net/guard/guarded-http.ts"),
+    import("../commands/post-ops/webhook-secrets.ts"),
+  ]);
+  return {
+    targets: alerts?.targets ?? {},
+    rules: (alerts?.rules ?? []).map(({ after, ...rule }) => ({ ...rule, afterMs: after })),
+    guard: new GuardedHttp({ allow: unwrap(AllowList.parse(allowTargets)) }),
+    secrets: unwrap(WebhookSecrets.parse(webhookSecrets)),
+  };
 }
 
 /** The parts of a cluster node that its API uses. */

@@ -16,6 +16,7 @@ import {
   text,
 } from "../std/decode.ts";
 import { showDuration } from "../std/duration.ts";
+import type { AlertsGiven } from "./alert-settings.ts";
 import {
   count,
   durationFrom,
@@ -190,6 +191,12 @@ export const SETTINGS = {
     isSecret: true,
     decoder: async () => (await postOps()).webhookSecrets,
   } satisfies Setting<WebhookSecretsGiven>,
+  alerts: {
+    inFile: true,
+    fallback: {},
+    isSecret: true,
+    decoder: async () => (await import("./alert-settings.ts")).alerts,
+  } satisfies Setting<AlertsGiven>,
   projects: {
     inFile: true,
     fallback: {},

@@ -253,7 +253,12 @@ export interface Overview {
   readonly working: number;
   readonly leases: number;
   /** The number of tasks that could be granted now, by code: an estimate for scaling. */
-  readonly ready: readonly { readonly use: string; readonly tasks: number }[];
+  readonly ready: readonly {
+    readonly use: string;
+    readonly tasks: number;
+    /** Since when no worker has taken work of one of the queues. Nodes of earlier versions do not tell. */
+    readonly since?: number;
+  }[];
   /** Totals of commits since the node was opened. */
   readonly totals: Readonly<Totals>;
 }

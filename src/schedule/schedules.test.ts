@@ -71,6 +71,32 @@ describe("the desk", () => {
     });
   });
 
+  test("fills a past range: one for each due time without an execution, and nothing twice", async () => {
+    const { clock, engine, fired, open, beginning } = await world();
+    const schedules = await open();
+    await schedules.put(TEN);
+    await clock.advance("20m");
+    expect(fired()).toEqual(["ten~10", "ten~20"]);
+    const range = { from: beginning - 30 * MINUTE, to: beginning + 15 * MINUTE };
+    const wanted = { due: 5, existed: 1, missing: 4 };
+    expect(await schedules.backfill("ten", { ...range, dryRun: true })).toEqual({ ...wanted, started: 0 });
+    expect(engine.started).toHaveLength(2);
+    expect(await schedules.backfill("ten", { ...range, dryRun: false })).toEqual({ ...wanted, started: 4 });
+    expect(await schedules.backfill("ten", { ...range, dryRun: false })).toMatchObject({ started: 0 });
+    expect(engine.started).toHaveLength(6);
+    // The schedule itself goes on where it was.
+    expect(await schedules.get("ten")).toMatchObject({ state: { lastDue: beginning + 20 * MINUTE } });
+    for (const wrong of [
+      { from: beginning, to: beginning + 99 * MINUTE },
+      { from: beginning, to: beginning - 1 },
+    ])
+      expect(await schedules.backfill("ten", { ...wrong, dryRun: true })).toMatchObject({
+        code: "invalid_input",
+      });
+    const long = { from: beginning - 10_000 * MINUTE, to: beginning, dryRun: true };
+    expect(await schedules.backfill("ten", long)).toMatchObject({ code: "too_large" });
+  });
+
   test("a run that is refused is told, and nothing is kept", async () => {
     const { engine, open } = await world();
     const schedules = await open();

@@ -9,6 +9,7 @@ import { isRejection, type Rejection, RondoError, reject } from "../std/rejectio
 import { toError } from "../std/to-error.ts";
 import { within } from "../std/within.ts";
 import type { Store } from "../store/store.ts";
+import { CronTimes } from "./cron-times.ts";
 import { Lanes } from "./lanes.ts";
 import {
   checkSchedule,
@@ -48,6 +49,17 @@ export interface SchedulesOptions extends ScheduleEngine {
   /** Calls `listener` when schedules may have moved to another node. Returns a function that stops the calls. */
   readonly onMoved?: (listener: () => void) => () => void;
   readonly random?: Random;
+}
+
+/** The most due times of one backfill. */
+const BACKFILL_MAX = 500;
+
+/** The due times of a range: how many there are, how many had an execution, how many had none, and how many were started. */
+export interface Backfilled {
+  readonly due: number;
+  readonly existed: number;
+  readonly missing: number;
+  readonly started: number;
 }
 
 export class Schedules {
@@ -172,6 +184,47 @@ export class Schedules {
       await this.#store.writeRun(schedule, { execution, isStarted: true });
       return { execution, existed: false };
     });
+  }
+
+  /**
+   * Starts an execution for each due time of a past range that has none yet. They have the ids that the due times would have
+   * given them, so a repeat starts nothing twice. They start at once, whatever `overlap` says.
+   */
+  async backfill(
+    id: string,
+    { from, to, dryRun }: { readonly from: number; readonly to: number; readonly dryRun: boolean },
+  ): Promise<Backfilled | Rejection> {
+    const stored = await this.#read(id);
+    if (stored instanceof DamagedData) return refuseDamaged(id, stored);
+    if (stored === null) return unknown(id);
+    if (to > this.#now || from > to)
+      return reject("invalid_input", "from and to: must be a range of the past", { path: "to" });
+    const { schedule } = stored;
+    const times = CronTimes.parse(schedule.cron, schedule.timeZone);
+    if (isRejection(times)) return times;
+    const dues: number[] = [];
+    for (let due = times.next(from - 1); due !== null && due <= to; due = times.next(due)) {
+      if (dues.length === BACKFILL_MAX)
+        return reject("too_large", `the range has more than ${BACKFILL_MAX} due times`, {
+          path: "from",
+          hint: "choose a shorter range",
+        });
+      dues.push(due);
+    }
+    const missing: string[] = [];
+    for (const due of dues) {
+      const execution = executionOf(id, due);
+      if (!(await this.#options.exists(execution))) missing.push(execution);
+    }
+    const found = { due: dues.length, existed: dues.length - missing.length };
+    if (dryRun) return { ...found, started: 0, missing: missing.length };
+    let started = 0;
+    for (const execution of missing) {
+      const answer = await this.#options.start(startOf(schedule, execution));
+      if (isRejection(answer)) return answer;
+      started++;
+    }
+    return { ...found, started, missing: missing.length };
   }
 
   /** The id of an execution that is started now: in the form of an execution at a due time, but later than the last. */

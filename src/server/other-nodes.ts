@@ -237,7 +237,11 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
     ready: mergeBy(
       overviews.flatMap(({ ready }) => ready),
       ({ use }) => use,
-      (a, b) => ({ use: a.use, tasks: a.tasks + b.tasks }),
+      (a, b) => ({
+        use: a.use,
+        tasks: a.tasks + b.tasks,
+        since: Math.min(a.since ?? Number.MAX_SAFE_INTEGER, b.since ?? Number.MAX_SAFE_INTEGER),
+      }),
     ),
   };
 }

@@ -2,9 +2,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OwnershipView } from "../cluster/ownership/ownership-io.ts";
 import type { RingView } from "../cluster/ring/io.ts";
+import type { WebhookSecrets } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateEntry, StatePlace } from "../commands/state/state-store.ts";
 import type { TopicGuard } from "../commands/topic-guard.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
+import type { GuardedHttp } from "../net/guard/guarded-http.ts";
 import type { BrokerRequestMode, RequestPort } from "../protocol/broker-requests.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
@@ -13,6 +15,8 @@ import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
+import type { AlertRule } from "./alerts/alert.ts";
+import type { AlertTarget } from "./alerts/alert-sender.ts";
 import type { Metrics } from "./metrics.ts";
 import type { OtherNodes } from "./other-nodes.ts";
 import type { Route } from "./route.ts";
@@ -115,6 +119,15 @@ export interface PostOpPort {
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
+/** Alerts as the operator configured them. */
+export interface AlertParts {
+  readonly targets: Readonly<Record<string, AlertTarget>>;
+  readonly rules: readonly Omit<AlertRule, "createdAt">[];
+  /** Checks and sends outgoing requests. */
+  readonly guard: Pick<GuardedHttp, "refusalOf" | "send">;
+  readonly secrets: WebhookSecrets;
+}
+
 /** The broker, for the API. */
 export interface BrokerPort {
   readonly view: BrokerView;
@@ -152,6 +165,7 @@ export interface ApiParts {
   readonly nodeToken?: string;
   /** In a cluster: returns the state of the ring. Missing for a single server. */
   readonly ring?: () => ClusterShown;
+  readonly alerts: AlertParts;
   /** The broker; missing or null without one. */
   readonly broker?: BrokerPort | null;
   /** Publishes the address of this server to processes that open the same store. */

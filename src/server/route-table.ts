@@ -1,4 +1,5 @@
 import { adminRoutes } from "./routes/admin.ts";
+import { alertRoutes } from "./routes/alerts.ts";
 import { attentionRoute } from "./routes/attention.ts";
 import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
@@ -32,6 +33,7 @@ export const ROUTES = [
   ...overviewRoutes,
   ringRoute,
   attentionRoute,
+  ...alertRoutes,
   ...deadLetterRoutes,
   ...deadLetterGroupRoutes,
   ...adminRoutes,

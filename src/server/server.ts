@@ -4,8 +4,10 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { HostCheck, isLoopback } from "../net/hosts.ts";
 import type { Clock } from "../std/clock.ts";
-import { RondoError, reject } from "../std/rejection.ts";
+import { isRejection, RondoError, reject } from "../std/rejection.ts";
 import { toError } from "../std/to-error.ts";
+import { TargetSender } from "./alerts/alert-sender.ts";
+import { Alerts } from "./alerts/alerts.ts";
 import { Access, type Via } from "./auth/access.ts";
 import { EndedSessions } from "./auth/ended-sessions.ts";
 import { RateLimit } from "./auth/rate-limit.ts";
@@ -20,7 +22,7 @@ import { dropBody } from "./http/read-body.ts";
 import { toOriginForm } from "./http/request-target.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
 import { MessageRequests } from "./message-requests.ts";
-import { AllNodes } from "./other-nodes.ts";
+import { AllNodes, mergeOverviews } from "./other-nodes.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { bindRoutes } from "./route.ts";
 import { ROUTES } from "./route-table.ts";
@@ -51,6 +53,7 @@ export class ApiServer {
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
   readonly #figures: WorkflowFigures;
+  readonly #alerts: Alerts;
   readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
   readonly #access: Pick<Services, "tokens" | "endedSessions">;
@@ -92,6 +95,9 @@ export class ApiServer {
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: ReturnType<typeof openApiDocument> | null = null;
+    const views = new EndedViews(engine, store);
+    const deadLetterGroups = new DeadLetterGroups(store);
+    this.#alerts = this.#openAlerts({ views, deadLetterGroups, allNodes });
     const services: Services = {
       ...parts,
       tokens,
@@ -100,10 +106,12 @@ export class ApiServer {
       hub: this.#hub,
       tasks: new TaskIndexes(store),
       lanes: new LaneIndex(),
-      views: new EndedViews(engine, store),
-      deadLetterGroups: new DeadLetterGroups(store),
+      views,
+      deadLetterGroups,
       tokenSightings: new TokenSightings(allNodes),
       figures: this.#figures,
+      alerts: this.#alerts,
+      alertTargets: parts.alerts.targets,
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
@@ -214,8 +222,40 @@ export class ApiServer {
     if (this.#socket !== null) rmSync(this.#socket, { force: true });
     await this.#audit.close();
     await this.#figures.close();
+    await this.#alerts.close();
     await this.#keys.close();
     this.#parts.metrics.close();
+  }
+
+  #openAlerts({
+    views,
+    deadLetterGroups,
+    allNodes,
+  }: Pick<Services, "views" | "deadLetterGroups" | "allNodes">): Alerts {
+    const { store, clock, config, onFault, ring, alerts } = this.#parts;
+    const { guard, secrets, targets, rules } = alerts;
+    return new Alerts({
+      ...{ store, clock, rules, onFault },
+      sender: new TargetSender({
+        ...{ targets, clock },
+        broadcast: { guard, secrets, clock, version: config.version },
+        url: () => config.advertise ?? this.#url,
+      }),
+      failed: async (id) => {
+        const found = await views.inspect(id);
+        if (isRejection(found) || found.view.status !== "failed" || found.view.finishedAt === null)
+          return null;
+        const { workflow, project, finishedAt, error } = found.view;
+        return { id, workflow, project, finishedAt, error: error?.message ?? null };
+      },
+      groups: async () => (await deadLetterGroups.list({})).groups,
+      queues: async () => {
+        const { nodes } = await allNodes.ask({});
+        const { ready } = mergeOverviews(nodes.map(({ overview }) => overview));
+        return ready.flatMap(({ use, tasks, since }) => (since === undefined ? [] : [{ use, tasks, since }]));
+      },
+      ring: () => ring?.() ?? null,
+    });
   }
 
   async #listen(): Promise<void> {

@@ -1,5 +1,8 @@
 /** The kinds of documents that an export contains. The port cannot list kinds, so they are listed here; a test checks the list. */
 export const DOCUMENT_KINDS = [
+  "alert",
+  "alert-mark",
+  "alert-rule",
   "amqp-intakes",
   "amqp-queues",
   "amqp-topics",

@@ -335,6 +335,14 @@ export interface DeadLetterFilter {
   readonly execution?: string;
 }
 
+/** Options of `listEnded`: ended at or after `finishedFrom` and before `finishedBefore`, with this status. */
+export interface EndedRange {
+  readonly finishedBefore: number;
+  readonly finishedFrom?: number;
+  readonly status?: string;
+  readonly max: number;
+}
+
 /** Options of `listDocuments`: ids after `after` and before `before`, in bytewise order. */
 export interface DocumentRange {
   readonly after?: string;
@@ -385,7 +393,7 @@ export interface ExecutionSearch {
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
   /** Lists ids of executions with `want: nothing` that ended before a time, oldest first. */
-  listEnded(options: { readonly finishedBefore: number; readonly max: number }): Promise<readonly string[]>;
+  listEnded(options: EndedRange): Promise<readonly string[]>;
   listDeadLetters(filter: DeadLetterFilter, page: Page): Promise<readonly StoredDeadLetter[]>;
   /** Removes tasks from a dead letter (null: all of them). A dead letter without tasks is deleted. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;

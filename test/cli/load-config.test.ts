@@ -64,6 +64,7 @@ describe("a value", () => {
       stateStores: {},
       allowTargets: [],
       webhookSecrets: [],
+      alerts: {},
       projects: {},
       receiptTopics: [],
       brokerSilence: 300_000,

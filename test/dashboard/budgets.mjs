@@ -14,6 +14,22 @@ const FLAGS =
   "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";
 const LOOKS = 40;
 const OPEN_S = 20;
+/** How long an idle page is watched, after it has settled. */
+const SETTLE_S = 45;
+const IDLE_S = 60;
+const PAGES = [
+  "/",
+  "/executions",
+  "/executions/t1000000",
+  "/workers",
+  "/queues",
+  "/schedules",
+  "/dead-letters",
+  "/definitions",
+  "/definitions/big",
+  "/alerts",
+  "/settings",
+];
 
 const found = ["chromium", "chromium-browser", "google-chrome"]
   .map((name) => spawnSync("which", [name], { encoding: "utf8" }).stdout.trim())
@@ -56,7 +72,7 @@ const big = workflow({ name: "big" }).phase("work", {
 const built = new URL("../../dist/dashboard/assets/", import.meta.url);
 const scripts = readdirSync(built).filter((name) => name.endsWith(".js"));
 const size = scripts.reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, built))).length, 0);
-tell("JavaScript, compressed", size / 1_000, { max: 130, unit: "KB" });
+tell("JavaScript of all pages, compressed", size / 1_000, { max: 200, unit: "KB" });
 
 const directory = mkdtempSync(join(tmpdir(), "rondo-budgets-"));
 let server = await openServer({ port: 0, store: `file:${directory}` });
@@ -82,6 +98,7 @@ try {
   }
   await answers();
   await openPages();
+  await Promise.all(PAGES.map(idle));
 } finally {
   await browser.close();
   await server.close({ graceMs: 1_000 });
@@ -100,6 +117,27 @@ async function interactive(id) {
   const ms = performance.now() - from;
   await page.close();
   return ms;
+}
+
+/** What a page loads of JavaScript, and how often it asks while nothing happens. */
+async function idle(path) {
+  const page = await browser.newPage();
+  const loaded = new Set();
+  let asked = 0;
+  page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname.endsWith(".js")) loaded.add(pathname.slice(pathname.lastIndexOf("/") + 1));
+    asked++;
+  });
+  await page.goto(server.url + path);
+  await page.waitForTimeout(SETTLE_S * 1_000);
+  asked = 0;
+  await page.waitForTimeout(IDLE_S * 1_000);
+  const often = (asked / IDLE_S) * 60;
+  await page.close();
+  const js = [...loaded].reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, built))).length, 0);
+  tell(`${path}, JavaScript, compressed`, js / 1_000, { max: 130, unit: "KB" });
+  tell(`${path} idle, requests a minute`, often, { max: 20, unit: "requests" });
 }
 
 /** What pages ask for again and again, with a million tasks stored. */

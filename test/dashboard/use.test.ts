@@ -24,8 +24,31 @@ const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 describe.runIf(hasBrowser)("a user", () => {
   let server: RondoServer;
   beforeAll(async () => {
-    server = await serve();
+    const targets = { page: { command: ["/bin/sh", "-c", "cat > /dev/null"] } };
+    server = await serve({ alerts: { targets } });
     await seed(server);
+  });
+
+  test("makes a rule for alerts, tests it and deletes it", async () => {
+    const page = await openPage(`${server.url}/alerts`);
+    await page.getByRole("button", { name: "New rule…" }).click();
+    const dialog = page.getByRole("dialog", { name: "New rule" });
+    await dialog.getByLabel("Id", { exact: true }).fill("mine");
+    await dialog.getByLabel("When").selectOption("error.new");
+    expect(await findBarriers(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Test mine" }).click();
+    await page.getByText("The target took the test.").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "Delete mine" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("No rules yet.").waitFor();
+  });
+
+  test("finds the executions of a task error by its text", async () => {
+    const page = await openPage(`${server.url}/executions?q=declined`);
+    await page.getByRole("link", { name: /tasks of invoices failed with Fatal: card of customer/ }).click();
+    await page.waitForURL("**/dead-letters?group=*");
   });
 
   test("goes everywhere by keyboard, and finds the keys listed", async () => {

@@ -9,6 +9,7 @@ import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** Every route there is, by method and path. */
 const ROUTES = `
+delete /v1/alerts/{id}
 delete /v1/schedules/{id}
 delete /v1/session
 delete /v1/tokens/{id}
@@ -17,6 +18,7 @@ get /healthz
 get /metrics
 get /openapi.json
 get /readyz
+get /v1/alerts
 get /v1/attempts
 get /v1/attempts/{id}/results/{phase}/{handler}
 get /v1/attempts/{id}/runs
@@ -62,6 +64,8 @@ get /v1/workflows/{name}
 get /v1/workflows/{name}/stats
 get /v1/workflows/{name}/versions
 get /version
+post /v1/alerts
+post /v1/alerts/{id}/test
 post /v1/attempts/{id}/logs
 post /v1/attempts/{id}/status
 post /v1/audit/tables
@@ -83,6 +87,7 @@ post /v1/executions/{id}/signals
 post /v1/executions/{id}/tasks/retry
 post /v1/projects/{project}/workflows
 post /v1/schedules
+post /v1/schedules/{id}/backfill
 post /v1/schedules/{id}/pause
 post /v1/schedules/{id}/resume
 post /v1/schedules/{id}/run

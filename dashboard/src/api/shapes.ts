@@ -6,6 +6,7 @@ import type { TASK_STATES as NodeStates } from "../../../src/server/views/task-i
 
 export type { HandlerView, PhaseView } from "../../../src/kernel/view.ts";
 export type { AuditEntry, Session, Setting, Token } from "../../../src/server/schemas/admin.ts";
+export type { Alert, AlertRule, Alerts } from "../../../src/server/schemas/alert.ts";
 export type { DeadLetter, DeadLetterGroup as LetterGroup } from "../../../src/server/schemas/dead-letter.ts";
 export type {
   BulkAnswer,

@@ -97,3 +97,8 @@ export function bytes(n: number): string {
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
+
+/** Groups the digits of the counts in a sentence: 875,312. */
+export function grouped(text: string): string {
+  return text.replaceAll(/(?<=^|[\s:;])\d{4,9}(?=[\s.;,]|$)/g, (digits) => count(Number(digits)));
+}

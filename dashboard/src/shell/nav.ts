@@ -27,6 +27,7 @@ export const NAV: readonly NavItem[] = [
   { path: "/schedules", label: "Schedules", icon: "schedules", keys: "g s" },
   { path: "/dead-letters", label: "Dead letters", icon: "letters", keys: "g d" },
   { path: "/definitions", label: "Definitions", icon: "definitions", keys: "g f" },
+  { path: "/alerts", label: "Alerts", icon: "bell", keys: "g a", isGlobal: true },
   { path: "/settings", label: "Settings", icon: "settings", keys: "g t" },
 ];
 

@@ -131,6 +131,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     heartbeatMs: config.heartbeat,
     retentionMs: config.retention,
     projects: config.projects,
+    alerts: config.alerts,
     settings: { claimLeaseMs: config.claimLease, sweepMs: config.sweep, turnMessages: config.turnMessages },
     shown,
     onFaultLine: (line) => printLine(`rondo: ${line}`),

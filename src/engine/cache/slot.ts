@@ -214,6 +214,7 @@ export class Slot {
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
     const handlerQueue = new HandlerQueue(visit, state, this.tenure.lapses);
+    handlerQueue.waitsSince = this.execution?.now ?? 0;
     handlerQueue.opened = Math.max(handlerQueue.opened, this.opened[handlerQueue.markName] ?? 0);
     if (same !== undefined) {
       handlerQueue.inherit(same);

@@ -60,6 +60,8 @@ export class HandlerQueue {
   heldAlone = 0;
   /** The turn in which the handler was last served. */
   servedAt = 0;
+  /** The time at which a worker was last offered work of the handler; at first the time of the execution's last step. */
+  waitsSince = 0;
   /** The number of leases whose receipt has not arrived. */
   openLeases = 0;
   /** The uses under which the queue is in the dispatcher's rings. */

@@ -108,6 +108,7 @@ function serve(node: NodeState, ready: Ready, worker: RosterEntry): void {
     return;
   if (slot.tenure.isYielding) return;
   queue.servedAt = ++node.turns;
+  queue.waitsSince = node.now;
   const { plan } = queue.state;
   if (queue.wantsEnumeration(node.now) && plan.enumerator === wanted)
     // @plant enumeration inferred from the workers present 2

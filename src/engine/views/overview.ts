@@ -9,9 +9,15 @@ import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 
 export function overviewOf(node: NodeState, working: number): Overview {
-  const ready = new Map<string, number>();
-  const add = (use: string, tasks: number) => {
-    if (tasks > 0) ready.set(use, (ready.get(use) ?? 0) + tasks);
+  const ready = new Map<string, { tasks: number; since: number }>();
+  const add = (use: string, tasks: number, since: number) => {
+    if (tasks <= 0) return;
+    const before = ready.get(use);
+    if (before === undefined) ready.set(use, { tasks, since });
+    else {
+      before.tasks += tasks;
+      before.since = Math.min(before.since, since);
+    }
   };
   let leases = 0;
   for (const slot of node.slots.values()) {
@@ -20,8 +26,9 @@ export function overviewOf(node: NodeState, working: number): Overview {
     for (const queue of slot.queues) {
       const { state } = queue;
       if (state.finished || state.plan.waits) continue;
-      if (queue.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1);
-      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(queue, node.now));
+      const since = queue.waitsSince;
+      if (queue.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1, since);
+      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(queue, node.now), since);
     }
   }
   return {
@@ -36,7 +43,7 @@ export function overviewOf(node: NodeState, working: number): Overview {
     resident: node.slots.size,
     working,
     leases,
-    ready: [...ready].map(([use, tasks]) => ({ use, tasks })),
+    ready: [...ready].map(([use, waiting]) => ({ use, ...waiting })),
     totals: structuredClone(node.totals),
   };
 }

@@ -30,6 +30,7 @@ const PAGES: readonly string[] = [
   "schedules",
   "dead-letters",
   "definitions",
+  "alerts",
   "settings",
   "sign-in",
 ];

@@ -13,6 +13,22 @@ const route = routesOf("schedules");
 const params = z.strictObject({ id: z.string().min(1).max(100) });
 
 const runSchema = z.object({ execution: z.string() });
+const dueTimes = z.number().int().nonnegative();
+const backfilledSchema = z
+  .object({
+    due: dueTimes.describe("due times in the range"),
+    existed: dueTimes.describe("those that have an execution already"),
+    missing: dueTimes.describe("those that had none"),
+    started: dueTimes,
+  })
+  .openapi("Backfilled");
+const backfillSchema = z
+  .strictObject({
+    from: z.number().int().nonnegative().describe("the begin of the range, in milliseconds since 1970"),
+    to: z.number().int().nonnegative().describe("the end of the range, in the past"),
+    dryRun: z.boolean().default(false).describe("only count the due times"),
+  })
+  .openapi("Backfill", { example: { from: 1_794_700_800_000, to: 1_794_787_200_000, dryRun: true } });
 
 function changeRoute(action: "pause" | "resume", summary: string) {
   return route({
@@ -34,7 +50,7 @@ function changeRoute(action: "pause" | "resume", summary: string) {
 /** Runs an action on a schedule that the caller may see; for other callers the schedule does not exist. */
 async function withSchedule<T>(
   schedules: Schedules,
-  ask: Ask<z.output<typeof params>>,
+  ask: Pick<Ask<z.output<typeof params>>, "params" | "caller" | "target">,
   run: (schedule: ScheduleView) => Promise<Answer<T>>,
 ): Promise<Answer<T>> {
   const { id } = ask.params;
@@ -170,6 +186,23 @@ export const scheduleRoutes = [
         if (isRejection(started)) return started;
         const { execution, existed } = started;
         return json({ execution }, { status: existed ? 200 : 201 });
+      }),
+  }),
+  route({
+    id: "backfillSchedule",
+    request: "POST /v1/schedules/{id}/backfill",
+    summary: "Start an execution for each due time of a past range that has none",
+    description:
+      "At most 500 due times. The executions have the ids that the due times would have given them, so a repeat starts nothing twice. They start at once, whatever `overlap` says.",
+    access: "operator",
+    params,
+    body: backfillSchema,
+    answers: { 200: { description: "how many", schema: backfilledSchema } },
+    audit: "schedule.backfill",
+    handle: (ask, { schedules }) =>
+      withSchedule(schedules, ask, async ({ id }) => {
+        const done = await schedules.backfill(id, ask.body);
+        return isRejection(done) ? done : json(done);
       }),
   }),
 ];

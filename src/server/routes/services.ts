@@ -2,11 +2,12 @@
 import type { Inspection } from "../../engine/io.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Alerts } from "../alerts/alerts.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import type { EndedSessions } from "../auth/ended-sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { AllNodes } from "../other-nodes.ts";
-import type { ApiParts } from "../parts.ts";
+import type { AlertParts, ApiParts } from "../parts.ts";
 import { routesOver } from "../route.ts";
 import type { AuditLog } from "../services/audit-log.ts";
 import type { DeadLetterGroups } from "../services/dead-letter-groups.ts";
@@ -17,7 +18,7 @@ import type { FeedHub } from "../streams/feed-hub.ts";
 import type { LaneIndex } from "../views/lanes.ts";
 import type { TaskIndexes } from "../views/task-indexes.ts";
 
-export interface Services extends ApiParts {
+export interface Services extends Omit<ApiParts, "alerts"> {
   readonly tokens: Tokens;
   readonly endedSessions: EndedSessions;
   readonly audit: AuditLog;
@@ -29,6 +30,9 @@ export interface Services extends ApiParts {
   readonly deadLetterGroups: DeadLetterGroups;
   readonly tokenSightings: TokenSightings;
   readonly figures: WorkflowFigures;
+  readonly alerts: Alerts;
+  /** The targets of the configuration file that rules can name. */
+  readonly alertTargets: AlertParts["targets"];
   /** This node and the other nodes of the cluster. */
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */

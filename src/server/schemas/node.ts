@@ -89,7 +89,15 @@ export const overviewSchema = z
     held: count.describe("attempts that workers hold"),
     capacity: count,
     workers: count,
-    ready: z.array(z.object({ use: z.string(), tasks: count })),
+    ready: z.array(
+      z.object({
+        use: z.string(),
+        tasks: count,
+        since: time
+          .optional()
+          .describe("since when no worker has taken work of one of its queues, as far as nodes tell"),
+      }),
+    ),
     oldest: z
       .object({
         id: z.string(),
@@ -170,7 +178,7 @@ export const ringSchema = z
       lateness: z.looseObject({ count, lastMs: z.number(), maxMs: z.number() }),
     }),
     deaths: z
-      .array(z.looseObject({ url: z.string().nullable(), at: time }))
+      .array(z.looseObject({ url: z.string().nullable(), incarnation: z.string(), at: time }))
       .describe("nodes that did not answer"),
     ownership: ownershipSchema,
   })

@@ -21,6 +21,7 @@ import {
   DAMAGED,
   type DeadLetterFilter,
   type Derived,
+  type EndedRange,
   type Fence,
   type HeadFilter,
   type JournalRange,
@@ -261,13 +262,16 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return counts;
   }
 
-  listEnded(options: { finishedBefore: number; max: number }): string[] {
+  listEnded({ finishedBefore, finishedFrom = 0, status: wanted, max }: EndedRange): string[] {
     return [...this.#executions.values()]
-      .flatMap(({ head: { id, order, want, finishedAt: at } }) =>
-        at === null || want !== "nothing" || at >= options.finishedBefore ? [] : { id, order, at },
+      .flatMap(({ head: { id, order, want, status, finishedAt: at } }) =>
+        at === null || want !== "nothing" || at >= finishedBefore || at < finishedFrom
+          ? []
+          : { id, order, at, status },
       )
+      .filter(({ status }) => (wanted ?? status) === status)
       .sort((a, b) => a.at - b.at || a.order - b.order)
-      .slice(0, options.max)
+      .slice(0, max)
       .map(({ id }) => id);
   }
 

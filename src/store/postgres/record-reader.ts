@@ -6,6 +6,7 @@ import { listedDocument, openDocument } from "../sealed-documents.ts";
 import type {
   DeadLetterFilter,
   DocumentRange,
+  EndedRange,
   HeadFilter,
   LogRange,
   MailScan,
@@ -88,8 +89,8 @@ export const RECORD_READS = {
     SELECT status, sum(n)::bigint FROM head_counts
     WHERE ($1::text IS NULL OR project = $1) AND ($2::text IS NULL OR workflow = $2) GROUP BY status`,
   ended: `
-    SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND want = 'nothing'
-    ORDER BY finished_at, e LIMIT $2`,
+    SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND finished_at >= $3
+    AND want = 'nothing' AND ($4::text = '' OR status = $4) ORDER BY finished_at, e LIMIT $2`,
   document: "SELECT body FROM documents WHERE kind = $1 AND id = $2",
   documents: documents("body", "", "ASC"),
   "documents-until": documents("body", BEFORE, "ASC"),
@@ -200,9 +201,9 @@ export class RecordReader {
     );
   }
 
-  async listEnded(options: { finishedBefore: number; max: number }): Promise<string[]> {
-    const before = Math.min(options.finishedBefore, LAST);
-    return (await this.#read<[id: string]>("ended", [before, limit(options.max)])).map(([id]) => id);
+  async listEnded({ finishedBefore, finishedFrom = 0, status = "", max }: EndedRange): Promise<string[]> {
+    const values = [Math.min(finishedBefore, LAST), limit(max), finishedFrom, status];
+    return (await this.#read<[id: string]>("ended", values)).map(([id]) => id);
   }
 
   async getDocument(kind: string, id: string): Promise<string | null> {

@@ -6,6 +6,7 @@ import { listedDocument, openDocument } from "../sealed-documents.ts";
 import type {
   DeadLetterFilter,
   DocumentRange,
+  EndedRange,
   HeadFilter,
   LogRange,
   MailScan,
@@ -49,7 +50,7 @@ export const RECORD_READS = {
   counts: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
     ${integer("n")} AS n FROM head_counts WHERE head_counts.project >= ?`,
   ended: `SELECT ${text("id")} AS id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ?
-    AND want = 'nothing' ORDER BY finished_at, e LIMIT ?`,
+    AND finished_at >= ? AND want = 'nothing' AND (? = '' OR executions.status = ?) ORDER BY finished_at, e LIMIT ?`,
   document: `SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`,
   documents: `SELECT ${DOCUMENT} WHERE kind = ? AND documents.id > ? AND documents.id < ?
     ORDER BY documents.id LIMIT ?`,
@@ -137,9 +138,10 @@ export class RecordReader {
     return counts;
   }
 
-  listEnded(options: { finishedBefore: number; max: number }): string[] {
-    const before = Math.min(options.finishedBefore, LAST);
-    const rows = this.#statements.ended.all<{ id: Bytes }>([before, limit(options.max)]);
+  listEnded({ finishedBefore, finishedFrom = 0, status = "", max }: EndedRange): string[] {
+    const before = Math.min(finishedBefore, LAST);
+    const values = [before, finishedFrom, status, status, limit(max)];
+    const rows = this.#statements.ended.all<{ id: Bytes }>(values);
     return rows.map(({ id }) => textOf(id));
   }
 

@@ -62,6 +62,10 @@ function describeEnded(get: () => Lives): void {
     expect(await ended(Infinity, 2)).toEqual(["c", "e"]);
     expect(await ended(20)).toEqual(["c", "e"]);
     expect(await ended(10)).toEqual([]);
+    const range = { finishedFrom: 20, finishedBefore: 31, max: 9 };
+    expect(await lives.store.listEnded(range)).toEqual(["d", "a"]);
+    expect(await lives.store.listEnded({ ...range, status: "failed" })).toEqual([]);
+    expect(await lives.store.listEnded({ ...range, status: "done" })).toEqual(["d", "a"]);
     await commit(store, info, [
       step("b", 1, { head: endedHead("b", 5) }),
       step("c", 1, { head: headOf("c") }),

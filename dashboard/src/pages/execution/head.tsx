@@ -4,7 +4,7 @@ import { change, get, may } from "../../api/client.ts";
 import type { Execution, Session, Why, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
-import { count, duration, plural, rate } from "../../core/format.ts";
+import { count, duration, grouped, plural, rate } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useTitle } from "../../core/title.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -414,9 +414,4 @@ function sentenceOf({ why }: Why, { status, finishedAt, createdAt, phases, error
 
 function reasonOf(message: string): string {
   return message.replace(/^cancelled by/, "by");
-}
-
-/** Groups the digits of the counts in a sentence: 875,312. */
-function grouped(text: string): string {
-  return text.replaceAll(/(?<=^|[\s:;])\d{4,9}(?=[\s.;,]|$)/g, (digits) => count(Number(digits)));
 }

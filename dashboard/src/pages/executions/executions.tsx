@@ -2,9 +2,16 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Page, Progress as ProgressFacts, StatusCounts, Summary } from "../../api/shapes.ts";
+import type {
+  LetterGroup,
+  Page,
+  Progress as ProgressFacts,
+  StatusCounts,
+  Summary,
+} from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
-import { count, duration, plural } from "../../core/format.ts";
+import { addressOf } from "../../core/address.ts";
+import { count, duration, grouped, plural } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { choose, go, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -76,6 +83,7 @@ export function Executions() {
           <span>Top level only</span>
         </label>
       </div>
+      {filter.q === undefined ? null : <TaskErrors q={filter.q} />}
       <List list={list} filter={filter} chosen={chosen} onChoose={setChosen} />
       {bulk === null ? null : (
         <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} onDone={list.reload} />
@@ -109,6 +117,31 @@ function SearchField({
       value={text}
       onInput={(event) => setText(event.currentTarget.value)}
     />
+  );
+}
+
+const GROUPS_MAX = 3;
+
+/** Groups of task errors that contain the search text. The list itself is searched by the errors of executions. */
+function TaskErrors({ q }: { readonly q: string }) {
+  const { data } = useLive("error groups", (signal) =>
+    get<Page<LetterGroup>>("/v1/dead-letter-groups", { signal }),
+  );
+  const text = q.toLowerCase();
+  const found = (data?.data ?? []).filter(({ name, message }) =>
+    `${name}: ${message}`.toLowerCase().includes(text),
+  );
+  if (text.length < 3 || found.length === 0) return null;
+  return (
+    <ul class="task-errors" aria-label="Task errors with this text">
+      {found.slice(0, GROUPS_MAX).map(({ id, tasks, name, message, workflow }) => (
+        <li key={id} class="clip">
+          <a href={addressOf("/dead-letters", { group: id })}>
+            {plural(tasks, "task")} of {workflow} failed with {name}: {message}
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -343,7 +376,7 @@ function About({
         {error.replace(/^[a-z]+_failed: /, "")}
       </span>
     );
-  const shown = isOpen ? why : null;
+  const shown = isOpen && why !== null ? grouped(why) : null;
   return (
     <>
       {shown !== null ? (

@@ -9,7 +9,7 @@ import { attempt, tell } from "../../ui/toast.tsx";
 
 /** Commands that make a project with a workflow, and run it at this node. */
 const COMMANDS = [
-  "npx rondo init hello && cd hello && npm install",
+  "node bin/rondo.js init ../hello && cd ../hello && npm install",
   `npx rondo run src/greetings.ts -i '{"names":["Ada","Grace"]}' --url ${location.origin}`,
 ] as const;
 
@@ -43,8 +43,8 @@ export function FirstSteps({ workers }: { readonly workers: number }) {
       <h2>No executions yet</h2>
       <p class="muted">
         {workers === 0 ? "No worker is connected. " : `${plural(workers, "worker")} connected. `}
-        Create a project and run its workflow from a terminal. Or run an example that needs no code: a timer,
-        then a wait for your approval.
+        In the folder of the Rondo repository, create a project beside it and run its workflow. Or run an
+        example that needs no code: a timer, then a wait for your approval.
       </p>
       <ol>
         {COMMANDS.map((command) => (

@@ -7,6 +7,7 @@ import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
+import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import "./queues.css";
 
@@ -65,11 +66,12 @@ function Ready({
                 <th>Handler</th>
                 <th class="queue-bar">Tasks</th>
                 <th class="num">Queued</th>
+                <th>Last taken</th>
                 <th>Served by</th>
               </tr>
             </thead>
             <tbody>
-              {sorted.map(({ use, tasks }) => (
+              {sorted.map(({ use, tasks, since }) => (
                 <tr key={use}>
                   <td class="mono">{use}</td>
                   <td>
@@ -78,6 +80,7 @@ function Ready({
                     </span>
                   </td>
                   <td class="num">{short(tasks)}</td>
+                  <td class="nowrap">{since === undefined ? "" : <Ago at={since} />}</td>
                   <td>
                     {workers === null ? (
                       ""

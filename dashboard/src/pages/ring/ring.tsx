@@ -82,7 +82,11 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
                   <MapState node={node} />
                 </td>
                 <td>
-                  {node.suspect ? <Badge state="failed" text="no" /> : <Badge state="done" text="yes" />}
+                  {isSilent(ring, node) ? (
+                    <Badge state="failed" text="no" />
+                  ) : (
+                    <Badge state="done" text="yes" />
+                  )}
                 </td>
                 <td>
                   <LeaseState until={node.leaseUntil} />
@@ -95,6 +99,11 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
       </Wide>
     </Panel>
   );
+}
+
+/** Whether the node does not answer: this node found out, or another one reported its death. */
+function isSilent({ deaths }: Facts, { suspect, incarnation }: RingNode): boolean {
+  return suspect || deaths.some((death) => death.incarnation === incarnation);
 }
 
 function MapState({ node }: { readonly node: RingNode }) {
@@ -114,6 +123,11 @@ function LeaseState({ until }: { readonly until: number | null }) {
   const text = `${Math.ceil(left.ms / 1_000)} s left`;
   if (left.tone === "ok") return <span class="nowrap">{text}</span>;
   return <Badge state={left.tone === "warn" ? "retrying" : "failed"} text={`missed: ${text}`} />;
+}
+
+/** The last deaths, each node once: several nodes can report the same one. */
+function newestDeaths(deaths: Facts["deaths"]): Facts["deaths"] {
+  return [...new Map(deaths.map((death) => [death.incarnation, death])).values()].slice(-5);
 }
 
 function RingFacts({ ring }: { readonly ring: Facts }) {
@@ -169,8 +183,8 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         <dd>
           {deaths.length === 0
             ? "none"
-            : deaths.slice(-5).map((death, i) => (
-                <span key={i} class="nowrap">
+            : newestDeaths(deaths).map((death, i) => (
+                <span key={death.incarnation} class="nowrap">
                   {i === 0 ? "" : ", "}
                   {shortUrl(death.url ?? "a node")} <Ago at={death.at} />
                 </span>

@@ -1,10 +1,10 @@
 /** The page of schedules: next due times, missed due times, and a button that runs a schedule now. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Page, Schedule } from "../../api/shapes.ts";
+import type { Page, Schedule, Summary } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { addressOf } from "../../core/address.ts";
-import { count, moment, momentIn, plural, relative } from "../../core/format.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
+import { count, duration, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
@@ -14,6 +14,7 @@ import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { attempt, tell, tellUndo } from "../../ui/toast.tsx";
+import { BackfillDialog } from "./backfill-dialog.tsx";
 import { cronWords } from "./cron-words.ts";
 import { ScheduleDialog } from "./schedule-dialog.tsx";
 import "./schedules.css";
@@ -60,6 +61,8 @@ export function Schedules() {
   );
 }
 
+type Asked = "pause" | "delete" | "edit" | "backfill" | null;
+
 function ScheduleCard(props: {
   readonly schedule: Schedule;
   readonly whyNot: string | null;
@@ -68,7 +71,7 @@ function ScheduleCard(props: {
   const { schedule, whyNot, onChange } = props;
   const { id, workflow, cron, timeZone, state } = schedule;
   const path = `/v1/schedules/${encodeURIComponent(id)}`;
-  const [asked, setAsked] = useState<"pause" | "delete" | "edit" | null>(null);
+  const [asked, setAsked] = useState<Asked>(null);
   const resume = (): void =>
     attempt(async () => {
       await change("POST", `${path}/resume`);
@@ -100,6 +103,7 @@ function ScheduleCard(props: {
         </p>
         <Next next={schedule.next} timeZone={schedule.timeZone} isPaused={state.paused} />
         <Past schedule={schedule} />
+        <History schedule={schedule} />
         <div class="row">
           {state.paused ? (
             <Button icon="play" whyNot={whyNot} onClick={resume}>
@@ -116,12 +120,12 @@ function ScheduleCard(props: {
           <Button whyNot={whyNot} onClick={() => setAsked("edit")}>
             Edit…
           </Button>
+          <Button whyNot={whyNot} onClick={() => setAsked("backfill")}>
+            Backfill…
+          </Button>
           <Button icon="trash" kind="danger" whyNot={whyNot} onClick={() => setAsked("delete")}>
             Delete…
           </Button>
-          <a class="button" href={addressOf("/executions", { workflow, q: `${id}` })}>
-            Runs
-          </a>
         </div>
         <ScheduleDialogs {...{ asked, schedule, path, onChange }} onClose={() => setAsked(null)} />
       </div>
@@ -130,7 +134,7 @@ function ScheduleCard(props: {
 }
 
 function ScheduleDialogs(props: {
-  readonly asked: "pause" | "delete" | "edit" | null;
+  readonly asked: Asked;
   readonly schedule: Schedule;
   readonly path: string;
   readonly onChange: () => void;
@@ -138,6 +142,7 @@ function ScheduleDialogs(props: {
 }) {
   const { asked, schedule, path, onChange, onClose } = props;
   if (asked === "edit") return <ScheduleDialog schedule={schedule} onClose={onClose} onDone={onChange} />;
+  if (asked === "backfill") return <BackfillDialog schedule={schedule} path={path} onClose={onClose} />;
   if (asked === "pause")
     return (
       <ReasonDialog
@@ -166,6 +171,38 @@ function ScheduleDialogs(props: {
       />
     );
   return null;
+}
+
+const LAST = 5;
+
+/** The last executions that the schedule started. Their ids begin with its own. */
+function History({ schedule: { id, workflow, state } }: { readonly schedule: Schedule }) {
+  const { data } = useLive(
+    `runs of ${id}`,
+    (signal) =>
+      get<Page<Summary>>("/v1/executions", { query: { workflow, q: `${id}~`, limit: LAST }, signal }),
+    { follows: state.lastExecution, everyMs: 30_000 },
+  );
+  if (data === null || data.data.length === 0) return null;
+  return (
+    <ul class="last-runs" aria-label="Last runs">
+      {data.data.map(({ id: execution, status, createdAt, finishedAt }) => (
+        <li key={execution}>
+          <Badge state={status} />
+          <a class="mono clip" href={executionPage(execution)}>
+            {execution}
+          </a>
+          <span class="muted nowrap">
+            {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
+            <Ago at={createdAt} />
+          </span>
+        </li>
+      ))}
+      <li>
+        <a href={addressOf("/executions", { workflow, q: `${id}~` })}>All runs</a>
+      </li>
+    </ul>
+  );
 }
 
 /** The next due time, in the schedule's own time zone. */

@@ -1,0 +1,346 @@
+/**
+ * Alerts. A rule names a cause and a target. In each round a node looks for causes; each cause of a rule is a document, created
+ * by compare-and-set, so that it exists once however many nodes see it. The alert is open until its target has taken it. The
+ * node that tries moves `dueAt` first; if it dies, another node tries after that time, with the same id. An alert is therefore
+ * sent once, and repeated only if it is not known whether the target has taken it.
+ */
+import { backOffMs } from "../../std/back-off.ts";
+import type { Clock } from "../../std/clock.ts";
+import { showDuration } from "../../std/duration.ts";
+import { sha256 } from "../../std/hash.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { allDocuments, listDocuments } from "../../store/document-form.ts";
+import { type Store, StoreFault } from "../../store/store.ts";
+import type { ClusterShown } from "../parts.ts";
+import type { FoundGroup } from "../services/dead-letter-groups.ts";
+import {
+  ALERT_KIND,
+  type AlertRule,
+  alertForm,
+  type Happening,
+  RULE_KIND,
+  ruleForm,
+  type StoredAlert,
+} from "./alert.ts";
+import {
+  concerns,
+  deathsOf,
+  type FailedExecution,
+  failureOf,
+  groupOf,
+  type OldQueue,
+  queueOf,
+} from "./alert-causes.ts";
+import type { AlertSender } from "./alert-sender.ts";
+
+/** How often causes are looked for, and how often rules are read while there are none. */
+const EVERY_MS = 5_000;
+const IDLE_MS = 30_000;
+/** Failures are looked for again for this time, since a commit can become visible after a later one. */
+const MARGIN_MS = 30_000;
+/** After a longer pause, failures from before are not looked for. */
+const BACK_MS = 3_600_000;
+const FAILED_MAX = 500;
+const TRIES_MAX = 8;
+/** How long a try may take before another node may try. */
+const TRY_MS = 60_000;
+/** Sent alerts are kept for this time; the cause of a kept alert causes no other. */
+const KEPT_MS = 30 * 86_400_000;
+const AFTER_MS = 600_000;
+const KNOWN_MAX = 20_000;
+const TIME_DIGITS = 15;
+/** The id of the mark up to which failed executions were looked for. */
+const MARK = "failed";
+const MARK_KIND = "alert-mark";
+
+export interface AlertsOptions {
+  readonly store: Pick<Store, "listDocuments" | "getDocument" | "swapDocument" | "putDocument" | "listEnded">;
+  readonly clock: Clock;
+  readonly sender: AlertSender;
+  /** Rules of the configuration file. */
+  readonly rules: readonly Omit<AlertRule, "createdAt">[];
+  readonly failed: (id: string) => Promise<FailedExecution | null>;
+  readonly groups: () => Promise<readonly FoundGroup[]>;
+  /** Queues with ready work, over all nodes. */
+  readonly queues: () => Promise<readonly OldQueue[]>;
+  /** The ring; null for a single node. */
+  readonly ring: () => ClusterShown | null;
+  readonly onFault: (fault: Error) => void;
+}
+
+export class Alerts {
+  readonly #options: AlertsOptions;
+  /** Ids of alerts that are stored already. */
+  readonly #known = new Set<string>();
+  /** Old queues of the last round: a queue counts if it is old in two rounds. */
+  #oldBefore = new Set<string>();
+  #cancel: () => void = () => undefined;
+  #round: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: AlertsOptions) {
+    this.#options = options;
+    this.#later(EVERY_MS);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.#round;
+  }
+
+  /** All rules: those of the configuration file, and those that were made over the API. */
+  async rules(): Promise<readonly (AlertRule & { readonly isOfFile: boolean })[]> {
+    const stored = new Map<string, AlertRule>();
+    for await (const one of allDocuments(this.#options.store, ruleForm))
+      if (one.damage === undefined) stored.set(one.id, one.value);
+    const ofFile = await Promise.all(this.#options.rules.map((rule) => this.#begun(rule, stored)));
+    const names = new Set(ofFile.map(({ id }) => id));
+    const made = [...stored.values()].filter(({ id }) => !isFileId(id) && !names.has(id));
+    return [
+      ...ofFile.map((rule) => ({ ...rule, isOfFile: true })),
+      ...made.map((rule) => ({ ...rule, isOfFile: false })),
+    ];
+  }
+
+  /** Stores a rule; it replaces the one with its id. */
+  async put(rule: Omit<AlertRule, "createdAt">): Promise<AlertRule | Rejection> {
+    if (this.#options.rules.some(({ id }) => id === rule.id))
+      return reject("conflict", `the rule "${rule.id}" is in the configuration file`, {
+        path: "id",
+        hint: "change it there, or choose another id",
+      });
+    const refusal = this.#options.sender.refusalOf(rule.to);
+    if (refusal !== null) return refusal;
+    const made = { ...rule, createdAt: this.#options.clock.now() };
+    await this.#options.store.putDocument(RULE_KIND, rule.id, JSON.stringify(made));
+    return made;
+  }
+
+  /** Deletes a rule; false if there is none. */
+  async remove(id: string): Promise<boolean> {
+    const { store } = this.#options;
+    if (isFileId(id) || (await store.getDocument(RULE_KIND, id)) === null) return false;
+    await store.putDocument(RULE_KIND, id, null);
+    return true;
+  }
+
+  /** Sends a test to the target of a rule. Returns why the target did not take it; null if it did. */
+  async test(id: string): Promise<string | null | Rejection> {
+    const rule = (await this.rules()).find((one) => one.id === id);
+    if (rule === undefined) return reject("not_found", `there is no rule "${id}"`);
+    const now = this.#options.clock.now();
+    const happening = {
+      key: `test ${now}`,
+      at: now,
+      text: `Test of the rule ${id}`,
+      page: "/alerts",
+      data: {},
+    };
+    return this.#options.sender.send(rule.to, { id: idText(rule, happening), rule, happening, isTest: true });
+  }
+
+  /** The newest alerts, the newest first. */
+  async recent(max: number): Promise<readonly StoredAlert[]> {
+    const { store } = this.#options;
+    const [timed, others] = await Promise.all([
+      listDocuments(store, alertForm, { after: "0", before: ":", descending: true, max }),
+      listDocuments(store, alertForm, { after: "cause ", max: 1_000 }),
+    ]);
+    return [...timed, ...others]
+      .flatMap((one) => (one.damage === undefined ? [one.value] : []))
+      .sort((a, b) => (b.sentAt ?? b.dueAt) - (a.sentAt ?? a.dueAt))
+      .slice(0, max);
+  }
+
+  /** Looks for causes and sends what is due. */
+  async round(): Promise<void> {
+    const rules = await this.rules();
+    if (rules.length > 0 && this.#looks()) {
+      await this.#findFailures(rules.filter(({ when }) => when === "execution.failed"));
+      await this.#findGroups(rules.filter(({ when }) => when === "error.new"));
+      await this.#findQueues(rules.filter(({ when }) => when === "queue.old"));
+    }
+    // Every node of the ring may be the only one that noticed a death.
+    for (const rule of rules)
+      if (rule.when === "node.died") {
+        const ring = this.#options.ring();
+        for (const death of ring === null ? [] : deathsOf(ring))
+          if (death.at >= rule.createdAt) await this.#raise(rule, death);
+      }
+    await this.#sendDue();
+    this.#later(rules.length === 0 ? IDLE_MS : EVERY_MS);
+  }
+
+  #later(ms: number): void {
+    this.#cancel();
+    if (this.#isClosed) return;
+    this.#cancel = this.#options.clock.after(ms, () => {
+      this.#round = this.round().catch((thrown: unknown) => {
+        if (!(thrown instanceof StoreFault)) throw thrown;
+        this.#options.onFault(thrown);
+        this.#later(IDLE_MS);
+      });
+    });
+  }
+
+  /** Whether this node looks for causes in the store: one node of a cluster does, the first in the ring. */
+  #looks(): boolean {
+    const ring = this.#options.ring();
+    if (ring === null) return true;
+    const [first] = ring.ring.nodes
+      .filter(({ suspect }) => !suspect)
+      .map(({ url }) => url)
+      .sort();
+    return first === undefined || first === ring.ring.url;
+  }
+
+  /** The rule of the configuration file, with the time at which a node first saw it. */
+  async #begun(
+    rule: Omit<AlertRule, "createdAt">,
+    stored: ReadonlyMap<string, AlertRule>,
+  ): Promise<AlertRule> {
+    const id = fileId(rule.id);
+    const known = stored.get(id);
+    if (known !== undefined) return { ...rule, createdAt: known.createdAt };
+    const begun = { ...rule, createdAt: this.#options.clock.now() };
+    // Another node may have been first; its time is read in the next round.
+    await this.#options.store.swapDocument(RULE_KIND, id, {
+      was: null,
+      body: JSON.stringify({ ...begun, id }),
+    });
+    return begun;
+  }
+
+  async #findFailures(rules: readonly AlertRule[]): Promise<void> {
+    if (rules.length === 0) return;
+    const { store, clock, failed } = this.#options;
+    const now = clock.now();
+    const was = await store.getDocument(MARK_KIND, MARK);
+    const mark = was === null ? now : Number(was);
+    let from = Math.max(mark - MARGIN_MS, now - BACK_MS);
+    for (;;) {
+      const range = { finishedFrom: from, finishedBefore: now + 1, status: "failed", max: FAILED_MAX };
+      const ids = await store.listEnded(range);
+      let last = from;
+      for (const id of ids) {
+        const one = await failed(id);
+        if (one === null) continue;
+        last = Math.max(last, one.finishedAt);
+        for (const rule of rules)
+          if (one.finishedAt >= rule.createdAt && concerns(rule, one))
+            await this.#raise(rule, failureOf(one), one.finishedAt);
+      }
+      if (ids.length < FAILED_MAX || last === from) break;
+      from = last;
+    }
+    // The mark need not be exact: what it repeats is known already.
+    if (was === null || now - mark > MARGIN_MS / 2) await store.putDocument(MARK_KIND, MARK, String(now));
+  }
+
+  async #findGroups(rules: readonly AlertRule[]): Promise<void> {
+    if (rules.length === 0) return;
+    for (const found of await this.#options.groups())
+      for (const rule of rules)
+        if ((found.group.firstAt ?? 0) >= rule.createdAt && concerns(rule, found.group))
+          await this.#raise(rule, groupOf(found));
+  }
+
+  async #findQueues(rules: readonly AlertRule[]): Promise<void> {
+    if (rules.length === 0) return;
+    const now = this.#options.clock.now();
+    const queues = await this.#options.queues();
+    const old = new Set<string>();
+    for (const rule of rules) {
+      const afterMs = rule.afterMs ?? AFTER_MS;
+      const isOld = ({ since }: OldQueue): boolean => now - since > afterMs;
+      for (const queue of queues.filter(isOld)) {
+        const key = `${rule.id} ${queue.use}`;
+        old.add(key);
+        if (this.#oldBefore.has(key)) await this.#raise(rule, queueOf(queue, showDuration(afterMs)));
+      }
+      await this.#forgetQueues(rule, new Set(queues.filter(isOld).map(({ use }) => use)));
+    }
+    this.#oldBefore = old;
+  }
+
+  /** A queue that is young again can cause another alert. */
+  async #forgetQueues(rule: AlertRule, old: ReadonlySet<string>): Promise<void> {
+    const { store } = this.#options;
+    const stored = await listDocuments(store, alertForm, { after: "cause ", max: 1_000 });
+    for (const one of stored) {
+      if (one.damage !== undefined || one.value.state === "open") continue;
+      const { rule: id, when, key } = one.value;
+      if (id !== rule.id || when !== "queue.old" || old.has(key)) continue;
+      await store.putDocument(ALERT_KIND, one.id, null);
+      this.#known.delete(one.id);
+    }
+  }
+
+  /** Stores an alert, unless it is stored. `time`: alerts of causes that are many are kept by time. */
+  async #raise(rule: AlertRule, happening: Happening, time?: number): Promise<void> {
+    const id = `${time === undefined ? "cause" : String(time).padStart(TIME_DIGITS, "0")} ${idText(rule, happening)}`;
+    if (this.#known.has(id)) return;
+    const alert: StoredAlert = {
+      ...happening,
+      ...{ rule: rule.id, when: rule.when, to: rule.to, state: "open", tries: 0 },
+      ...{ dueAt: this.#options.clock.now(), sentAt: null, error: null },
+    };
+    await this.#options.store.swapDocument(ALERT_KIND, id, { was: null, body: JSON.stringify(alert) });
+    this.#known.add(id);
+    const [oldest] = this.#known;
+    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  /** Tries to send the open alerts that are due, and deletes those that were kept long enough. */
+  async #sendDue(): Promise<void> {
+    const { store, clock } = this.#options;
+    const now = clock.now();
+    const from = String(Math.max(0, now - 2 * BACK_MS)).padStart(TIME_DIGITS, "0");
+    for (const range of [
+      { after: from, before: ":", max: 1_000 },
+      { after: "cause ", max: 1_000 },
+    ])
+      for (const one of await listDocuments(store, alertForm, range)) {
+        if (one.damage !== undefined) continue;
+        const { id, body, value: alert } = one;
+        if (alert.state === "open" && alert.dueAt <= now) await this.#send(id, body, alert);
+        else if (alert.state !== "open" && now - alert.at > KEPT_MS && alert.when !== "queue.old")
+          await store.putDocument(ALERT_KIND, id, null);
+      }
+  }
+
+  async #send(id: string, was: string, alert: StoredAlert): Promise<void> {
+    const { store, clock, sender } = this.#options;
+    const tries = alert.tries + 1;
+    const taken = JSON.stringify({ ...alert, tries, dueAt: clock.now() + TRY_MS });
+    // Only the node whose swap succeeds tries.
+    if (!(await store.swapDocument(ALERT_KIND, id, { was, body: taken }))) return;
+    const rule = { id: alert.rule, when: alert.when, to: alert.to };
+    const message = { id: id.slice(id.indexOf(" ") + 1), rule, happening: alert, isTest: false };
+    const error = await sender.send(alert.to, message);
+    const now = clock.now();
+    const ended: StoredAlert =
+      error === null
+        ? { ...alert, tries, state: "sent", sentAt: now, error: null }
+        : {
+            ...{ ...alert, tries, state: tries < TRIES_MAX ? "open" : "failed", error },
+            dueAt: now + backOffMs(tries, { minMs: 5_000, maxMs: 900_000 }),
+          };
+    await store.swapDocument(ALERT_KIND, id, { was: taken, body: JSON.stringify(ended) });
+  }
+}
+
+/** The id of an alert, which its target sees: the same in each try and at each node. */
+function idText(rule: Pick<AlertRule, "id">, { key }: Happening): string {
+  return `alert_${sha256(`${rule.id}\n${key}`).slice(0, 32)}`;
+}
+
+/** Marks of rules of the configuration file have ids that rules of the API cannot have. */
+function fileId(id: string): string {
+  return `file:${id}`;
+}
+
+function isFileId(id: string): boolean {
+  return id.startsWith("file:");
+}
