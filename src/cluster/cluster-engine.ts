@@ -121,6 +121,7 @@ export class ClusterEngine implements EnginePort {
   readonly release: EnginePort["release"] = (worker, beats) => this.#engine.release(worker, beats);
   readonly leave: EnginePort["leave"] = (worker) => this.#engine.leave(worker);
   readonly bindProjects: EnginePort["bindProjects"] = (projects) => this.#engine.bindProjects(projects);
+  readonly pauseQueues: EnginePort["pauseQueues"] = (paused) => this.#engine.pauseQueues(paused);
   readonly overview: EnginePort["overview"] = () => this.#engine.overview();
   readonly takeFigures: EnginePort["takeFigures"] = () => this.#engine.takeFigures();
   readonly openAttempts: EnginePort["openAttempts"] = (options) => this.#engine.openAttempts(options);

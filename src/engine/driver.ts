@@ -154,6 +154,9 @@ export class Engine implements EnginePort {
   readonly bindProjects = (projects: ReadonlySet<string>): void =>
     this.#input({ kind: "projects-bound", projects });
 
+  readonly pauseQueues = (paused: ReadonlyMap<string, string>): void =>
+    this.#input({ kind: "queues-paused", paused });
+
   readonly overview = (): Overview => this.#node.overview();
   readonly takeFigures = (): readonly HourFigures[] => this.#node.takeFigures();
 

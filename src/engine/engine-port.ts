@@ -87,6 +87,12 @@ export interface EnginePort {
   /** Sets the projects that tokens are bound to: they may use only some topics (kernel/command/topic-rules.ts). */
   bindProjects(projects: ReadonlySet<string>): void;
 
+  /**
+   * Replaces the paused queues: by the name of their code, who paused each and why. Their tasks are not given out; running
+   * attempts go on.
+   */
+  pauseQueues(paused: ReadonlyMap<string, string>): void;
+
   /** Code and topics that workers of this node serve, without queueing workers. */
   usesServed(): ReadonlySet<string>;
   overview(): Overview;

@@ -121,6 +121,8 @@ export type Input =
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
+  /** The queues that operators paused: by the name of their code, who paused each and why. */
+  | { readonly kind: "queues-paused"; readonly paused: ReadonlyMap<string, string> }
   | {
       readonly kind: "mailbox-scanned";
       readonly messages: readonly StoredMailboxMessage[];

@@ -141,6 +141,7 @@ export class EngineNode {
       case "worker-releases":
       case "worker-sent":
       case "worker-left":
+      case "queues-paused":
         return this.#workers.handle(input);
       case "published":
         if (node.tenures.of(input.execution) === undefined) return;

@@ -1,6 +1,6 @@
 /**
  * Deletes data that ended longer ago than the retention: executions (through the engine that owns them), their generated
- * definitions, the audit log and the figures of workflows. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
+ * definitions, the audit log, alerts and the figures of workflows. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
  * not disturb other work. If a round leaves a rest, the next round follows soon. Every node of a cluster deletes its own data
  * and skips the data of other nodes.
  */
@@ -35,7 +35,7 @@ const OTHERS_MAX = 50_000;
 const PAUSE_MS = 50;
 
 /** Kinds of documents whose ids begin with their time. */
-const BY_TIME = ["audit", "figures", "undelivered"];
+const BY_TIME = ["alert", "audit", "figures", "undelivered"];
 const TIME_DIGITS = 15;
 
 export class Retention {

@@ -7,6 +7,7 @@ import type { RingView } from "../cluster/ring/io.ts";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
 import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
+import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
@@ -240,10 +241,15 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
       (a, b) => ({
         use: a.use,
         tasks: a.tasks + b.tasks,
-        since: Math.min(a.since ?? Number.MAX_SAFE_INTEGER, b.since ?? Number.MAX_SAFE_INTEGER),
+        ...defined({ since: earlier(a.since, b.since) }),
       }),
     ),
   };
+}
+
+/** The earlier of two times; nodes of earlier versions tell none. */
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 /** Merges workers of several nodes. A worker inside a node belongs to that node, whatever its name. */

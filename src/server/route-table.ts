@@ -12,6 +12,7 @@ import { executionRoutes } from "./routes/executions.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { nodeRoutes } from "./routes/node.ts";
 import { overviewRoutes } from "./routes/overview.ts";
+import { queueRoutes } from "./routes/queues.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
 import { stateRoute } from "./routes/state.ts";
@@ -30,6 +31,7 @@ export const ROUTES = [
   ...scheduleRoutes,
   stateRoute,
   ...nodeRoutes,
+  ...queueRoutes,
   ...overviewRoutes,
   ringRoute,
   attentionRoute,

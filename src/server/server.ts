@@ -31,6 +31,7 @@ import { AuditLog } from "./services/audit-log.ts";
 import { DeadLetterGroups } from "./services/dead-letter-groups.ts";
 import { EndedViews } from "./services/ended-views.ts";
 import { IdempotencyKeys } from "./services/idempotency-keys.ts";
+import { PausedQueues } from "./services/paused-queues.ts";
 import { TokenSightings } from "./services/token-sightings.ts";
 import { WorkflowFigures } from "./services/workflow-figures.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
@@ -56,7 +57,7 @@ export class ApiServer {
   readonly #alerts: Alerts;
   readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
-  readonly #access: Pick<Services, "tokens" | "endedSessions">;
+  readonly #access: Pick<Services, "tokens" | "endedSessions" | "pausedQueues">;
   /** Requests that wait. They are answered when the server closes. */
   readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
@@ -66,8 +67,8 @@ export class ApiServer {
   #url = "";
   #socket: string | null = null;
 
-  private constructor(parts: ApiParts, access: Pick<Services, "tokens" | "endedSessions">) {
-    const { tokens, endedSessions } = access;
+  private constructor(parts: ApiParts, access: Pick<Services, "tokens" | "endedSessions" | "pausedQueues">) {
+    const { tokens, endedSessions, pausedQueues } = access;
     const { clock, store, engine, metrics, config, onFault, random } = parts;
     this.#access = access;
     const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
@@ -102,6 +103,7 @@ export class ApiServer {
       ...parts,
       tokens,
       endedSessions,
+      pausedQueues,
       audit: this.#audit,
       hub: this.#hub,
       tasks: new TaskIndexes(store),
@@ -183,7 +185,11 @@ export class ApiServer {
       );
     }
     const endedSessions = await EndedSessions.open({ store, clock, ...shared });
-    const server = new ApiServer(parts, { tokens, endedSessions });
+    const pausedQueues = await PausedQueues.open({
+      ...{ store, clock, ...shared },
+      apply: (paused) => parts.engine.pauseQueues(paused),
+    });
+    const server = new ApiServer(parts, { tokens, endedSessions, pausedQueues });
     try {
       await server.#listen();
       server.#serveRequests();
@@ -211,6 +217,7 @@ export class ApiServer {
     await this.#stopRequests();
     this.#access.tokens.close();
     this.#access.endedSessions.close();
+    this.#access.pausedQueues.close();
     for (const waiting of this.#waiting.keys()) waiting.abort();
     await this.#hub.close();
     const closed = this.#servers.map((server) => closeServer(server, this.#parts.clock));

@@ -11,6 +11,7 @@ export const DOCUMENT_KINDS = [
   "ended-session",
   "figures",
   "idempotency-key",
+  "paused-queue",
   "replaced-definition",
   "schedule",
   "schedule-mark",

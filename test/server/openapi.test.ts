@@ -49,6 +49,7 @@ get /v1/overview
 get /v1/progress
 get /v1/projects/{project}/workflows
 get /v1/projects/{project}/workflows/{id}
+get /v1/queues/paused
 get /v1/ring
 get /v1/scaling
 get /v1/schedules
@@ -86,6 +87,8 @@ post /v1/executions/{id}/retry
 post /v1/executions/{id}/signals
 post /v1/executions/{id}/tasks/retry
 post /v1/projects/{project}/workflows
+post /v1/queues/{use}/pause
+post /v1/queues/{use}/resume
 post /v1/schedules
 post /v1/schedules/{id}/backfill
 post /v1/schedules/{id}/pause

@@ -32,6 +32,7 @@ export type {
   Limit,
   OpenAttempt,
   Overview,
+  PausedQueue,
   PulseSeconds as Pulse,
   Ring,
   StatusCounts,

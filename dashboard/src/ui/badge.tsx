@@ -98,6 +98,7 @@ export function Badge({
 const ACTIVITIES: Readonly<Record<Waits, BadgeState>> = {
   running: "running",
   worker: "worker",
+  queue: "paused",
   limit: "limit",
   signal: "signal",
   sleep: "sleeping",

@@ -47,6 +47,10 @@ export class WorkerInputs {
         for (const slot of noteSent(node, input.worker, input.beats))
           if (slot.status === "clean") this.#parts.afterCommit.becameClean(slot);
         return;
+      case "queues-paused":
+        node.roster.pause(input.paused);
+        for (const slot of node.slots.values()) if (slot.status === "clean") node.offerAll(slot);
+        return this.#parts.cache.rescan();
       case "worker-left":
         if (workerLeft(node, input.worker)) this.#parts.cache.rescan();
         return;

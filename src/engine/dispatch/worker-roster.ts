@@ -129,6 +129,20 @@ export class WorkerRoster {
   /** The worker that passes work on to queues, if there is one. */
   queued: RosterEntry | null = null;
 
+  /** Code whose queue an operator paused: as if no worker served it. */
+  #paused: ReadonlyMap<string, string> = new Map();
+
+  /** Replaces the paused queues: by the name of their code, who paused each and why. */
+  pause(paused: ReadonlyMap<string, string>): void {
+    this.#paused = paused;
+    this.#changed(false);
+  }
+
+  /** Who paused the queue of this code, and why; undefined if it is not paused. */
+  pausedBy(use: string): string | undefined {
+    return this.#paused.get(use);
+  }
+
   join(entry: RosterEntry): void {
     this.workers.set(entry.id, entry);
     if (entry.queued) this.queued = entry;
@@ -229,8 +243,8 @@ export class WorkerRoster {
   }
 
   /** Whether unserved work goes to the fallback worker. Work with a version range does not. */
-  #fallsBack({ range }: Wanted): boolean {
-    if (range !== null) return false;
+  #fallsBack({ use, range }: Wanted): boolean {
+    if (range !== null || this.#paused.has(use)) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
   }
 
@@ -279,7 +293,9 @@ export class WorkerRoster {
     const known = this.#chosen.get(key);
     if (known !== undefined) return known;
     // @plant version range ignored
-    const chosen = highest(this.versions(wanted.use, project), wanted.range);
+    const chosen = this.#paused.has(wanted.use)
+      ? null
+      : highest(this.versions(wanted.use, project), wanted.range);
     this.#chosen.set(key, chosen);
     return chosen;
   }

@@ -19,6 +19,7 @@ import type { NodeState } from "../node-state.ts";
 export const WAITS = [
   "running",
   "worker",
+  "queue",
   "limit",
   "signal",
   "sleep",
@@ -208,6 +209,9 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
       "worker",
       `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`,
     );
+  const pausedBy = node.roster.pausedBy(wanted.use);
+  if (pausedBy !== undefined && running === 0)
+    return because("queue", `${at} waits: the queue of "${wanted.use}" is paused ${pausedBy}.`);
   const needsWorker = plan.mode !== "workflow" || queue.wantsEnumeration(node.now);
   if (
     needsWorker &&

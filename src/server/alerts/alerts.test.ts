@@ -157,7 +157,7 @@ test("an old queue is told once while it is old, also after a takeover, and agai
   await a.round();
   world.living = ["b"];
   for (let i = 0; i < 3; i++) await b.round();
-  expect(world.texts).toEqual(["The queue of pay.charge is older than 10m: 3 tasks wait"]);
+  expect(world.texts).toEqual(["The queue of pay.charge is older than 10 m: 3 tasks wait"]);
   world.queues = [{ ...old, since: world.now }];
   await b.round();
   world.queues = [old];

@@ -4,6 +4,7 @@
  * node that tries moves `dueAt` first; if it dies, another node tries after that time, with the same id. An alert is therefore
  * sent once, and repeated only if it is not known whether the target has taken it.
  */
+import { DamagedData } from "../../kernel/journal/damage.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -44,11 +45,13 @@ const FAILED_MAX = 500;
 const TRIES_MAX = 8;
 /** How long a try may take before another node may try. */
 const TRY_MS = 60_000;
-/** Sent alerts are kept for this time; the cause of a kept alert causes no other. */
+/** Causes without a time in their ids are kept for this time, and cause no other alert. */
 const KEPT_MS = 30 * 86_400_000;
 const AFTER_MS = 600_000;
 const KNOWN_MAX = 20_000;
 const TIME_DIGITS = 15;
+/** The ids of alerts begin with the time of the cause (retention deletes these), or with this word. */
+const CAUSE = "cause";
 /** The id of the mark up to which failed executions were looked for. */
 const MARK = "failed";
 const MARK_KIND = "alert-mark";
@@ -74,6 +77,8 @@ export class Alerts {
   readonly #known = new Set<string>();
   /** Old queues of the last round: a queue counts if it is old in two rounds. */
   #oldBefore = new Set<string>();
+  /** The time from which on there may be open alerts; at first all are looked at. */
+  #openFrom = 0;
   #cancel: () => void = () => undefined;
   #round: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -145,7 +150,7 @@ export class Alerts {
     const { store } = this.#options;
     const [timed, others] = await Promise.all([
       listDocuments(store, alertForm, { after: "0", before: ":", descending: true, max }),
-      listDocuments(store, alertForm, { after: "cause ", max: 1_000 }),
+      listDocuments(store, alertForm, { after: `${CAUSE} `, max: 1_000 }),
     ]);
     return [...timed, ...others]
       .flatMap((one) => (one.damage === undefined ? [one.value] : []))
@@ -216,8 +221,8 @@ export class Alerts {
     if (rules.length === 0) return;
     const { store, clock, failed } = this.#options;
     const now = clock.now();
-    const was = await store.getDocument(MARK_KIND, MARK);
-    const mark = was === null ? now : Number(was);
+    const was = await this.#readMark();
+    const mark = was ?? now;
     let from = Math.max(mark - MARGIN_MS, now - BACK_MS);
     for (;;) {
       const range = { finishedFrom: from, finishedBefore: now + 1, status: "failed", max: FAILED_MAX };
@@ -236,6 +241,18 @@ export class Alerts {
     }
     // The mark need not be exact: what it repeats is known already.
     if (was === null || now - mark > MARGIN_MS / 2) await store.putDocument(MARK_KIND, MARK, String(now));
+  }
+
+  /** The time up to which failures were looked for; null if there is none, or it is damaged. */
+  async #readMark(): Promise<number | null> {
+    try {
+      const was = Number((await this.#options.store.getDocument(MARK_KIND, MARK)) ?? Number.NaN);
+      return Number.isFinite(was) ? was : null;
+    } catch (thrown) {
+      if (!(thrown instanceof DamagedData)) throw thrown;
+      this.#options.onFault(thrown);
+      return null;
+    }
   }
 
   async #findGroups(rules: readonly AlertRule[]): Promise<void> {
@@ -267,7 +284,7 @@ export class Alerts {
   /** A queue that is young again can cause another alert. */
   async #forgetQueues(rule: AlertRule, old: ReadonlySet<string>): Promise<void> {
     const { store } = this.#options;
-    const stored = await listDocuments(store, alertForm, { after: "cause ", max: 1_000 });
+    const stored = await listDocuments(store, alertForm, { after: `${CAUSE} `, max: 1_000 });
     for (const one of stored) {
       if (one.damage !== undefined || one.value.state === "open") continue;
       const { rule: id, when, key } = one.value;
@@ -279,7 +296,7 @@ export class Alerts {
 
   /** Stores an alert, unless it is stored. `time`: alerts of causes that are many are kept by time. */
   async #raise(rule: AlertRule, happening: Happening, time?: number): Promise<void> {
-    const id = `${time === undefined ? "cause" : String(time).padStart(TIME_DIGITS, "0")} ${idText(rule, happening)}`;
+    const id = `${time === undefined ? CAUSE : timeText(time)} ${idText(rule, happening)}`;
     if (this.#known.has(id)) return;
     const alert: StoredAlert = {
       ...happening,
@@ -292,22 +309,22 @@ export class Alerts {
     if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
   }
 
-  /** Tries to send the open alerts that are due, and deletes those that were kept long enough. */
+  /** Tries to send the open alerts that are due, and forgets causes that were told long ago. */
   async #sendDue(): Promise<void> {
     const { store, clock } = this.#options;
     const now = clock.now();
-    const from = String(Math.max(0, now - 2 * BACK_MS)).padStart(TIME_DIGITS, "0");
-    for (const range of [
-      { after: from, before: ":", max: 1_000 },
-      { after: "cause ", max: 1_000 },
-    ])
-      for (const one of await listDocuments(store, alertForm, range)) {
-        if (one.damage !== undefined) continue;
-        const { id, body, value: alert } = one;
-        if (alert.state === "open" && alert.dueAt <= now) await this.#send(id, body, alert);
-        else if (alert.state !== "open" && now - alert.at > KEPT_MS && alert.when !== "queue.old")
-          await store.putDocument(ALERT_KIND, id, null);
-      }
+    let oldest = now - 2 * BACK_MS;
+    for await (const one of allDocuments(store, alertForm, timeText(this.#openFrom))) {
+      if (one.damage !== undefined) continue;
+      const { id, body, value: alert } = one;
+      if (alert.state === "open") {
+        if (!id.startsWith(CAUSE)) oldest = Math.min(oldest, alert.at);
+        if (alert.dueAt <= now) await this.#send(id, body, alert);
+      } else if (id.startsWith(CAUSE) && alert.when !== "queue.old" && now - alert.at > KEPT_MS)
+        await store.putDocument(ALERT_KIND, id, null);
+    }
+    // Alerts with earlier times are sent, or given up. Later ones begin at most an hour ago.
+    this.#openFrom = Math.max(0, oldest - 1);
   }
 
   async #send(id: string, was: string, alert: StoredAlert): Promise<void> {
@@ -334,6 +351,10 @@ export class Alerts {
 /** The id of an alert, which its target sees: the same in each try and at each node. */
 function idText(rule: Pick<AlertRule, "id">, { key }: Happening): string {
   return `alert_${sha256(`${rule.id}\n${key}`).slice(0, 32)}`;
+}
+
+function timeText(at: number): string {
+  return String(at).padStart(TIME_DIGITS, "0");
 }
 
 /** Marks of rules of the configuration file have ids that rules of the API cannot have. */

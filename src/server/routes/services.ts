@@ -12,6 +12,7 @@ import { routesOver } from "../route.ts";
 import type { AuditLog } from "../services/audit-log.ts";
 import type { DeadLetterGroups } from "../services/dead-letter-groups.ts";
 import type { EndedViews } from "../services/ended-views.ts";
+import type { PausedQueues } from "../services/paused-queues.ts";
 import type { TokenSightings } from "../services/token-sightings.ts";
 import type { WorkflowFigures } from "../services/workflow-figures.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
@@ -30,6 +31,7 @@ export interface Services extends Omit<ApiParts, "alerts"> {
   readonly deadLetterGroups: DeadLetterGroups;
   readonly tokenSightings: TokenSightings;
   readonly figures: WorkflowFigures;
+  readonly pausedQueues: PausedQueues;
   readonly alerts: Alerts;
   /** The targets of the configuration file that rules can name. */
   readonly alertTargets: AlertParts["targets"];

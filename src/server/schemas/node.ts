@@ -184,3 +184,9 @@ export const ringSchema = z
   })
   .openapi("Ring");
 export type Ring = Shape<typeof ringSchema>;
+
+/** A queue that an operator paused. */
+export const pausedQueueSchema = z
+  .object({ use: z.string(), by: z.string(), at: time, reason: z.string().nullable() })
+  .openapi("PausedQueue");
+export type PausedQueue = Shape<typeof pausedQueueSchema>;

@@ -83,6 +83,19 @@ test("figures that could not be stored are stored later, once", async () => {
   expect(hour?.figures.started).toBe(3);
 });
 
+test("a damaged document of figures begins again, and stops nothing", async () => {
+  const { store, first, ofFirst, faults } = await fixture();
+  committed(ofFirst, NOON, { n: 2 });
+  await first.store();
+  const [hour] = (await store.listDocuments("figures", { max: 9 })).filter(({ id }) => id.includes("hour"));
+  await store.putDocument("figures", hour?.id ?? "", "not JSON");
+  committed(ofFirst, NOON, { n: 1 });
+  await first.store();
+  expect(faults).toHaveLength(1);
+  const [read] = await first.read(place, { unit: "hour", from: NOON, to: NOON });
+  expect(read?.figures.started).toBe(1);
+});
+
 test("quantiles are those of the durations, to about a tenth, and those that failed do not count", () => {
   const figures = new Figures();
   for (let ms = 1; ms <= 1_000; ms++)

@@ -5,6 +5,7 @@
  */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import { type HourFigures, middleOf, noOutcomes, type Outcomes } from "../../engine/views/figures.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Decode, KEPT, mapOf, number, object } from "../../std/decode.ts";
 import { type DocumentForm, jsonForm, listDocuments, parseDocument } from "../../store/document-form.ts";
@@ -43,14 +44,14 @@ const LIST_MAX = 2_000;
 const outcomes: Decode<StoredOutcomes> = object(
   { done: number, failed: number, cancelled: number, ms: mapOf(number) },
   KEPT,
-) as Decode<StoredOutcomes>;
+);
 const form: DocumentForm<StoredFigures> = jsonForm(
   FIGURES_KIND,
   object({ started: number, runs: outcomes, handlers: mapOf(outcomes) }, KEPT),
 );
 
 export interface WorkflowFiguresOptions {
-  readonly store: Pick<Store, "getDocument" | "swapDocument" | "listDocuments">;
+  readonly store: Pick<Store, "getDocument" | "swapDocument" | "putDocument" | "listDocuments">;
   readonly clock: Clock;
   /** Takes the figures since the last call. */
   readonly take: () => readonly HourFigures[];
@@ -168,10 +169,17 @@ export class WorkflowFigures {
 
   async #merge(id: string, more: StoredFigures): Promise<void> {
     const { store } = this.#options;
-    for (;;) {
-      const was = await store.getDocument(FIGURES_KIND, id);
-      const body = JSON.stringify(was === null ? more : sumFigures([parseDocument(form, id, was), more]));
-      if (await store.swapDocument(FIGURES_KIND, id, { was, body })) return;
+    try {
+      for (;;) {
+        const was = await store.getDocument(FIGURES_KIND, id);
+        const body = JSON.stringify(was === null ? more : sumFigures([parseDocument(form, id, was), more]));
+        if (await store.swapDocument(FIGURES_KIND, id, { was, body })) return;
+      }
+    } catch (thrown) {
+      if (!(thrown instanceof DamagedData)) throw thrown;
+      // The figures of one hour or day are lost, and begin again.
+      this.#options.onFault(thrown);
+      await store.putDocument(FIGURES_KIND, id, JSON.stringify(more));
     }
   }
 }

@@ -1,13 +1,17 @@
 /** The page of tasks that wait for a worker, or for a place under a limit. */
-import { get } from "../../api/client.ts";
-import type { Limit, Overview, Page, Worker } from "../../api/shapes.ts";
-import { useLive } from "../../api/use-live.ts";
+import { useState } from "preact/hooks";
+import { change, get, may } from "../../api/client.ts";
+import type { Limit, Overview, Page, PausedQueue, Worker } from "../../api/shapes.ts";
+import { reloadAll, useLive } from "../../api/use-live.ts";
 import { count, short } from "../../core/format.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
+import { Button } from "../../ui/button.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
+import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { attempt, tell, tellUndo } from "../../ui/toast.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import "./queues.css";
 
@@ -26,6 +30,11 @@ export function Queues() {
     (signal) => get<Page<Worker>>("/v1/workers", { signal }),
     20_000,
   );
+  const paused = useLive(
+    who.project === null ? "paused queues" : null,
+    (signal) => get<Page<PausedQueue>>("/v1/queues/paused", { signal }),
+    EVERY_MS,
+  );
   const { data, problem } = overview;
   if (data === null)
     return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={overview.reload} />;
@@ -33,7 +42,9 @@ export function Queues() {
     <>
       <PageHead title="Queues and limits" about="tasks that wait for a worker, and limits" />
       <div class="stack">
-        {who.project === null ? <Ready ready={data.ready} workers={workers.data?.data ?? null} /> : null}
+        {who.project === null ? (
+          <Ready ready={data.ready} workers={workers.data?.data ?? null} paused={paused.data?.data ?? []} />
+        ) : null}
         <Limits limits={limits.data?.data ?? null} />
       </div>
     </>
@@ -43,11 +54,19 @@ export function Queues() {
 function Ready({
   ready,
   workers,
+  paused,
 }: {
   readonly ready: Overview["ready"];
   readonly workers: readonly Worker[] | null;
+  readonly paused: readonly PausedQueue[];
 }) {
-  const sorted = [...ready].sort((a, b) => b.tasks - a.tasks);
+  const waiting = [...ready].sort((a, b) => b.tasks - a.tasks);
+  const names = new Set(waiting.map(({ use }) => use));
+  // A paused queue is listed even if nothing waits in it, so that it can be resumed.
+  const sorted: Overview["ready"] = [
+    ...waiting,
+    ...paused.filter(({ use }) => !names.has(use)).map(({ use }) => ({ use, tasks: 0 })),
+  ];
   const most = Math.max(1, ...sorted.map(({ tasks }) => tasks));
   const served = (use: string): number =>
     workers?.filter(
@@ -68,6 +87,9 @@ function Ready({
                 <th class="num">Queued</th>
                 <th>Last taken</th>
                 <th>Served by</th>
+                <th>
+                  <span class="unseen">Actions</span>
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -82,13 +104,17 @@ function Ready({
                   <td class="num">{short(tasks)}</td>
                   <td class="nowrap">{since === undefined ? "" : <Ago at={since} />}</td>
                   <td>
-                    {workers === null ? (
+                    <PausedState queue={paused.find((one) => one.use === use)} />
+                    {workers === null || paused.some((one) => one.use === use) ? (
                       ""
                     ) : served(use) === 0 ? (
                       <Badge state="failed" text="no worker" />
                     ) : (
                       `${count(served(use))} ${served(use) === 1 ? "worker" : "workers"}`
                     )}
+                  </td>
+                  <td>
+                    <QueueButton use={use} isPaused={paused.some((one) => one.use === use)} />
                   </td>
                 </tr>
               ))}
@@ -97,6 +123,58 @@ function Ready({
         </Wide>
       )}
     </Panel>
+  );
+}
+
+function PausedState({ queue }: { readonly queue: PausedQueue | undefined }) {
+  if (queue === undefined) return null;
+  const { by, at, reason } = queue;
+  return (
+    <>
+      <Badge state="paused" />{" "}
+      <span class="muted small">
+        by {by}, <Ago at={at} />
+        {reason === null ? "" : `: ${reason}`}
+      </span>
+    </>
+  );
+}
+
+/** A button that pauses or resumes a queue at all nodes. */
+function QueueButton({ use, isPaused }: { readonly use: string; readonly isPaused: boolean }) {
+  const who = useSession();
+  const [isAsking, setIsAsking] = useState(false);
+  const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
+  const path = `/v1/queues/${encodeURIComponent(use)}`;
+  const resume = async (): Promise<void> => {
+    await change("POST", `${path}/resume`);
+    tell(`${use} is resumed.`);
+    reloadAll();
+  };
+  return (
+    <>
+      {isPaused ? (
+        <Button icon="play" whyNot={whyNot} label={`Resume ${use}`} onClick={() => attempt(resume)}>
+          Resume
+        </Button>
+      ) : (
+        <Button icon="pause" whyNot={whyNot} label={`Pause ${use}`} onClick={() => setIsAsking(true)}>
+          Pause…
+        </Button>
+      )}
+      {isAsking ? (
+        <ReasonDialog
+          title={`Pause the queue of ${use}?`}
+          text="Its tasks are not given out, at any node, until it is resumed. Running attempts go on."
+          action="Pause"
+          onClose={() => setIsAsking(false)}
+          run={async (reason) => {
+            await change("POST", `${path}/pause`, reason === undefined ? {} : { reason });
+            tellUndo(`${use} is paused.`, resume);
+          }}
+        />
+      ) : null}
+    </>
   );
 }
 
