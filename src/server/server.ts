@@ -82,16 +82,11 @@ export class ApiServer {
       onFault,
       isKnown: (token) => tokens.get(token) !== null,
     });
-    tokens.onRevoked = (token) => {
-      this.#hub.cut(token);
-      for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
-    };
-    tokens.onBound = (projects) => {
-      parts.topics.bind(projects);
-      engine.bindProjects(projects);
-    };
     this.#audit = new AuditLog({ store, clock, random, onFault });
-    this.#figures = new WorkflowFigures({ store, clock, take: () => engine.takeFigures(), onFault });
+    this.#figures = new WorkflowFigures({
+      ...{ store, clock, onFault, isPeriodic: isReached(config) },
+      take: () => engine.takeFigures(),
+    });
     this.#keys = new IdempotencyKeys({ store, clock, onFault, isShared: isShared(parts) });
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
@@ -153,12 +148,25 @@ export class ApiServer {
       waiting: this.#waiting,
     });
     metrics.watchEngine(() => engine.overview());
+    this.#watchTokens(tokens);
     const { broker } = parts;
     if (broker) metrics.watchBroker(() => broker.view);
     const { brokerRequests: mode } = config;
     this.#serveRequests = () => {
       if (broker && mode !== "off")
         this.#stopRequests = broker.serveRequests(new MessageRequests(services, mode));
+    };
+  }
+
+  #watchTokens(tokens: Tokens): void {
+    const { topics, engine } = this.#parts;
+    tokens.onRevoked = (token) => {
+      this.#hub.cut(token);
+      for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
+    };
+    tokens.onBound = (projects) => {
+      topics.bind(projects);
+      engine.bindProjects(projects);
     };
   }
 
@@ -242,7 +250,7 @@ export class ApiServer {
     const { store, clock, config, onFault, ring, alerts } = this.#parts;
     const { guard, secrets, targets, rules } = alerts;
     return new Alerts({
-      ...{ store, clock, rules, onFault },
+      ...{ store, clock, rules, onFault, isPeriodic: isReached(config) },
       sender: new TargetSender({
         ...{ targets, clock },
         broadcast: { guard, secrets, clock, version: config.version },
@@ -355,6 +363,11 @@ export class ApiServer {
   #fault(thrown: unknown): void {
     this.#parts.onFault(toError(thrown));
   }
+}
+
+/** Whether clients can reach the server. A program's own API has no address, and nothing happens in its background. */
+function isReached({ port, directory }: ApiParts["config"]): boolean {
+  return port !== null || directory !== null;
 }
 
 /** Whether other nodes use the same store: an embedded store has a single partition, a shared one has more. */

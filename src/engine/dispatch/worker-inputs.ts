@@ -24,7 +24,7 @@ export class WorkerInputs {
     this.#parts = parts;
   }
 
-  handle(input: Extract<Input, { kind: `worker-${WorkerInputKind}` }>): void {
+  handle(input: Extract<Input, { kind: `worker-${WorkerInputKind}` | "queues-paused" }>): void {
     const node = this.#node;
     switch (input.kind) {
       case "worker-joined": {

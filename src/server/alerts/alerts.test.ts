@@ -38,7 +38,7 @@ class World {
   node(name: string, rules: readonly Omit<AlertRule, "createdAt">[]): Alerts {
     const clock = { now: () => this.now, after: () => () => undefined } as unknown as Clock;
     return new Alerts({
-      ...{ store: this.store, clock, rules },
+      ...{ store: this.store, clock, rules, isPeriodic: true },
       sender: {
         refusalOf: (to) => (to.includes("internal") ? reject("forbidden", "not this target") : null),
         send: async (to: string, { id, happening, isTest }: AlertMessage) => {

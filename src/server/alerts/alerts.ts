@@ -68,6 +68,8 @@ export interface AlertsOptions {
   readonly queues: () => Promise<readonly OldQueue[]>;
   /** The ring; null for a single node. */
   readonly ring: () => ClusterShown | null;
+  /** Whether causes are looked for at all. */
+  readonly isPeriodic: boolean;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -85,7 +87,7 @@ export class Alerts {
 
   constructor(options: AlertsOptions) {
     this.#options = options;
-    this.#later(EVERY_MS);
+    if (options.isPeriodic) this.#later(EVERY_MS);
   }
 
   async close(): Promise<void> {

@@ -36,7 +36,13 @@ async function fixture() {
   const clock = { now: () => NOON, after: () => () => undefined } as unknown as Clock;
   const services = nodes.map(
     (node) =>
-      new WorkflowFigures({ store, clock, take: () => node.take(), onFault: (fault) => faults.push(fault) }),
+      new WorkflowFigures({
+        store,
+        clock,
+        isPeriodic: true,
+        take: () => node.take(),
+        onFault: (fault) => faults.push(fault),
+      }),
   );
   const [first, second] = services as [WorkflowFigures, WorkflowFigures];
   return { store, faults, first, second, ofFirst: nodes[0] as Figures, ofSecond: nodes[1] as Figures };

@@ -55,6 +55,8 @@ export interface WorkflowFiguresOptions {
   readonly clock: Clock;
   /** Takes the figures since the last call. */
   readonly take: () => readonly HourFigures[];
+  /** Whether figures are stored by themselves, and not only when they are read and at the end. */
+  readonly isPeriodic: boolean;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -68,7 +70,7 @@ export class WorkflowFigures {
 
   constructor(options: WorkflowFiguresOptions) {
     this.#options = options;
-    this.#later();
+    if (options.isPeriodic) this.#later();
   }
 
   /** Stores the rest. */

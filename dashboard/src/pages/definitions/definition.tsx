@@ -105,7 +105,10 @@ function useHere(workflow: string): {
   const byPhase = new Map<string, number>();
   for (const { phase } of data?.data ?? [])
     if (phase !== null) byPhase.set(phase, (byPhase.get(phase) ?? 0) + 1);
-  return { byPhase, aside: (data?.next ?? null) === null ? "" : `of the newest ${HERE_MAX} running executions` };
+  return {
+    byPhase,
+    aside: (data?.next ?? null) === null ? "" : `of the newest ${HERE_MAX} running executions`,
+  };
 }
 
 function RunKey({ isOff, run }: { readonly isOff: boolean; readonly run: () => void }) {
