@@ -125,7 +125,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   commands: 2_000,
   compose: 1_750,
   config: 700,
-  engine: 12_700,
+  engine: 12_900,
   kernel: 10_100,
   net: 2_050,
   protocol: 1_900,
