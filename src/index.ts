@@ -22,7 +22,7 @@ export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
-export { StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
+export { ChildFailed, StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { Rondo } from "./rondo/rondo.ts";
 export type * from "./sdk/command.ts";

@@ -11,5 +11,5 @@ export RONDO_STORE
 node "$here/../../bin/rondo.js" run "$here/agent.ts" -i '{ "question": "where is my order" }' --id first &
 agent=$!
 trap 'kill $agent 2>/dev/null || true; rm -rf "$folder"' EXIT
-until rondo signal first approve 2>/dev/null; do kill -0 $agent; sleep 0.2; done
+until rondo signal first approve 2>/dev/null; do kill -0 $agent 2>/dev/null || break; sleep 0.2; done
 wait $agent

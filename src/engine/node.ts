@@ -110,6 +110,7 @@ export class EngineNode {
         return this.#mailbox.scanned(input.messages, input.max);
       case "workflow-found":
         node.workflowFound(input.workflow, input.plan);
+        this.#workers.workflowFound(input.workflow);
         return this.#offerChildren(input.workflow);
       case "definition-stored":
         return this.#mayBeDefined(input.workflow);

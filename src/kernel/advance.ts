@@ -43,7 +43,8 @@ export function advance(step: Step): void {
         !handler.finished &&
         !execution.draining &&
         /* @plant handler ends before it is sealed */ isSealed(execution, handler) &&
-        handler.tasks.settled.size === handler.total
+        handler.tasks.settled.size === handler.total &&
+        /* @plant handler ends while a child of its code is open */ handler.openTaskChildren === 0
       )
         finishHandler(step, handler);
     }
@@ -294,12 +295,22 @@ export function endOfChild(
   child: string,
   end: { id: string; parent: Parent; status: ChildMessage["status"]; payload: string },
 ): Sent {
-  const { execution, phase, visit, handler, task } = end.parent;
+  const { execution, phase, visit, handler, task, name } = end.parent;
   const { status, payload } = end;
   return {
     id: end.id,
     to: execution,
-    message: { kind: "child", phase, visit, handler, task, child, status, payload },
+    message: {
+      kind: "child",
+      phase,
+      visit,
+      handler,
+      task,
+      ...(name === undefined ? {} : { name }),
+      child,
+      status,
+      payload,
+    },
   };
 }
 

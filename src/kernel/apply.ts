@@ -14,10 +14,6 @@ import type {
   ExecutionError,
   Finished,
   Recorded,
-  TaskRun,
-  TaskStep,
-  TaskStepFailed,
-  TaskStepRetrying,
   TasksAccepted,
   TasksLate,
   TasksLost,
@@ -25,8 +21,6 @@ import type {
   TasksRetrying,
   TasksSettled,
   TasksStarted,
-  TasksWaiting,
-  TaskWaiting,
   TimerEvent,
 } from "./event.ts";
 import {
@@ -37,12 +31,20 @@ import {
   HandlerState,
   Visit,
 } from "./execution.ts";
-import type { Checkpoint } from "./tasks/checkpoint.ts";
+import {
+  consumeSignal,
+  taskNoted,
+  taskRun,
+  taskStep,
+  taskStepFailed,
+  tasksWaiting,
+  taskWaiting,
+} from "./tasks/apply-checkpoints.ts";
 import { applyChild } from "./tasks/children.ts";
 import { compensatedHandler } from "./tasks/compensation.ts";
 import { applyRunNotice } from "./tasks/run-notices.ts";
 import { noteError, readError } from "./tasks/stored-error.ts";
-import { NEVER } from "./tasks/task-table.ts";
+import { settleTaskChildren } from "./tasks/task-children.ts";
 
 /** Applies the next event of the journal. */
 export function apply(execution: Execution, recorded: Recorded): void {
@@ -97,6 +99,8 @@ function fold(execution: Execution, event: Event): void {
     case "task.step.retrying":
     case "task.step.failed":
       return taskStepFailed(execution, event);
+    case "task.noted":
+      return taskNoted(execution, event);
     case "task.run":
       return taskRun(execution, event);
     case "task.run.started":
@@ -104,7 +108,7 @@ function fold(execution: Execution, event: Event): void {
       return applyRunNotice(at(execution, event), event);
     case "child.started":
     case "child.finished":
-      return applyChild(at(execution, event), event);
+      return applyChild(execution, at(execution, event), event);
     case "command.receipted":
       return commandReceipted(execution, event);
     case "postop.done":
@@ -357,6 +361,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     }
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
+    if (handler.taskChildren.size > 0) settleTaskChildren(handler, task);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
     if (handler.plan.work !== "process" || (handler.plan.isOutput && status === "done"))
       execution.currentVisit().answer = event.payloads[i] as string;
@@ -398,19 +403,6 @@ function judge(
   // Every chosen task runs; the end of the round decides.
   if (!execution.isChosenRound) visit.failing = failing;
   else if (execution.formerEnd !== null) execution.formerEnd.failure ??= failing;
-}
-
-/** Removes the signal that a wait takes: the oldest one of its name, or the one with this id. */
-function consumeSignal(execution: Execution, name: string, id?: string): void {
-  const queue = execution.signals.get(name);
-  const at = id === undefined ? 0 : (queue?.findIndex((kept) => kept.id === id) ?? -1);
-  if (at > 0) queue?.unshift(...queue.splice(at, 1));
-  // @plant newest signal first
-  const taken = queue?.shift();
-  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
-  if (queue.length === 0) execution.signals.delete(name);
-  execution.signalCount--;
-  execution.signalBytes -= byteLength(taken.data);
 }
 
 function timerGone(execution: Execution, { kind, timer, purpose }: TimerEvent): void {
@@ -595,102 +587,4 @@ function finished(execution: Execution, { status, output, error }: Finished): vo
   }
   execution.formerEnd = null;
   if (status === "done") execution.due = -1;
-}
-
-function tasksWaiting(execution: Execution, event: TasksWaiting): void {
-  const handler = at(execution, event);
-  const { round } = execution.currentVisit();
-  for (let i = 0; i < event.tasks.length; i++) {
-    const task = event.tasks[i] as number;
-    const attempt = event.attempts[i] as number;
-    const name = event.names[i] as string;
-    const signal = event.signals[i] ?? null;
-    const due = signal === null ? (event.dues[i] as number) : null;
-    const by = { task, attempt, round };
-    if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
-    handler.progress.wait(by, [{ name, due, signals: signal === null ? [] : [signal], alone: true }]);
-    handler.notices.delete(task);
-    handler.tasks.endAttempt(task, attempt, {
-      // @plant suspended task uses up an attempt
-      burns: "nothing",
-      // @plant sleep does not wait
-      until: due ?? NEVER,
-    });
-  }
-}
-
-/** Suspends a task with several waits. If one of them was answered while the attempt ran, the task continues at once. */
-function taskWaiting(execution: Execution, { task, attempt, waits, ...place }: TaskWaiting): void {
-  const handler = at(execution, place);
-  const { progress, tasks } = handler;
-  const by = { task, attempt, round: execution.currentVisit().round };
-  const answered = (name: string): boolean => progress.tasks.get(task)?.named.get(name)?.kind === "step";
-  const open = waits.filter(({ name }) => !answered(name));
-  for (const { name, due, retry } of open)
-    if (due !== undefined && retry !== true) progress.note(by, { kind: "sleep", name, due });
-  progress.wait(
-    by,
-    open.map(({ due = null, retry: _, signals = [], ...wait }) => ({ ...wait, due, signals })),
-  );
-  handler.notices.delete(task);
-  const until = progress.tasks.get(task)?.due ?? NEVER;
-  tasks.endAttempt(task, attempt, { burns: "nothing", until });
-  if (open.length === waits.length) return;
-  progress.resume(task);
-  tasks.release(task, execution.now);
-}
-
-function taskStep(execution: Execution, event: TaskStep): void {
-  const handler = at(execution, event);
-  const { task, attempt } = event;
-  const { round } = execution.currentVisit();
-  noteSleepsOver(execution, handler, task);
-  const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
-  const wait = handler.progress.answer(task, event.name);
-  handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
-  if (event.reason === "done") return;
-  // While an attempt runs, the answer only becomes a checkpoint: the attempt finds it when it suspends the task.
-  if (isSuspended) handler.tasks.release(task, execution.now);
-  if (event.reason !== "signalled") return;
-  const { signal = wait?.signals[0], id } = event.takes ?? {};
-  // @plant signal taken twice
-  if (signal !== undefined) consumeSignal(execution, signal, id);
-}
-
-function taskStepFailed(execution: Execution, event: TaskStepRetrying | TaskStepFailed): void {
-  const handler = at(execution, event);
-  const { task, attempt, name } = event;
-  const by = { task, attempt, round: execution.currentVisit().round };
-  noteSleepsOver(execution, handler, task);
-  if (event.kind === "task.step.retrying")
-    // @plant tries of a step forgotten
-    handler.progress.note(by, { kind: "tries", name, tries: event.tries, due: event.until });
-  else {
-    handler.progress.answer(task, name);
-    handler.progress.note(by, { kind: "step", name, seq: execution.seq, failed: true });
-  }
-}
-
-/** Marks the sleeps of a task that are over: they ended before the next checkpoint, also for later attempts. */
-function noteSleepsOver(execution: Execution, { progress }: HandlerState, task: number): void {
-  const known = progress.tasks.get(task);
-  if (known === undefined) return;
-  for (const { name, due } of known.waits) {
-    const sleep = known.named.get(name);
-    if (due !== null && due <= execution.now && sleep?.kind === "sleep" && sleep.over !== true)
-      known.note({ ...sleep, over: true });
-  }
-}
-
-function taskRun(execution: Execution, event: TaskRun): void {
-  const { task, attempt, index, name } = event;
-  const { round } = execution.currentVisit();
-  const handler = at(execution, event);
-  handler.progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
-  const notices = handler.notices.get(task);
-  if (notices !== undefined) handler.notices.set(task, { ...notices, run: null });
-}
-
-function stepDone({ name, error }: TaskStep, seq: number): Extract<Checkpoint, { kind: "step" }> {
-  return error === null ? { kind: "step", name, seq } : { kind: "step", name, seq, timedOut: true };
 }

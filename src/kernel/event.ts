@@ -35,19 +35,34 @@ const SINCE_5: readonly string[] = [
 ];
 
 /**
- * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, and tasks with several waits. An
- * older version knows nothing of them, so it must not continue such a task.
+ * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, tasks with several waits, and what code
+ * has read between its checkpoints. An older version knows nothing of them, so it must not continue such a task.
  */
-const SINCE_6: readonly string[] = ["task.step.retrying", "task.step.failed", "task.waiting"];
+const SINCE_6: readonly string[] = ["task.step.retrying", "task.step.failed", "task.waiting", "task.noted"];
 
-/** The first version that knows tasks that add tasks, and tasks that wait for tasks. */
+/** The first version that knows tasks that add tasks or wait for tasks, and children that the code of a task runs. */
 const GROWTH_SINCE = 6;
 
 /** The first version that knows this event with all of its fields. */
 export function versionOfEvent(event: Event): number {
-  if (event.kind === "tasks.enumerated" && (event.afters !== undefined || event.addedBy !== undefined))
-    return GROWTH_SINCE;
-  return versionOf(event.kind);
+  return hasNewFields(event) ? GROWTH_SINCE : versionOf(event.kind);
+}
+
+/** Whether an event of an older kind has fields of the newest version. */
+function hasNewFields(event: Event): boolean {
+  switch (event.kind) {
+    case "tasks.enumerated":
+      return event.afters !== undefined || event.addedBy !== undefined;
+    case "created":
+      return event.parent?.name !== undefined;
+    case "child.started":
+    case "child.finished":
+      return event.name !== undefined;
+    case "task.step":
+      return event.reason === "child";
+    default:
+      return false;
+  }
 }
 
 /** The first version that knows this kind of event. */
@@ -124,6 +139,8 @@ export interface Parent {
   readonly handler: string;
   /** The number of the task. */
   readonly task: number;
+  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  readonly name?: string;
   /** How many parents are above the child. */
   readonly depth: number;
   /** When the parent was created: a parent that was purged and started again under its id is another one. */
@@ -253,6 +270,8 @@ export interface OpenWait {
   readonly match?: string;
   /** Whether the answer contains the name of its signal. */
   readonly any?: true;
+  /** Whether the end of the child with this name answers the wait. */
+  readonly child?: true;
 }
 
 /** An attempt ended as suspended, and the task has several waits or one of a new form. The first answer continues the task. */
@@ -289,7 +308,7 @@ export interface TaskStepFailed extends Place {
   readonly error: string;
 }
 
-/** A step of a task is done, or its wait was answered; a wait that timed out has an error. */
+/** A step of a task is done, or its wait was answered; a wait that timed out and a child that failed have an error. */
 export interface TaskStep extends Place {
   readonly kind: "task.step";
   readonly task: number;
@@ -297,9 +316,20 @@ export interface TaskStep extends Place {
   readonly name: string;
   readonly result: string | null;
   readonly error: string | null;
-  readonly reason: "done" | "signalled" | "timer";
+  readonly reason: "done" | "signalled" | "timer" | "child";
   /** The signal that answered the wait, if it need not be the oldest one of the wait's only signal. */
   readonly takes?: { readonly signal: string; readonly id: string };
+}
+
+/** What the code of a task has read since its last checkpoint. */
+export interface TaskNoted extends Place {
+  readonly kind: "task.noted";
+  readonly task: number;
+  readonly attempt: number;
+  /** Times by name. Later attempts get the same ones. */
+  readonly times?: Readonly<Record<string, number>>;
+  /** The names of steps and children after whose failure the code has gone on. */
+  readonly failures?: readonly string[];
 }
 
 /** A run of a script task is finished. */
@@ -350,6 +380,8 @@ export interface ChildEvent extends Place {
   readonly task: number;
   readonly attempt: number;
   readonly child: string;
+  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  readonly name?: string;
   readonly status?: FinalStatus;
 }
 
@@ -473,6 +505,7 @@ export type Event =
   | TaskStep
   | TaskStepRetrying
   | TaskStepFailed
+  | TaskNoted
   | TaskRun
   | TaskRunStarted
   | TaskRunCrashed

@@ -72,6 +72,14 @@ export interface ChildState {
   readonly isOpen: boolean;
 }
 
+/** A child that the code of a task runs. */
+export interface TaskChild extends ChildState {
+  readonly task: number;
+  readonly name: string;
+  /** `asked`: the child was asked to stop, because its task has ended. `again`: it starts again once it has stopped. */
+  readonly stop?: "asked" | "again";
+}
+
 /** The journaled result of a command whose task is not done: the task waits for a persistence or a broadcast. */
 export interface Receipted {
   /** Sequence number of the `command.receipted`. */
@@ -139,6 +147,9 @@ export class HandlerState {
   /** Children by task: the open ones, and those that failed or were cancelled. */
   readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;
+  /** Children that the code of tasks runs, by task and name: the open ones, and those that failed or were cancelled. */
+  readonly taskChildren = new SparseMap<string, TaskChild>();
+  openTaskChildren = 0;
   /** Commands with a result whose tasks are not done, by task. */
   readonly receipted = new Map<number, Receipted>();
 
@@ -288,7 +299,7 @@ export class Visit {
 
   get openChildren(): number {
     let n = 0;
-    for (const handler of this.handlers) n += handler.openChildren;
+    for (const { openChildren, openTaskChildren } of this.handlers) n += openChildren + openTaskChildren;
     return n;
   }
 
@@ -324,8 +335,10 @@ export class Visit {
 
   /** Iterates over the open children, including those added during the iteration. */
   *eachOpenChild(): Generator<ChildState> {
-    for (const handler of this.handlers)
+    for (const handler of this.handlers) {
       for (const child of handler.children.values()) if (child.isOpen) yield child;
+      for (const child of handler.taskChildren.values()) if (child.isOpen) yield child;
+    }
   }
 
   /** The place of a handler in this visit. */

@@ -94,6 +94,8 @@ export interface TaskWait {
   readonly match?: string;
   /** Whether the time is the back-off of the step with this name. */
   readonly retry?: true;
+  /** Whether the task waits for the end of the child with this name. */
+  readonly child?: true;
 }
 
 /** The waits of a suspended attempt; none if the task continues at once. */
@@ -215,6 +217,11 @@ export interface CheckpointMessage extends Place {
   readonly done:
     | { readonly kind: "step"; readonly name: string; readonly result: string }
     | StepFailure
+    | CodeNotes
+    | (ChildRequest & {
+        /** The hash of the newest definition of the workflow; null if there is no such workflow. */
+        readonly hash: string | null;
+      })
     | {
         readonly kind: "run";
         readonly name: string;
@@ -235,6 +242,27 @@ export type StepFailure = {
   /** The error of this try, as JSON text. */
   readonly error: string;
 } & ({ readonly kind: "step.retrying"; readonly forMs: number } | { readonly kind: "step.failed" });
+
+/** What the code of a task has read since its last checkpoint. */
+export interface CodeNotes {
+  readonly kind: "noted";
+  /** Times by name. */
+  readonly times?: Readonly<Record<string, number>>;
+  /** The names of steps and children after whose failure the code has gone on. */
+  readonly failures?: readonly string[];
+}
+
+/** The request of a task's code to start an execution of another workflow. */
+export interface ChildRequest {
+  readonly kind: "child";
+  /** The name of the child within its task. */
+  readonly name: string;
+  readonly workflow: string;
+  /** The input, as JSON text. */
+  readonly input: string;
+  /** Whether the execution is on its own: the task gets its id, and does not wait for its end. */
+  readonly detached?: true;
+}
 
 /** A notice that a run of a script began or crashed. */
 export type RunNotice = {
@@ -259,6 +287,8 @@ export interface ChildrenMessage extends Place {
 export interface ChildMessage extends Place {
   readonly kind: "child";
   readonly task: number;
+  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  readonly name?: string;
   readonly child: string;
   readonly status: "done" | "failed" | "cancelled";
   /** The output or the error of the child, as JSON text. */

@@ -27,6 +27,24 @@ export class WaitTimeout extends Error {
   readonly [FATAL] = true;
 }
 
+/** Thrown by `run` if the child failed or was cancelled. `cause` is the error because of which it failed. */
+export class ChildFailed extends Error {
+  override name = "ChildFailed";
+  /** The code of this error. */
+  readonly code = "child_failed";
+  /** The id of the child. */
+  readonly child: string;
+  /** Marks the error for workers: the end of the child is journaled, so another attempt would get the same error. */
+  readonly [FATAL] = true;
+  /** Made by Rondo. */
+  constructor(stored: unknown) {
+    const { child, cause } = (stored ?? {}) as { readonly child?: unknown; readonly cause?: unknown };
+    const known = storedCause(cause);
+    super(messageOf(stored), known === undefined ? {} : { cause: restoreError(known) });
+    this.child = typeof child === "string" ? child : "";
+  }
+}
+
 /** Restores an error from its stored form. */
 export function readError(text: string): Error {
   return restoreError(storedCause(JSON.parse(text)) ?? { name: "Error", message: text });

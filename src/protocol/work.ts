@@ -1,7 +1,14 @@
 /** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
 import type { Afters } from "../kernel/definition/task-name.ts";
 import type { Place, RunStats } from "../kernel/event.ts";
-import type { EnumerationOutcome, Outcome, RunNotice, StepFailure } from "../kernel/message.ts";
+import type {
+  ChildRequest,
+  CodeNotes,
+  EnumerationOutcome,
+  Outcome,
+  RunNotice,
+  StepFailure,
+} from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
 export type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
@@ -180,6 +187,10 @@ export type Report =
   | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })
   /** A try at a step with its own budget failed. */
   | (ReportedAttempt & StepFailure)
+  /** What the code of a task has read. It is reported before the next checkpoint. */
+  | (ReportedAttempt & CodeNotes)
+  /** The code of a task asks for a child. Its start is journaled before the code continues. */
+  | (ReportedAttempt & ChildRequest)
   /** A run of a script task is finished. */
   | (ReportedAttempt & {
       readonly kind: "run";

@@ -96,6 +96,10 @@ export interface WorkItem {
   readonly steps?: readonly StepDone[];
   /** Steps with failed tries: how many, and until when (0: no longer) the next one waits. */
   readonly tries?: readonly { readonly name: string; readonly tries: number; readonly until: number }[];
+  /** The names of children that have not ended. */
+  readonly children?: readonly string[];
+  /** Times that the code of earlier attempts has read, by name. */
+  readonly times?: Readonly<Record<string, number>>;
   /** For a script: the runs to do, the number of finished runs before them, and the state before the first of them. */
   readonly runs?: readonly {
     readonly name: string;
@@ -167,6 +171,20 @@ export type WireEventBody =
       readonly tries: number;
       readonly error?: WireError;
     }
+  /** What the code has read since its last checkpoint: times by name, and failures of steps after which it has gone on. */
+  | {
+      readonly kind: "noted";
+      readonly times?: Readonly<Record<string, number>>;
+      readonly failures?: readonly string[];
+    }
+  /** The code of a task starts an execution of another workflow, under a name. `detached`: the task does not wait for it. */
+  | {
+      readonly kind: "child";
+      readonly name: string;
+      readonly workflow: string;
+      readonly input?: unknown;
+      readonly detached?: boolean;
+    }
   | { readonly kind: "run_started"; readonly run: string }
   | {
       readonly kind: "run_finished";
@@ -224,6 +242,8 @@ export interface WireReceipt {
     readonly match?: unknown;
     /** Whether the time is the back-off of the step with this name. */
     readonly retry?: true;
+    /** Whether the task waits for the end of the child with this name. */
+    readonly child?: true;
   })[];
   readonly error?: WireError;
   readonly stats?: RunStats;

@@ -96,11 +96,12 @@ export class WorkflowBuilder implements HostedWorkflow {
       "version",
       "input",
       "unread",
+      "children",
       ...CLEANUPS,
       "cleanupTimeout",
       "defaults",
     ]);
-    const { name, version, input, unread, cleanupTimeout, defaults = {} } = options;
+    const { name, version, input, unread, cleanupTimeout, defaults = {}, children = [] } = options;
     checkName(name, "name");
     if (version !== undefined) compatibleWith(version, "version");
     const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
@@ -120,7 +121,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ version, input: schema }), phases: [], ...ends },
       input,
-      { hosted: [], children: [], defaults },
+      { hosted: [], children: hostedChildren(children), defaults },
     );
   }
 
@@ -297,6 +298,15 @@ function hasResult([handler, ...others]: readonly HandlerData[]): boolean {
   if (handler === undefined || others.length > 0) return false;
   const { tasks, enumerate, sleep } = handler;
   return tasks === undefined && enumerate === undefined && sleep === undefined;
+}
+
+/** Checks the workflows that the code of a workflow starts. */
+function hostedChildren(children: unknown): readonly HostedWorkflow[] {
+  if (!Array.isArray(children)) throw invalid("children", "must be a list of workflows");
+  const wrong = children.findIndex((child) => !isHosted(child));
+  if (wrong >= 0)
+    throw invalid(`children[${wrong}]`, "is not a workflow", "give what workflow() or flow() made");
+  return children as readonly HostedWorkflow[];
 }
 
 /** Whether a child is given with its code. Other workers serve a child that is only named. */

@@ -15,14 +15,15 @@ import {
 import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
-import { isRejection } from "../std/rejection.ts";
-import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import type { ChildWorkflow, HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import type { FirstSignal } from "./context.ts";
 import { Fatal } from "./errors.ts";
 import type { AnswerOptions, AnySpec, Compensation, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
-import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
+import { isStandardSchema, parseWithSchema, type StandardSchema } from "./standard-schema.ts";
+import { validateInput } from "./validate-input.ts";
 
 /** A handler of a definition, as data. */
 export type HandlerData = { readonly [option: string]: Json };
@@ -203,6 +204,7 @@ function compensating(
     use: compensatingUse(use),
     taskIsInput: takesInput(spec, parseInput),
     parsingWait,
+    checkingInput,
     process: (context) => spec.compensate?.(context as never),
     ...defined({ parseInput }),
   };
@@ -238,7 +240,13 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "u
   if (spec.processBatch !== undefined)
     return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
   const adds = spec.adds === true ? ({ adds: true } as const) : {};
-  return { taskIsInput, parsingWait, ...adds, process: (context) => spec.process?.(context as never) };
+  return {
+    taskIsInput,
+    parsingWait,
+    checkingInput,
+    ...adds,
+    process: (context) => spec.process?.(context as never),
+  };
 }
 
 /** A `waitFor` that parses its payload by the schema that user code passes. */
@@ -257,6 +265,14 @@ function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"]
     // The journaled payload does not change in this round; the next round waits for another signal.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };
+}
+
+/** Checks the input of a workflow that user code starts by its schema, if the workflow is given as an object with one. */
+function checkingInput(workflow: ChildWorkflow, input: unknown): Promise<string | Rejection> {
+  const { inputSchema } = (typeof workflow === "string" ? {} : workflow) as {
+    readonly inputSchema?: StandardSchema;
+  };
+  return validateInput({ inputSchema }, input);
 }
 
 /** The function that gives the identities that a task waits for, from a JSON Pointer or with user code. */

@@ -7,6 +7,7 @@ import type { Json } from "../std/json.ts";
 import type * as untyped from "../worker/handler-code.ts";
 import type { SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
 /** The context of all code of a workflow; `next` and `returns` get only this. */
 export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "input" | "phases"> {
@@ -24,6 +25,11 @@ export interface EnumerateContext<Input, Phases> extends Context<Input, Phases> 
 
 /** The context of `process`. */
 export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases> {
+  /**
+   * The time in milliseconds since 1970. It is journaled with the next step, sleep or wait, and is then the same in later attempts:
+   * that of the name; without one, that of the n-th call. Under `testRondo` it is the virtual time, unlike `Date.now()`.
+   */
+  readonly now: (name?: string) => number;
   /** The task: an item of `enumerate` as stored, or the input. */
   readonly task: Task;
   /** The task's number within its handler, from 0. */
@@ -70,6 +76,22 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
     run: (item: Item, context: untyped.MapContext) => Result | Promise<Result>,
     options?: MapOptions,
   ) => Promise<Stored<Result>[]>;
+  /**
+   * Runs an execution of another workflow and returns its output. It is started once per task and name, and no worker is occupied
+   * while it runs. If it fails or is cancelled, this throws `ChildFailed`, in this attempt and in later ones. A cancel of this
+   * execution cancels it, too.
+   */
+  readonly run: <W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options?: untyped.ChildOptions,
+  ) => Promise<WorkflowOutput<W>>;
+  /** Starts an execution of another workflow, once per task and name. It is on its own: nothing waits for it or cancels it. */
+  readonly start: <W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options?: untyped.ChildOptions,
+  ) => Promise<{ readonly id: string }>;
   /** A number from 0 up to 1, the same in each attempt. It is that of the name; without one, that of the n-th call. */
   readonly random: (name?: string) => number;
   /** A UUID, the same in each attempt. It is that of the name; without one, that of the n-th call. */

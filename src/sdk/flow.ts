@@ -17,7 +17,7 @@ type NoPhases = Record<never, never>;
 /** Options of a flow. */
 export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
   extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
-    Pick<WorkflowOptions, "cleanupTimeout"> {
+    Pick<WorkflowOptions, "cleanupTimeout" | "children"> {
   /**
    * Checks the input, and gives it its type.
    *
@@ -79,12 +79,13 @@ export function flow(
 ): unknown {
   if (typeof run !== "function")
     throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
-  const { input, cleanupTimeout, ...others } = options;
+  const { input, cleanupTimeout, children, ...others } = options;
   checkFields(others, `flow "${name}"`, OPTIONS);
   const begin = {
     name,
     ...(input === undefined ? {} : { input }),
     ...(cleanupTimeout === undefined ? {} : { cleanupTimeout }),
+    ...(children === undefined ? {} : { children }),
   };
   return WorkflowBuilder.begin(begin).phase(PHASE, {
     ...others,

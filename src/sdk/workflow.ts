@@ -69,6 +69,13 @@ export interface WorkflowOptions<Cleanup extends string = string> {
    */
   readonly version?: string;
   /**
+   * The workflows that the code of this one runs or starts. They are served and registered together with this one. Workflows of
+   * `.child(...)` are included already.
+   *
+   * @default []
+   */
+  readonly children?: readonly AnyWorkflow[];
+  /**
    * By the name of a signal: the phase to go on with, instead of the end, while such a signal is kept and no wait has taken
    * it. So none of that name is left over when the execution is done.
    *

@@ -1,4 +1,5 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
+import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome, RunNotice, TaskWait } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
@@ -8,9 +9,12 @@ import { WaitTimeout } from "../protocol/step-errors.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { sha256 } from "../std/hash.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection } from "../std/rejection.ts";
 import type {
   BatchAttempt,
   BatchContext,
+  ChildWorkflow,
   EnumerateContext,
   HandlerCode,
   Log,
@@ -19,7 +23,7 @@ import type {
   StepCode,
   StepOptions,
 } from "./handler-code.ts";
-import { JournaledSteps } from "./journaled-steps.ts";
+import { type ChildStart, JournaledSteps } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
 import { showParts } from "./log/log-text.ts";
 import type { Secrets } from "./log/secrets.ts";
@@ -321,12 +325,42 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return (name, items, run, options) => this.#steps.map(name, items, run, options);
   }
 
+  get run(): ProcessContext["run"] {
+    return (workflow, input, options) => {
+      const name = options?.name ?? nameOf(workflow);
+      return this.#steps.run(name, () => this.#prepare(workflow, input));
+    };
+  }
+
+  get start(): ProcessContext["start"] {
+    return async (workflow, input, options) => {
+      const name = options?.name ?? nameOf(workflow);
+      return { id: await this.#steps.start(name, () => this.#prepare(workflow, input)) };
+    };
+  }
+
+  /** Checks the input of a child, and gives it in its stored form. */
+  async #prepare(workflow: ChildWorkflow, input: unknown = null): Promise<ChildStart> {
+    const check = this.shared.code?.checkingInput;
+    const text =
+      check === undefined
+        ? toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" })
+        : await check(workflow, input);
+    if (isRejection(text)) throw brandFatal(new Error(`${nameOf(workflow)}: ${text.message}`));
+    return { workflow: nameOf(workflow), input: text };
+  }
+
   get random(): ProcessContext["random"] {
     return (name) => this.#derived.random(name);
   }
 
   get uuid(): ProcessContext["uuid"] {
     return (name) => this.#derived.uuid(name);
+  }
+
+  /** Over transports without steps, the time is that of the clock. */
+  override get now(): ProcessContext["now"] {
+    return this.shared.around.lacks === null ? (name) => this.#steps.now(name) : super.now;
   }
 
   get #derived(): DerivedValues {
@@ -349,6 +383,10 @@ export class TaskContext extends AttemptContext implements ProcessContext {
       },
       isOver: () => this.ending !== null,
       ask: (report) => this.ask(report),
+      tell: (report) => {
+        this.flushLog();
+        this.shared.around.reporter.add(report);
+      },
       suspend: (waits) =>
         this.endWith(
           { status: "suspended", payload: "null", ...waitsIn(waits) },
@@ -382,10 +420,17 @@ export class GroupContext extends AttemptContext implements BatchContext {
   }
 }
 
+/** The name of a workflow that code starts. */
+function nameOf(workflow: ChildWorkflow): string {
+  const name: unknown = typeof workflow === "string" ? workflow : workflow?.name;
+  if (typeof name === "string") return name;
+  throw brandFatal(new Error("run and start take a workflow or its name"));
+}
+
 /** The waits of a suspended attempt, in the form that older servers know if that is possible. */
 function waitsIn(waits: readonly TaskWait[]): Pick<Outcome, "wait" | "waits"> {
   const [wait] = waits;
-  const isPlain = wait?.anyOf === undefined && wait?.match === undefined && wait?.retry === undefined;
+  const isPlain = [wait?.anyOf, wait?.match, wait?.retry, wait?.child].every((field) => field === undefined);
   return waits.length === 1 && wait !== undefined && isPlain ? { wait } : { waits };
 }
 

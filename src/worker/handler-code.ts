@@ -109,6 +109,11 @@ export interface EnumerateContext extends AnswerContext {
 }
 
 export interface ProcessContext extends AnswerContext {
+  /**
+   * The time in milliseconds since 1970. It is journaled with the next checkpoint; later attempts then get the same one for the
+   * same name, or for the n-th call without a name.
+   */
+  readonly now: (name?: string) => number;
   readonly task: unknown;
   readonly number: number;
   /** A key that is the same for all attempts of the task. In a compensation, the key of the task that is compensated. */
@@ -151,10 +156,30 @@ export interface ProcessContext extends AnswerContext {
     run: (item: Item, context: MapContext) => Result | Promise<Result>,
     options?: { readonly concurrency?: number },
   ): Promise<readonly unknown[]>;
+  /**
+   * Runs an execution of another workflow, once per task and name, and returns its output. The attempt ends while the child runs.
+   * If the child fails or is cancelled, it throws a `ChildFailed`.
+   */
+  run(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<unknown>;
+  /** Starts an execution of another workflow, once per task and name, and returns its id. Nothing waits for its end. */
+  start(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<{ readonly id: string }>;
   /** A number from 0 up to 1 that is the same in each attempt of the task. */
   random(name?: string): number;
   /** A UUID that is the same in each attempt of the task. */
   uuid(name?: string): string;
+}
+
+/** A workflow that code starts, by its name or as an object. */
+export type ChildWorkflow = string | { readonly name: string };
+
+/** The options of an execution that code starts. */
+export interface ChildOptions {
+  /**
+   * The name of the execution within its task. A task that starts a workflow twice needs two names.
+   *
+   * @default the name of the workflow
+   */
+  readonly name?: string;
 }
 
 /** The code of a step. */
@@ -283,6 +308,8 @@ export interface HandlerCode {
   readonly parseInput?: (input: unknown) => unknown;
   /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
+  /** Checks the input of a workflow that user code starts; gives the input as JSON text, or a rejection. */
+  readonly checkingInput?: (workflow: ChildWorkflow, input: unknown) => Promise<string | Rejection>;
   /** Makes `waitFor` check payloads by the schema that user code passes. */
   readonly parsingWait?: (wait: ProcessContext["waitFor"]) => ProcessContext["waitFor"];
   /** The signal that a wait is for, and a check of its payload. */

@@ -11,13 +11,14 @@ import { DEFAULTS, LIMITS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
 import { parseAnswer } from "../kernel/definition/parse-option.ts";
 import { decodeDefinition } from "../kernel/definition/parse-primitive.ts";
-import type { StepFailure, TaskWait } from "../kernel/message.ts";
+import type { ChildRequest, StepFailure, TaskWait } from "../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../kernel/tasks/checkpoint.ts";
+import { startedId } from "../kernel/tasks/child-messages.ts";
 import { delayMs, type RetryPolicy } from "../kernel/tasks/retry.ts";
 import { reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
-import { readError, StepFailed, WaitTimeout } from "../protocol/step-errors.ts";
+import { ChildFailed, readError, StepFailed, WaitTimeout } from "../protocol/step-errors.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
@@ -44,6 +45,8 @@ export interface StepsOptions {
   readonly ask: (report: Report) => Promise<string | undefined>;
   /** Ends the attempt because the task waits. */
   readonly suspend: (waits: readonly TaskWait[]) => void;
+  /** Reports an event of the attempt, without waiting for its verdict. */
+  readonly tell: (report: Report) => void;
   /** Ends the attempt because this worker does not own it any more. */
   readonly lose: () => void;
 }
@@ -51,22 +54,32 @@ export interface StepsOptions {
 /** The longest back-off between two tries that a step waits out in its attempt. A longer one suspends the task. */
 const SHORT_BACK_OFF_MS = 1_000;
 
+/** A workflow to start, by its name, with its input as JSON text. */
+export interface ChildStart {
+  readonly workflow: string;
+  readonly input: string;
+}
+
 /** The most items of a map. */
 const MAP_ITEMS_MAX = 1_000_000;
 
 /** The most characters of the values that a signal must match. */
 const MATCH_CHARS_MAX = 4_096;
 
-type Known = Exclude<Checkpoint, { kind: "run" }>;
+type Known = Exclude<Checkpoint, { kind: "run" | "time" }>;
 
 /** A step that runs or is being journaled, and the step that contains this one. */
 interface Frame {
   readonly above: Frame | undefined;
+  /** How many failures the code had got when the step began. */
+  readonly failures: number;
 }
 
 /** A sleep or wait that ends the attempt when no step runs beside it. */
 interface Held {
   readonly above: Frame | undefined;
+  /** How many failures the code had got when the wait began. */
+  readonly failures: number;
   readonly wait: () => TaskWait;
   /** For a sleep: when it ends, and the function that lets the code go on if it ends within this attempt. */
   readonly due: number | null;
@@ -90,11 +103,19 @@ export class JournaledSteps {
   /** Sleeps and waits of this attempt that have no answer, by name. */
   readonly #held = new Map<string, Held>();
   #isReleasing = false;
+  /** Times that the code has read, in this attempt or in earlier ones, by name. */
+  readonly #times = new Map<string, number>();
+  /** Times of this attempt that are not reported yet. */
+  #unreported: Record<string, number> = {};
+  #clockReads = 0;
+  /** Names of steps and children whose failure the code has got in this attempt; true if that is reported. */
+  readonly #failures = new Map<string, boolean>();
 
   constructor(options: StepsOptions) {
     this.#options = options;
     for (const known of options.item.checkpoints ?? []) {
-      if (known.kind === "run") continue;
+      if (known.kind === "time") this.#times.set(known.name, known.at);
+      if (known.kind === "run" || known.kind === "time") continue;
       this.#order.set(known.name, this.#known.size);
       this.#known.set(known.name, known);
     }
@@ -111,6 +132,21 @@ export class JournaledSteps {
     const budget = typeof given === "function" ? NO_BUDGET : readStepOptions(given, `step "${name}"`);
     if (isRejection(budget)) throw refused(budget);
     return this.#besideOthers((frame) => this.#try(name, run, { budget, frame, known }));
+  }
+
+  /** The time; the same in later attempts if a checkpoint follows. Without a name, it is that of the n-th call. */
+  now(name?: string): number {
+    const key = name ?? `#${++this.#clockReads}`;
+    const known = this.#times.get(key);
+    if (known !== undefined) return known;
+    if (this.#known.size + this.#times.size >= CHECKPOINTS_MAX)
+      throw fatal(
+        `a task can have ${CHECKPOINTS_MAX} steps and times; use Date.now() where the time need not stay`,
+      );
+    const at = this.#options.clock.now();
+    this.#times.set(key, at);
+    this.#unreported[key] = at;
+    return at;
   }
 
   async sleep(name: string, duration: Duration): Promise<void> {
@@ -131,7 +167,7 @@ export class JournaledSteps {
           : { name, untilMs: due, forMs: Math.max(0, due - clock.now()) },
     });
     // The time has passed while other branches ran. Later attempts must find the sleep ended, too.
-    await this.#besideOthers(() => this.#journal(name, null));
+    await this.#besideOthers((frame) => this.#journal(name, null, frame));
   }
 
   async waitFor(name: string, options: WaitOptions = {}): Promise<unknown> {
@@ -149,6 +185,33 @@ export class JournaledSteps {
       wait: () => (until === undefined ? asked : { ...asked, timeoutMs: Math.max(0, until - clock.now()) }),
     });
     return never();
+  }
+
+  /** Runs an execution of another workflow, once, and returns its output. The attempt ends while the child runs. */
+  async run(name: string, prepare: () => Promise<ChildStart>): Promise<unknown> {
+    const known = this.#enter(name, "run");
+    if (this.#options.isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a child");
+    if (known?.kind === "step") return this.#recall(name, known, childFailed);
+    if (known?.kind !== "child")
+      await this.#besideOthers(async (frame) =>
+        this.#report({ kind: "child", name, ...(await prepare()) }, frame),
+      );
+    await this.#hold(name, { due: null, wait: () => ({ name, child: true }) });
+    return never();
+  }
+
+  /** Starts an execution of another workflow, once, and returns its id. */
+  async start(name: string, prepare: () => Promise<ChildStart>): Promise<string> {
+    const known = this.#enter(name, "start");
+    if (this.#options.isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a start");
+    if (known?.kind === "step") return (await this.#recall(name, known, childFailed)) as string;
+    await this.#besideOthers(async (frame) =>
+      this.#report({ kind: "child", name, ...(await prepare()), detached: true }, frame),
+    );
+    const { grant, item } = this.#options;
+    return startedId(grant.execution, grant, item.number, name);
   }
 
   /** Runs code for each item, and journals the results in batches. */
@@ -169,7 +232,7 @@ export class JournaledSteps {
       throw fatal(`map "${name}": concurrency must be a whole number of at least 1`);
     const { clock, signal, isOver } = this.#options;
     if (isOver()) return never();
-    return this.#besideOthers(async () => {
+    return this.#besideOthers(async (frame) => {
       const known: unknown[] = [];
       for (;;) {
         const batch = `${name}/${known.length + 1}`;
@@ -181,7 +244,7 @@ export class JournaledSteps {
       const journal = (number: number, value: Batch): Promise<unknown> => {
         const batch = `${name}/${number}`;
         this.#enter(batch, "map");
-        return this.#journal(batch, value);
+        return this.#journal(batch, value, frame);
       };
       const idempotencyKey = this.#keyOf(name);
       return new JournaledMap({
@@ -198,7 +261,7 @@ export class JournaledSteps {
 
   /** Runs a part of the code beside which no sleep or wait ends the attempt. */
   async #besideOthers<T>(run: (frame: Frame) => Promise<T>): Promise<T> {
-    const frame = { above: inside.getStore() };
+    const frame = { above: inside.getStore(), failures: this.#failures.size };
     this.#underWay.add(frame);
     try {
       return await inside.run(frame, () => run(frame));
@@ -230,15 +293,16 @@ export class JournaledSteps {
         const { payload, fatal: isFatal, retryAfterMs } = threw(thrown);
         const failure = { name, tries, error: redact(payload) };
         if (isFatal === true || tries >= retry.attempts) {
-          await this.#report({ kind: "step.failed", ...failure });
+          await this.#report({ kind: "step.failed", ...failure }, frame);
+          this.#failures.set(name, false);
           throw new StepFailed(name, thrown);
         }
         const forMs = delayMs(retry, tries, { id: `${key}/${tries}`, retryAfterMs });
-        await this.#report({ kind: "step.retrying", ...failure, forMs });
+        await this.#report({ kind: "step.retrying", ...failure, forMs }, frame);
         await this.#backOff(name, forMs, frame);
         continue;
       }
-      return this.#journal(name, value);
+      return this.#journal(name, value, frame);
     }
   }
 
@@ -292,27 +356,48 @@ export class JournaledSteps {
   }
 
   /** Journals the result of a step; returns the result as later attempts get it. */
-  async #journal<T>(name: string, value: T): Promise<T> {
+  async #journal<T>(name: string, value: T, frame: Frame): Promise<T> {
     if (this.#options.isOver()) return never();
     const result = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: `step "${name}"` });
     if (isRejection(result)) {
       const { code, message, hint, path } = result;
       throw Object.assign(fatal(message), { name: "NotStorable", code, hint, path });
     }
-    await this.#report({ kind: "step", name, result });
+    await this.#report({ kind: "step", name, result }, frame);
     return JSON.parse(result) as T;
   }
 
   /** Reports a step and waits for its commit. If the attempt is lost, its code does not go on. */
   async #report(
-    done: { readonly kind: "step"; readonly name: string; readonly result: string } | StepFailure,
+    done:
+      | { readonly kind: "step"; readonly name: string; readonly result: string }
+      | StepFailure
+      | ChildRequest,
+    { failures }: Frame,
   ): Promise<void> {
     const { grant, item, ask, lose, isOver } = this.#options;
+    this.#reportNotes(failures);
     const verdict = await ask({ ...reportedAttempt(grant, item), ...done });
     if (isOver()) return never();
     if (verdict === "accepted" || verdict === "duplicate") return;
     lose();
     return never();
+  }
+
+  /**
+   * Reports what the code has read, just before the checkpoint that may depend on it: times, and the first `seen` failures that
+   * the code has got. A step that began before a failure does not depend on it, though it ends later.
+   */
+  #reportNotes(seen: number): void {
+    const times = this.#unreported;
+    const failures = [...this.#failures]
+      .slice(0, seen)
+      .flatMap(([name, isReported]) => (isReported ? [] : [name]));
+    if (Object.keys(times).length === 0 && failures.length === 0) return;
+    this.#unreported = {};
+    for (const name of failures) this.#failures.set(name, true);
+    const { grant, item, tell } = this.#options;
+    tell({ ...reportedAttempt(grant, item), kind: "noted", times, failures });
   }
 
   /** Holds the code at a sleep or wait; resolves only if the time of a sleep passes within this attempt. */
@@ -325,7 +410,8 @@ export class JournaledSteps {
     }: Pick<Held, "wait" | "due"> & { readonly above?: Frame | undefined },
   ): Promise<void> {
     return new Promise((resolve) => {
-      this.#held.set(name, { above, wait, due, resolve, stop: null });
+      const failures = this.#failures.size;
+      this.#held.set(name, { above, failures, wait, due, resolve, stop: null });
       this.#release();
     });
   }
@@ -339,7 +425,9 @@ export class JournaledSteps {
       this.#isReleasing = false;
       if (this.#options.isOver() || this.#replay.isBusy || this.#held.size === 0) return;
       if (this.#runsBeside()) return this.#armSleeps();
-      const waits = [...this.#held.values()].map((held) => held.wait());
+      const held = [...this.#held.values()];
+      const waits = held.map(({ wait }) => wait());
+      this.#reportNotes(Math.max(...held.map(({ failures }) => failures)));
       this.#options.suspend(waits);
     });
   }
@@ -400,6 +488,7 @@ export class JournaledSteps {
     const found = await this.#replay.recall(this.#order.get(name) ?? 0, reading);
     if (isOver()) return never();
     if ("result" in found) return JSON.parse(found.result) as unknown;
+    this.#failures.set(name, false);
     throw failed(name, found.error);
   }
 }
@@ -519,6 +608,10 @@ function changed(name: string, was: string, is: string): Error {
 
 function stepFailed(name: string, error: string): Error {
   return new StepFailed(name, readError(error));
+}
+
+function childFailed(_name: string, error: string): Error {
+  return new ChildFailed(JSON.parse(error));
 }
 
 function waitTimeout(name: string, error: string): Error {

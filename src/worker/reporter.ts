@@ -237,6 +237,8 @@ function sizeOf(report: Report): number {
     case "step.retrying":
     case "step.failed":
       return report.error.length;
+    case "child":
+      return report.input.length;
     case "run":
       return report.state.length;
     case "logs":

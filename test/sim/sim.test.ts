@@ -164,6 +164,7 @@ const ALL_KINDS = [
   "resumed",
   "retried",
   "signalled",
+  "task.noted",
   "task.run",
   "task.run.crashed",
   "task.run.started",

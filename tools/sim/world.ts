@@ -24,7 +24,8 @@ import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
 import type { Behaviour } from "./workload/behaviour.ts";
-import { randomGrammar } from "./workload/grammar.ts";
+import { kidPlan, randomGrammar } from "./workload/grammar.ts";
+import { runsChildren } from "./workload/program.ts";
 
 export interface WorldOptions {
   readonly seed: number;
@@ -335,6 +336,11 @@ export class World {
         ? randomGrammar(random, this.hasEndings)
         : { roots: [given], children: [], newer: null };
     races?.begin(this);
+    const kids = given === undefined && runsChildren(this.behaviour.seed) ? [kidPlan()] : [];
+    for (const plan of kids) {
+      this.#plans.set(plan.hash, plan);
+      this.#store(plan);
+    }
     for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
     if (newer !== null) this.#plans.set(newer.hash, newer);
     for (const plan of roots) this.#store(plan);

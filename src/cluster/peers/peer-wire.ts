@@ -80,6 +80,7 @@ const wait = z.strictObject({
   anyOf: z.array(text).optional(),
   match: text.optional(),
   retry: z.literal(true).optional(),
+  child: z.literal(true).optional(),
 });
 
 const outcome = z.strictObject({
@@ -97,6 +98,7 @@ const parent = z.strictObject({
   ...place,
   execution: id,
   task: whole,
+  name: text.optional(),
   depth: whole,
   since: whole.optional(),
 });
@@ -198,6 +200,20 @@ const report = z.discriminatedUnion("kind", [
     name: text,
     tries: whole,
     error: text,
+  }),
+  z.strictObject({
+    kind: z.literal("child"),
+    ...reportedAttempt,
+    name: text,
+    workflow: text,
+    input: text,
+    detached: z.literal(true).optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("noted"),
+    ...reportedAttempt,
+    times: z.record(text, whole).optional(),
+    failures: z.array(text).optional(),
   }),
   z.strictObject({
     kind: z.literal("run"),

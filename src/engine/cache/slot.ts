@@ -42,6 +42,8 @@ export type Queued =
       readonly worker: string;
       readonly answer: ReportAnswer;
       readonly index: number;
+      /** For a request for a child: the newest plan of its workflow; null if there is no such workflow. */
+      readonly plan?: Plan | null;
     };
 
 /** Collects the verdicts of one batch of reports, which may concern several executions. */

@@ -157,7 +157,7 @@ function stepOne(
         answer: { kind: "ignored", why: "an older node cannot read it", verdicts: ["accepted"] },
         existed: false,
       };
-    const message = slot.execution === null ? null : toMessage(node, slot, report, worker);
+    const message = slot.execution === null ? null : toMessage(node, slot, report, queued);
     if (message === null)
       return {
         answer: { kind: "ignored", why: "nothing to step", verdicts: [verdictOnRest(slot, report)] },

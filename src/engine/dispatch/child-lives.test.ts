@@ -2,7 +2,7 @@
 // a letter that comes twice is not a new life (DESIGN 3.1). Found by the simulator.
 import { expect, test } from "vitest";
 import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
-import { childId } from "../../kernel/tasks/children.ts";
+import { childId } from "../../kernel/tasks/child-messages.ts";
 
 const KID = childId("e1", { phase: "a", visit: 1, handler: "a" }, 0);
 

@@ -3,7 +3,7 @@
  */
 import type { Beat } from "../../protocol/work.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
-import type { ReportAnswer, Slot } from "../cache/slot.ts";
+import type { Queued, ReportAnswer, Slot } from "../cache/slot.ts";
 import type { AfterCommit } from "../commit/after-commit.ts";
 import type { Input, JoinOptions } from "../io.ts";
 import { isSameAttempt } from "../leases/lease.ts";
@@ -13,11 +13,15 @@ import type { NodeState } from "../node-state.ts";
 import { noteSent } from "./sent-commands.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
+type QueuedReport = Extract<Queued, { readonly kind: "report" }>;
+
 type WorkerInputKind = "joined" | "claims" | "reports" | "beats" | "releases" | "sent" | "left";
 
 export class WorkerInputs {
   readonly #node: NodeState;
   readonly #parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit };
+  /** Requests for children whose workflows are being read, by workflow. */
+  readonly #unplanned = new Map<string, QueuedReport[]>();
 
   constructor(node: NodeState, parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit }) {
     this.#node = node;
@@ -64,17 +68,43 @@ export class WorkerInputs {
       verdicts: [],
       open: input.reports.length,
     };
-    input.reports.forEach((report, index) => {
-      const queued = { kind: "report", report, worker: input.worker, answer, index } as const;
-      if (this.#node.tenures.of(report.execution) === undefined)
-        return this.#parts.afterCommit.turnAway(report.execution, queued);
-      const slot = this.#parts.cache.slot(report.execution);
-      noteArrival(this.#node, slot, report);
-      const isStart = report.kind === "started" || report.kind === "accepted";
-      if (isStart && areHeld(slot, report))
-        this.#parts.afterCommit.acknowledge(queued, report.attempts.length);
-      else this.#node.enqueue(slot, queued);
-    });
+    input.reports.forEach((report, index) =>
+      this.#report({ kind: "report", report, worker: input.worker, answer, index }),
+    );
+  }
+
+  #report(queued: QueuedReport): void {
+    const node = this.#node;
+    const { report } = queued;
+    if (node.tenures.of(report.execution) === undefined)
+      return this.#parts.afterCommit.turnAway(report.execution, queued);
+    const slot = this.#parts.cache.slot(report.execution);
+    noteArrival(node, slot, report);
+    if (report.kind === "child") return this.#askForChild(slot, queued, report.workflow);
+    const isStart = report.kind === "started" || report.kind === "accepted";
+    if (isStart && areHeld(slot, report)) this.#parts.afterCommit.acknowledge(queued, report.attempts.length);
+    else node.enqueue(slot, queued);
+  }
+
+  /** Passes a request for a child on, with the newest plan of its workflow. Until that is known, the request waits in memory. */
+  #askForChild(slot: Slot, queued: QueuedReport, workflow: string): void {
+    const node = this.#node;
+    const plan = node.newest.get(node, workflow);
+    if (plan === undefined) {
+      const waiting = this.#unplanned.get(workflow);
+      if (waiting === undefined) this.#unplanned.set(workflow, [queued]);
+      else waiting.push(queued);
+      return;
+    }
+    if (plan !== null) node.plans.put(plan);
+    node.enqueue(slot, { ...queued, plan });
+  }
+
+  /** Called when the newest plan of a workflow was read: requests for its children go on. */
+  workflowFound(workflow: string): void {
+    const waiting = this.#unplanned.get(workflow);
+    this.#unplanned.delete(workflow);
+    for (const queued of waiting ?? []) this.#report(queued);
   }
 
   #beats(input: Extract<Input, { kind: "worker-beats" }>): void {

@@ -2,8 +2,16 @@
  * Handles reports of workers: starts, pages, receipts, heartbeats. Reports become messages when their execution is stepped;
  * leases decide whether an attempt is live. After the commit, the leases that the reports ended are dropped.
  */
+import type { Plan } from "../../kernel/definition/plan.ts";
 import { versionOf } from "../../kernel/event.ts";
-import type { AttemptRef, CheckpointMessage, Message, Receipt, Verdict } from "../../kernel/message.ts";
+import type {
+  AttemptRef,
+  CheckpointMessage,
+  ChildRequest,
+  Message,
+  Receipt,
+  Verdict,
+} from "../../kernel/message.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -12,6 +20,7 @@ import {
   type ReportPlace,
   UNKNOWN_WORKER,
 } from "../../protocol/work.ts";
+import { defined } from "../../std/defined.ts";
 import type { LogRow } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import { receiptDueAt } from "../dispatch/command-work.ts";
@@ -95,7 +104,7 @@ export function toMessage(
   node: NodeState,
   slot: Slot,
   report: Exclude<Report, { kind: "accepted" | "started" | "logs" }>,
-  worker: string,
+  { worker, plan }: { readonly worker: string; readonly plan?: Plan | null },
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
@@ -117,12 +126,16 @@ export function toMessage(
     case "step":
     case "step.retrying":
     case "step.failed":
+    case "child":
+    case "noted":
     case "run":
     case "run.started":
     case "run.crashed": {
       const { task, attempt } = report;
       const live = isLive(node, slot, report, worker);
-      return { kind: "checkpoint", ...place, round, task, attempt, live, done: doneIn(report) };
+      const done =
+        report.kind === "child" ? { ...childIn(report), hash: plan?.hash ?? null } : doneIn(report);
+      return { kind: "checkpoint", ...place, round, task, attempt, live, done };
     }
     case "page":
     case "enumeration": {
@@ -153,13 +166,28 @@ export function toMessage(
   }
 }
 
+/** The request for a child in a report, without its attempt. */
+function childIn({
+  kind,
+  name,
+  workflow,
+  input,
+  detached,
+}: Extract<Report, { kind: "child" }>): ChildRequest {
+  return { kind, name, workflow, input, ...(detached === true ? { detached } : {}) };
+}
+
 /** The content of a report about a step or a run, without its attempt. */
 function doneIn(
   report: Extract<
     Report,
-    { kind: "step" | "step.retrying" | "step.failed" | "run" | "run.started" | "run.crashed" }
+    { kind: "step" | "step.retrying" | "step.failed" | "noted" | "run" | "run.started" | "run.crashed" }
   >,
 ): CheckpointMessage["done"] {
+  if (report.kind === "noted") {
+    const { times, failures } = report;
+    return { kind: "noted", ...defined({ times, failures }) };
+  }
   const { name } = report;
   switch (report.kind) {
     case "step":
@@ -279,6 +307,14 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     if (sealed || enumeration.ended >= report.attempt) node.endLease(queue, lease);
     // The report was not accepted, so its lease ends without a record in the journal.
     else node.endUnrecorded(slot, queue, lease);
+    return;
+  }
+  if (report.kind === "child") {
+    // An attempt that asks for a child that there cannot be has ended.
+    const lease = isRound ? queue.leases.get(report.task) : undefined;
+    if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
+    if (queue.state.tasks.ended(report.task) >= report.attempt || queue.state.isClosed(report.task))
+      node.endLease(queue, lease);
     return;
   }
   if (report.kind !== "receipts") return;

@@ -391,9 +391,16 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
 
 /** The reason for tasks that wait for a time or a signal of their own, if nothing else is open. */
 function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | null {
-  const { progress, tasks, total } = queue.state;
+  const { progress, tasks, total, taskChildren } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
   if (suspended === 0 || suspended < total - tasks.settled.size) return null;
+  const forChild = progress.countForChild(node.now);
+  const [child] = [...taskChildren.values()].filter(({ isOpen }) => isOpen);
+  if (forChild > 0 && child !== undefined)
+    return because(
+      "child",
+      `${at} waits: ${forChild} ${forChild === 1 ? "task waits" : "tasks wait"} for a child, such as ${child.child}.`,
+    );
   const signal = progress.signals.slice(0, UNREAD_SHOWN).join('" or "');
   if (signal !== "")
     return because(

@@ -10,6 +10,7 @@ import {
   type Event,
   type Finished,
   type Recorded,
+  type TaskNoted,
   type TaskRun,
   type TaskRunCrashed,
   type TaskRunStarted,
@@ -139,6 +140,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "task.step":
     case "task.step.retrying":
     case "task.step.failed":
+    case "task.noted":
     case "task.run":
     case "task.run.started":
     case "task.run.crashed":
@@ -163,6 +165,7 @@ function ofOneTask(
     | TaskStep
     | TaskStepRetrying
     | TaskStepFailed
+    | TaskNoted
     | TaskRun
     | TaskRunStarted
     | TaskRunCrashed

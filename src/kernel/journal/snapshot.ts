@@ -12,6 +12,7 @@ import {
   HandlerState,
   type Receipted,
   type Signal,
+  type TaskChild,
   type Timer,
   type Undelivered,
   Visit,
@@ -24,7 +25,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 9;
+export const FOLD_VERSION = 10;
 
 /** Fields of an execution that are plain data and copied unchanged. */
 const PLAIN = [
@@ -72,6 +73,7 @@ interface HandlerSnapshot {
   readonly progress: ProgressSnapshot;
   readonly notices: readonly (readonly [number, Notices])[];
   readonly children: readonly (readonly [number, ChildState])[];
+  readonly taskChildren?: readonly (readonly [string, TaskChild])[];
   readonly receipted: readonly (readonly [number, Receipted])[];
 }
 
@@ -212,6 +214,8 @@ function writeVisit(visit: Visit): VisitSnapshot {
       progress: handler.progress.toSnapshot(),
       notices: [...handler.notices],
       children: [...handler.children],
+      // @plant snapshot forgets children of code
+      ...(handler.taskChildren.size === 0 ? {} : { taskChildren: [...handler.taskChildren] }),
       receipted: [...handler.receipted],
     })),
   };
@@ -250,6 +254,10 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
     for (const [task, child] of saved.children) {
       handler.children.set(task, child);
       if (child.isOpen) handler.openChildren++;
+    }
+    for (const [key, child] of saved.taskChildren ?? []) {
+      handler.taskChildren.set(key, child);
+      if (child.isOpen) handler.openTaskChildren++;
     }
     for (const [task, receipted] of saved.receipted) handler.receipted.set(task, receipted);
     return handler;

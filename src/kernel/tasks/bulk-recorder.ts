@@ -6,6 +6,7 @@ import type { HandlerState } from "../execution.ts";
 import type { Receipt } from "../message.ts";
 import type { Step } from "../step.ts";
 import { closeRun } from "./run-notices.ts";
+import { stopTaskChildren } from "./task-children.ts";
 import { closeWaits } from "./wait-timers.ts";
 
 interface Settlement {
@@ -78,6 +79,7 @@ export class BulkRecorder {
   settle(settlement: Settlement): void {
     closeRun(this.#step, this.#handler, settlement.task, "ended");
     if (this.#handler.progress.tasks.size > 0) closeWaits(this.#step, this.#handler, settlement.task);
+    if (this.#handler.taskChildren.size > 0) stopTaskChildren(this.#step, this.#handler, settlement.task);
     this.#hold(settlement.task, settlement.payload.length);
     this.#settled.push(settlement);
   }
@@ -222,8 +224,8 @@ export class BulkRecorder {
 }
 
 /** Whether a wait has a form that versions before 6 know. */
-function isPlain({ retry, match, any }: OpenWait): boolean {
-  return retry === undefined && match === undefined && any === undefined;
+function isPlain({ retry, match, any, child }: OpenWait): boolean {
+  return retry === undefined && match === undefined && any === undefined && child === undefined;
 }
 
 /** Settles a single task. */

@@ -16,15 +16,22 @@ export type Checkpoint =
       readonly seq: number;
       readonly timedOut?: true;
       readonly failed?: true;
+      /** Whether the code has gone on after the failure, so that it must stay. */
+      readonly passed?: true;
     }
   /** A sleep, which is over once `due` has passed. `over`: it was over before the checkpoints that follow. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number; readonly over?: true }
+  /** A time that the code has read. */
+  | { readonly kind: "time"; readonly name: string; readonly at: number }
+  /** A child that has not ended. */
+  | { readonly kind: "child"; readonly name: string }
   /** A step with failed tries, which is tried again at `due`. */
   | { readonly kind: "tries"; readonly name: string; readonly tries: number; readonly due: number }
   /** A finished run; runs are in order. */
   | { readonly kind: "run"; readonly name: string; readonly seq: number };
 
 type RunCheckpoint = Extract<Checkpoint, { kind: "run" }>;
+type NamedCheckpoint = Exclude<Checkpoint, { kind: "run" | "time" }>;
 
 /** An open wait of a task: for a time, or for a signal. */
 export interface Waiting {
@@ -37,6 +44,8 @@ export interface Waiting {
   readonly match?: string;
   /** Whether the answer contains the name of its signal. */
   readonly any?: true;
+  /** Whether the end of the child with this name answers the wait. */
+  readonly child?: true;
   /** Whether the wait was the only one when it began, so that the id of its timer does not contain its name. */
   readonly alone?: true;
 }
@@ -65,7 +74,9 @@ export class TaskProgress {
   attempt: number;
   round: number;
   /** Steps, sleeps and failed tries by name, in the order in which they ended. */
-  readonly named = new Map<string, Exclude<Checkpoint, RunCheckpoint>>();
+  readonly named = new Map<string, NamedCheckpoint>();
+  /** Times that the code has read, by name. */
+  readonly times = new SparseMap<string, number>();
   /** Finished runs of a script, in order. */
   runs: readonly RunCheckpoint[] = [];
   /** Waits that have no answer. */
@@ -80,7 +91,7 @@ export class TaskProgress {
 
   /** The number of checkpoints. */
   get size(): number {
-    return this.named.size + this.runs.length;
+    return this.named.size + this.runs.length + this.times.size;
   }
 
   /** All checkpoints, in the order in which they ended. Sleeps that may not be over come last. */
@@ -90,7 +101,16 @@ export class TaskProgress {
     for (const known of this.named.values())
       if (known.kind === "sleep" && known.over !== true) last.push(known);
       else ended.push(known);
-    return [...ended, ...last.sort((a, b) => a.due - b.due), ...this.runs];
+    return [...this.#times, ...ended, ...last.sort((a, b) => a.due - b.due), ...this.runs];
+  }
+
+  get #times(): Checkpoint[] {
+    return Array.from(this.times, ([name, at]) => ({ kind: "time", name, at }));
+  }
+
+  /** All checkpoints as a snapshot keeps them. */
+  toSnapshot(): readonly Checkpoint[] {
+    return [...this.named.values(), ...this.runs, ...this.#times];
   }
 
   /** When the first sleep or back-off of a suspended task ends; null if the task waits for signals only. */
@@ -107,7 +127,7 @@ export class TaskProgress {
     return due === null || due > now;
   }
 
-  note(checkpoint: Exclude<Checkpoint, RunCheckpoint>): void {
+  note(checkpoint: NamedCheckpoint): void {
     this.named.delete(checkpoint.name);
     this.named.set(checkpoint.name, checkpoint);
   }
@@ -128,8 +148,23 @@ export class ProgressTable {
   readonly #waitingFor = new SparseMap<string, Set<number>>();
 
   /** Records a step, an answered wait or a sleep; a second one of the same name replaces the first. */
-  note(by: Author, checkpoint: Exclude<Checkpoint, RunCheckpoint>): void {
+  note(by: Author, checkpoint: NamedCheckpoint): void {
     this.#at(by).note(checkpoint);
+  }
+
+  /** Records times that the code has read. The first one of a name counts. */
+  noteTimes(by: Author, times: Readonly<Record<string, number>>): void {
+    const { times: known } = this.#at(by);
+    for (const [name, at] of Object.entries(times)) if (!known.has(name)) known.set(name, at);
+  }
+
+  /** Records that the code has gone on after the failures of these steps. */
+  notePassed(by: Author, failures: readonly string[]): void {
+    const { named } = this.#at(by);
+    for (const name of failures) {
+      const step = named.get(name);
+      if (step?.kind === "step" && step.failed === true) named.set(name, { ...step, passed: true });
+    }
   }
 
   /** Records the run with this index, and drops runs with the same or a higher index. */
@@ -201,28 +236,24 @@ export class ProgressTable {
     this.tasks.delete(task);
   }
 
-  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out begin again. */
+  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out begin again. Children are asked for again. */
   reopen(): void {
     for (const task of this.tasks.keys()) this.reopenTask(task);
   }
 
   /**
-   * Begins a new round for one task, like `reopen`. A step that failed for good is tried again, with a new budget, unless a later
-   * step is done: then code has gone on after the failure, for example to undo earlier steps, and the failure stays.
+   * Begins a new round for one task, like `reopen`. A step that failed for good is tried again, with a new budget, unless the code
+   * has gone on after the failure, for example to undo earlier steps: then the failure stays.
    */
   reopenTask(task: number): void {
     this.stopWaiting(task);
     const progress = this.tasks.get(task);
     if (progress === undefined) return;
-    let lastDone = 0;
-    for (const one of progress.named.values())
-      if (one.kind === "step" && one.failed !== true && one.timedOut !== true)
-        lastDone = Math.max(lastDone, one.seq);
     for (const one of [...progress.named.values()]) {
       const isForgotten =
         one.kind === "step"
-          ? one.timedOut === true || (one.failed === true && one.seq > lastDone)
-          : one.kind === "tries";
+          ? one.timedOut === true || (one.failed === true && one.passed !== true)
+          : one.kind === "tries" || one.kind === "child";
       if (isForgotten) progress.named.delete(one.name);
     }
   }
@@ -251,19 +282,27 @@ export class ProgressTable {
     return n;
   }
 
+  /** The number of waiting tasks that wait for a child. */
+  countForChild(now: number): number {
+    let n = 0;
+    for (const progress of this.tasks.values())
+      if (progress.isWaiting(now) && progress.waits.some(({ child }) => child === true)) n++;
+    return n;
+  }
+
   /** The names of signals that tasks wait for. */
   get signals(): readonly string[] {
     return [...this.#waitingFor.keys()];
   }
 
   toSnapshot(): ProgressSnapshot {
-    return [...this.tasks].map(([task, { attempt, round, named, runs, waits, isSuspended }]) => [
+    return [...this.tasks].map(([task, progress]) => [
       task,
-      attempt,
-      round,
-      [...named.values(), ...runs],
-      waits,
-      isSuspended,
+      progress.attempt,
+      progress.round,
+      progress.toSnapshot(),
+      progress.waits,
+      progress.isSuspended,
     ]);
   }
 
@@ -271,7 +310,9 @@ export class ProgressTable {
     const table = new ProgressTable();
     for (const [task, attempt, round, checkpoints, waits, isSuspended] of data) {
       const progress = new TaskProgress(attempt, round);
-      for (const known of checkpoints) if (known.kind !== "run") progress.named.set(known.name, known);
+      for (const known of checkpoints)
+        if (known.kind === "time") progress.times.set(known.name, known.at);
+        else if (known.kind !== "run") progress.named.set(known.name, known);
       progress.runs = checkpoints.filter((known) => known.kind === "run");
       progress.waits = waits;
       table.tasks.set(task, progress);

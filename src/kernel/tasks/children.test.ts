@@ -5,7 +5,7 @@ import { encodeEntries } from "../journal/journal-entry.ts";
 import { restore } from "../journal/replay.ts";
 import { writeSnapshot } from "../journal/snapshot.ts";
 import { viewExecution } from "../view.ts";
-import { childId } from "./children.ts";
+import { childId } from "./child-messages.ts";
 
 const parent = (n: number, more: object = {}, options: StartOptions & { id?: string } = {}) =>
   new KernelRun([family(n, more)], options);

@@ -3,29 +3,21 @@
  * creates it once. The parent sends start, pause, resume, cancel and retry, and the child sends its end. Each message is
  * stored by the sender's commit and deleted by the receiver's.
  */
-import { sha256 } from "../../std/hash.ts";
 import { advance } from "../advance.ts";
-import { cutToBytes } from "../definition/names.ts";
-import type { ChildEvent, ExecutionError, Place } from "../event.ts";
+import type { ChildEvent, ExecutionError } from "../event.ts";
 import type { Execution, HandlerState } from "../execution.ts";
-import type { Answer, ChildMessage, ChildrenMessage, ControlMessage } from "../message.ts";
+import type { Answer, ChildMessage, ChildrenMessage } from "../message.ts";
 import type { Step } from "../step.ts";
 import { clearTimer, taskTimerId } from "../timer-ids.ts";
 import { ENGINE } from "../timers.ts";
 import { BulkRecorder, settleOne } from "./bulk-recorder.ts";
+import { childError, childId, DEPTH_MAX, fromParent, inLife, tooDeep } from "./child-messages.ts";
 import { delayMs } from "./retry.ts";
+import { applyTaskChild, taskChildEnded } from "./task-children.ts";
 import { NEVER } from "./task-table.ts";
 
-const DEPTH_MAX = 16;
 /** The most children of a draining visit that were asked to stop and have not ended. Others are asked as these end. */
 const STOPS_MAX = 1_000;
-
-/** The id of a child: the root of its family, and a hash of its place. */
-export function childId(parent: string, { phase, visit, handler }: Place, task: number): string {
-  const [root = parent] = parent.split("~");
-  const hash = sha256(`${parent}/${phase}/${visit}/${handler}/${task}`).slice(0, 24);
-  return `${cutToBytes(root, 75)}~${hash}`;
-}
 
 /** Starts the children of these tasks; a child of an earlier attempt is retried. */
 export function startChildren(step: Step, message: ChildrenMessage): Answer {
@@ -82,11 +74,20 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
 export function childEnded(step: Step, message: ChildMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
-  const { task, child, status, payload } = message;
+  const { task, child, status, payload, name } = message;
+  if (name !== undefined && handler !== undefined && !execution.ended) {
+    if (!taskChildEnded(step, handler, { ...message, name }))
+      return { kind: "ignored", why: "the child is not waited for" };
+    const { stopping } = execution.currentVisit();
+    if (stopping !== null) stopping.told--;
+    advance(step);
+    return { kind: "applied", seq: execution.seq };
+  }
   const known = handler?.children.get(task);
   if (
     handler === undefined ||
     execution.ended ||
+    name !== undefined ||
     /* @plant end of a child counted twice */ known?.isOpen !== true ||
     known.child !== child
   )
@@ -118,8 +119,9 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
 }
 
 /** Applies an event of a child. */
-export function applyChild(handler: HandlerState, event: ChildEvent): void {
-  const { task, attempt, child } = event;
+export function applyChild(execution: Execution, handler: HandlerState, event: ChildEvent): void {
+  const { task, attempt, child, name } = event;
+  if (name !== undefined) return applyTaskChild(execution, handler, { ...event, name });
   if (event.kind === "child.started") {
     // @plant open children not counted
     if (handler.children.get(task)?.isOpen !== true) handler.openChildren++;
@@ -181,30 +183,9 @@ function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
   return clearTimer(step, taskTimerId(step, handler, task));
 }
 
-/**
- * Makes an id unique to this start of an execution: after a purge the execution may start again, and its children know the old
- * ids.
- */
-function inLife({ createdAt }: Execution, what: string): string {
-  return `${what}~${createdAt}`;
-}
-
-function fromParent(
-  { id: parent }: Execution,
-  kind: ControlMessage["kind"],
-  { id, reason }: { id: string; reason: string | null },
-): ControlMessage {
-  return { kind, id: `${id}~parent`, by: `parent ${parent}`, reason, fromParent: true };
-}
-
 function refuseDepth(step: Step, handler: HandlerState, task: number): void {
-  const error = {
-    name: "TooDeep",
-    code: "too_deep",
-    message: `children are nested too deeply: at most ${DEPTH_MAX} levels are allowed`,
-  };
   const attempt = handler.tasks.nextAttempt(task);
-  const payload = JSON.stringify(error);
+  const payload = JSON.stringify(tooDeep());
   settleOne(step, handler, {
     task,
     attempt,
@@ -226,10 +207,4 @@ function whyFinal(status: string, payload: string): string | null {
   // A child that was cancelled on purpose is not started again.
   if (status === "cancelled") return "cancelled";
   return (JSON.parse(payload) as ExecutionError | null)?.fatal === true ? "fatal" : null;
-}
-
-function childError(child: string, status: string, payload: string): string {
-  const cause = JSON.parse(payload) as Partial<ExecutionError> | null;
-  const message = `child ${child} ${status === "cancelled" ? "was cancelled" : "failed"}: ${cause?.message ?? status}`;
-  return JSON.stringify({ name: "ChildFailed", code: "child_failed", message, child, cause: cause?.cause });
 }

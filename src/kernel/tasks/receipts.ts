@@ -32,6 +32,7 @@ import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import { delayMs } from "./retry.ts";
 import { closeRun } from "./run-notices.ts";
 import { finishedRuns } from "./script-runs.ts";
+import { taskChildKey } from "./task-children.ts";
 import type { RecordedStart } from "./task-table.ts";
 import { armTask } from "./task-waits.ts";
 import { closeWaits } from "./wait-timers.ts";
@@ -237,7 +238,7 @@ function applyReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder,
 
 function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
   const { task, attempt } = receipt;
-  const outcome = withinLimit(handler, task, validated(handler, step, receipt));
+  const outcome = withChildren(handler, task, withinLimit(handler, task, validated(handler, step, receipt)));
   if (outcome.status === "done") {
     complete(step, handler, recorder, receipt);
     return "accepted";
@@ -331,7 +332,8 @@ function emitReceipted(
 /** The waits of a suspended attempt; if it has none, the task continues at once. */
 function suspension(step: Step, waits: readonly TaskWait[]): readonly OpenWait[] {
   if (waits.length === 0) return [{ name: "", due: Math.max(1, step.now) }];
-  return waits.map(({ name, signal, anyOf, match, untilMs = step.now, forMs, retry }) => {
+  return waits.map(({ name, signal, anyOf, match, untilMs = step.now, forMs, retry, child }) => {
+    if (child === true) return { name, child };
     const matched = match === undefined ? {} : { match };
     if (anyOf !== undefined) return { name, signals: anyOf, any: true, ...matched };
     if (signal !== undefined) return { name, signals: [signal], ...matched };
@@ -351,6 +353,25 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
     name: "TooManySteps",
     code: "too_large",
     message: `a task has at most ${CHECKPOINTS_MAX} steps, sleeps and waits`,
+  };
+  return { status: "failed", fatal: true, payload: JSON.stringify(error) };
+}
+
+/** Fails a task for good that would wait for a child that nobody has asked for. */
+function withChildren(handler: HandlerState, task: number, outcome: Outcome): Outcome {
+  if (outcome.status !== "suspended") return outcome;
+  const { progress, taskChildren } = handler;
+  const lacking = waitsOf(outcome).find(
+    ({ name, child }) =>
+      child === true &&
+      taskChildren.get(taskChildKey(task, name))?.isOpen !== true &&
+      progress.tasks.get(task)?.named.get(name)?.kind !== "step",
+  );
+  if (lacking === undefined) return outcome;
+  const error = {
+    name: "NoChild",
+    code: "invalid",
+    message: `the task waits for a child "${lacking.name}", which it has not started`,
   };
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }

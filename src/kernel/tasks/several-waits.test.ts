@@ -156,10 +156,12 @@ describe("a step with a budget", () => {
     expect(known(run)).toEqual([]);
   });
 
-  test("that failed for good stays failed in a new round if a later step is done", () => {
+  test("that failed for good stays failed in a new round if the code has gone on after it", () => {
     const run = tasks(1);
     run.stepDone("a", 0, { name: "reserve" });
     run.stepFailed("a", 0, { name: "charge", tries: 3 });
+    expect(run.noted("a", 0, { failures: ["charge", "reserve"] })).toBe("accepted");
+    expect(run.noted("a", 0, { failures: ["charge"] })).toBe("duplicate");
     run.stepDone("a", 0, { name: "release" });
     run.fail("a", 0, { fatal: true });
     run.drained();
@@ -169,5 +171,30 @@ describe("a step with a budget", () => {
       { name: "charge", failed: true },
       { name: "release" },
     ]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
+
+  test("that failed beside a step which ended later is tried again in a new round", () => {
+    const run = tasks(1);
+    run.stepFailed("a", 0, { name: "charge", tries: 3 });
+    run.stepDone("a", 0, { name: "beside it" });
+    run.fail("a", 0, { fatal: true });
+    run.drained();
+    run.control("retry");
+    expect(known(run)).toMatchObject([{ name: "beside it" }]);
+  });
+});
+
+test("times that code has read stay: the first one of a name counts", () => {
+  const run = tasks(1);
+  expect(run.noted("a", 0, { times: { began: 7 } })).toBe("accepted");
+  expect(run.noted("a", 0, { times: { began: 8 } })).toBe("duplicate");
+  expect(run.noted("a", 0, { times: { began: 8, "#1": 9 } })).toBe("accepted");
+  expect(run.of("task.noted").map(({ times }) => times)).toEqual([{ began: 7 }, { "#1": 9 }]);
+  const known = run.handler("a").progress.tasks.get(0)?.checkpoints;
+  expect(known).toEqual([
+    { kind: "time", name: "began", at: 7 },
+    { kind: "time", name: "#1", at: 9 },
+  ]);
+  expect(replayed(run)).toBe(writeSnapshot(run.execution));
 });

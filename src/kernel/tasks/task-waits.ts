@@ -4,16 +4,20 @@
  */
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
-import type { TaskStep } from "../event.ts";
+import { advance } from "../advance.ts";
+import type { Place, TaskStep } from "../event.ts";
 import type { Execution, HandlerState } from "../execution.ts";
-import type { Answer, CheckpointMessage, TaskWait } from "../message.ts";
+import type { Answer, CheckpointMessage, CodeNotes, TaskWait } from "../message.ts";
 import type { Step } from "../step.ts";
 import { clearTimer } from "../timer-ids.ts";
-import { waitTimeout } from "../timers.ts";
-import { CHECKPOINTS_MAX, type Waiting } from "./checkpoint.ts";
+import { ENGINE, waitTimeout } from "../timers.ts";
+import { BulkRecorder } from "./bulk-recorder.ts";
+import { CHECKPOINTS_MAX, type TaskProgress, type Waiting } from "./checkpoint.ts";
 import { matchesPayload } from "./payload-match.ts";
+import { delayMs } from "./retry.ts";
 import { runNotice } from "./run-notices.ts";
 import { placeRun } from "./script-runs.ts";
+import { type AskedInVain, startTaskChild } from "./task-children.ts";
 import { closeWait, timerOf } from "./wait-timers.ts";
 
 /** Journals a finished step or run of a live attempt, or a notice about a run, once. */
@@ -50,11 +54,21 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     step.emit({ kind: "task.run", ...at, name, index: place.index, state, oversized, stats });
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
+  if (done.kind === "noted") return codeNoted(step, at, progress, done);
   const { name } = done;
   const known = progress?.named.get(name);
   if (known?.kind === "step") return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   if (known === undefined && (progress?.size ?? 0) >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
+  if (done.kind === "child") {
+    // A later attempt asks again for a child that it waits for.
+    if (known?.kind === "child") return { kind: "ignored", why: "the child runs", verdicts: ["duplicate"] };
+    // The attempt is asked to stop, and nothing begins any more.
+    if (execution.draining) return { kind: "ignored", why: "the phase drains", verdicts: ["stale"] };
+    const error = startTaskChild(step, handler, { task, attempt }, done);
+    if (error !== null) failAttempt(step, handler, { task, attempt }, error);
+    return { kind: "applied", seq: execution.seq, verdicts: [error === null ? "accepted" : "stale"] };
+  }
   if (done.kind === "step") {
     closeWait(step, handler, task, name);
     step.emit({ kind: "task.step", ...at, name, result: done.result, error: null, reason: "done" });
@@ -71,6 +85,57 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     step.emit({ kind: "task.step.retrying", ...at, name, tries, until, error });
   }
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
+}
+
+/** Journals what the code of a task has read, without what is journaled already. */
+function codeNoted(
+  step: Step,
+  at: Place & { readonly task: number; readonly attempt: number },
+  progress: TaskProgress | undefined,
+  { times = {}, failures = [] }: CodeNotes,
+): Answer {
+  const fresh = Object.entries(times).filter(([name]) => progress?.times.has(name) !== true);
+  const passed = failures.filter((name) => {
+    const failed = progress?.named.get(name);
+    return failed?.kind === "step" && failed.failed === true && failed.passed !== true;
+  });
+  if (fresh.length === 0 && passed.length === 0)
+    return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  if ((progress?.size ?? 0) + fresh.length > CHECKPOINTS_MAX)
+    return {
+      kind: "ignored",
+      why: `a task has at most ${CHECKPOINTS_MAX} steps and times`,
+      verdicts: ["stale"],
+    };
+  step.emit({
+    kind: "task.noted",
+    ...at,
+    ...(fresh.length === 0 ? {} : { times: Object.fromEntries(fresh) }),
+    ...(passed.length === 0 ? {} : { failures: passed }),
+  });
+  return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
+}
+
+/** Ends an attempt that cannot go on, as if it had failed with this error. */
+function failAttempt(
+  step: Step,
+  handler: HandlerState,
+  { task, attempt }: { readonly task: number; readonly attempt: number },
+  { fatal, ...error }: AskedInVain,
+): void {
+  const recorder = new BulkRecorder(step, handler);
+  const fails = handler.tasks.fails(task) + 1;
+  const payload = JSON.stringify(error);
+  const over = fatal === true ? "fatal" : fails >= handler.plan.attempts ? "attempts" : null;
+  if (over !== null)
+    recorder.settle({ task, attempt, status: "failed", reason: over, worker: ENGINE, ms: 0, payload });
+  else {
+    const id = `${step.execution.id}/${handler.plan.name}/${task}/${attempt}`;
+    const delay = delayMs(handler.plan, fails, { id, retryAfterMs: undefined });
+    recorder.retry({ task, attempt, reason: "failed", until: step.now + delay, error: payload });
+  }
+  recorder.flush();
+  advance(step);
 }
 
 /**

@@ -4,7 +4,7 @@ import { gzip } from "node:zlib";
 import { z } from "@hono/zod-openapi";
 import type { AttemptFilter } from "../../engine/io.ts";
 import { DamagedData } from "../../kernel/journal/damage.ts";
-import { childId } from "../../kernel/tasks/children.ts";
+import { childId } from "../../kernel/tasks/child-messages.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";

@@ -75,6 +75,8 @@ export class EventBatch {
       case "step":
       case "step.retrying":
       case "step.failed":
+      case "child":
+      case "noted":
       case "run":
       case "run.started":
       case "run.crashed":

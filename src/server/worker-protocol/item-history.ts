@@ -10,6 +10,10 @@ export interface ItemHistory {
   readonly steps: string;
   /** Failed tries of steps that are tried again, as a JSON list. */
   readonly tries: string;
+  /** The names of children that have not ended, as a JSON list. */
+  readonly children: string;
+  /** Times that code has read, by name, as a JSON object. */
+  readonly times: string;
   /** The number of finished runs of a script, and the state after the last finished run, as JSON. */
   readonly finished: number;
   readonly state: string | null;
@@ -56,7 +60,16 @@ export async function readHistory(
     assert(event.kind === "task.run", "a run's checkpoint points to its event");
     state = event.state;
   }
-  return { steps: `[${steps.join(",")}]`, tries: `[${tries.join(",")}]`, finished: runs.length, state };
+  const children = checkpoints.flatMap(({ kind, name }) => (kind === "child" ? [name] : []));
+  const times = checkpoints.flatMap((one) => (one.kind === "time" ? [[one.name, one.at] as const] : []));
+  return {
+    steps: `[${steps.join(",")}]`,
+    tries: `[${tries.join(",")}]`,
+    children: JSON.stringify(children),
+    times: JSON.stringify(Object.fromEntries(times)),
+    finished: runs.length,
+    state,
+  };
 }
 
 /**

@@ -6,7 +6,14 @@ import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
 import type { Afters, Items } from "../../kernel/definition/task-name.ts";
 import type { RunStats } from "../../kernel/event.ts";
-import type { Outcome, RunNotice, StepFailure, TaskWait } from "../../kernel/message.ts";
+import type {
+  ChildRequest,
+  CodeNotes,
+  Outcome,
+  RunNotice,
+  StepFailure,
+  TaskWait,
+} from "../../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../../kernel/tasks/checkpoint.ts";
 import { cutText, storedCause } from "../../protocol/error-cause.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
@@ -31,6 +38,8 @@ export type ReadEvent =
     }
   | { readonly kind: "step"; readonly name: string; readonly result: string }
   | StepFailure
+  | ChildRequest
+  | CodeNotes
   | {
       readonly kind: "run";
       readonly name: string;
@@ -52,6 +61,8 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     step: ["name", "result"],
     step_retrying: ["name", "tries", "forMs", "error"],
     step_failed: ["name", "tries", "error"],
+    child: ["name", "workflow", "input", "detached"],
+    noted: ["times", "failures"],
     run_started: ["run"],
     run_finished: ["run", "state", "index", "oversized", "stats"],
     run_crashed: ["run", "message", "stats"],
@@ -100,6 +111,10 @@ export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
     case "step_retrying":
     case "step_failed":
       return readStepFailure(event);
+    case "child":
+      return readChild(event);
+    case "noted":
+      return readNotes(event);
     case "run_finished":
       return readRun(event);
     default:
@@ -222,6 +237,37 @@ function readStepFailure({ kind, name, tries, forMs, error }: Fields): ReadEvent
   return { kind: "step.retrying", ...failed, forMs };
 }
 
+function readChild({ name, workflow, input = null, detached }: Fields): ReadEvent | Rejection {
+  const wrong = refuseName(name, "name", "the name of a child");
+  if (wrong !== null) return wrong;
+  if (!isName(workflow)) return invalid("workflow", "must be the name of a workflow");
+  if (detached !== undefined && typeof detached !== "boolean")
+    return invalid("detached", "must be true or false");
+  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+  if (isRejection(text)) return text;
+  return {
+    kind: "child",
+    name: name as string,
+    workflow,
+    input: text,
+    ...(detached === true ? { detached } : {}),
+  };
+}
+
+function readNotes({ times = {}, failures = [] }: Fields): ReadEvent | Rejection {
+  if (!isTexts(failures) || failures.length > CHECKPOINTS_MAX)
+    return invalid("failures", "must be a list of names of steps");
+  const entries = typeof times === "object" && times !== null ? Object.entries(times) : null;
+  if (entries === null || entries.length > CHECKPOINTS_MAX)
+    return invalid("times", `must be an object of at most ${CHECKPOINTS_MAX} times by name`);
+  for (const [name, at] of entries) {
+    const wrong = refuseName(name, "times", "the name of a time");
+    if (wrong !== null) return wrong;
+    if (!isCount(at)) return invalid("times", "must be times in milliseconds");
+  }
+  return { kind: "noted", times: Object.fromEntries(entries), failures };
+}
+
 function readRun({ run, state, index = null, oversized = false, stats }: Fields): ReadEvent | Rejection {
   if (!isName(run)) return invalid("run", "must be the name of a run");
   if (index !== null && !isCount(index)) return invalid("index", "must be the number of the run, from 0");
@@ -291,7 +337,8 @@ function readWaits({ wait, waits }: Fields): Pick<Outcome, "wait" | "waits"> | n
 }
 
 /** The fields of a wait that only a list of waits can have. */
-function readNewWait({ anyOf, match, retry }: Fields): Partial<TaskWait> | Rejection {
+function readNewWait({ anyOf, match, retry, child }: Fields): Partial<TaskWait> | Rejection {
+  if (child !== undefined && child !== true) return invalid("wait.child", "must be true");
   if (anyOf !== undefined) {
     if (!Array.isArray(anyOf) || anyOf.length === 0 || anyOf.length > ANY_OF_MAX)
       return invalid("wait.anyOf", `must be a list of 1 to ${ANY_OF_MAX} signals`);
@@ -308,6 +355,7 @@ function readNewWait({ anyOf, match, retry }: Fields): Partial<TaskWait> | Rejec
     ...(anyOf === undefined ? {} : { anyOf: anyOf as string[] }),
     ...(text === undefined ? {} : { match: text }),
     ...(retry === undefined ? {} : { retry }),
+    ...(child === undefined ? {} : { child }),
   };
 }
 
@@ -320,12 +368,8 @@ function readWait(wait: unknown, isListed = false): TaskWait | Rejection {
     refuseName(name, "wait.name", "the name of a sleep or a wait") ??
     (signal === undefined ? null : refuseName(signal, "wait.signal", "the name of a signal"));
   if (wrong !== null) return wrong;
-  const isForSignal = signal !== undefined || more.anyOf !== undefined;
-  if (
-    (untilMs === undefined && forMs === undefined) !== isForSignal ||
-    (signal !== undefined && more.anyOf !== undefined)
-  )
-    return invalid("wait", "must have either untilMs or signal");
+  const kinds = [untilMs ?? forMs, signal, more.anyOf, more.child].filter((one) => one !== undefined);
+  if (kinds.length !== 1) return invalid("wait", "must have one of untilMs, signal, anyOf and child");
   if (untilMs !== undefined && !isLength(untilMs))
     return invalid("wait.untilMs", "must be a time in milliseconds");
   if (forMs !== undefined && !isLength(forMs))

@@ -64,7 +64,9 @@ export class GrantWriter {
     const { script } = this.#grant;
     const done = history === null || history.steps === "[]" ? "" : `,"steps":${history.steps}`;
     const tries = history === null || history.tries === "[]" ? "" : `,"tries":${history.tries}`;
-    const steps = `${done}${tries}`;
+    const children = history === null || history.children === "[]" ? "" : `,"children":${history.children}`;
+    const times = history === null || history.times === "{}" ? "" : `,"times":${history.times}`;
+    const steps = `${done}${tries}${children}${times}`;
     if (script === null) return `${steps}${compensationJson(item)}`;
     const { finished, state } = scriptProgress(this.#grant, item, history);
     return `${steps},"runs":${JSON.stringify(script.runs.slice(finished))},"finished":${finished},"state":${state}`;

@@ -100,6 +100,9 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
   }
   for (const { name, tries, until } of one.tries ?? [])
     checkpoints.push({ kind: "tries", name, tries, due: until });
+  for (const name of one.children ?? []) checkpoints.push({ kind: "child", name });
+  for (const [name, time] of Object.entries(one.times ?? {}))
+    checkpoints.push({ kind: "time", name, at: time });
   for (let i = 0; i < (one.finished ?? 0); i++) {
     // Only the state after the last finished run is ever read.
     const isLast = i === (one.finished ?? 0) - 1;

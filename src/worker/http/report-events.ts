@@ -42,6 +42,15 @@ export function eachEvent(report: Report, take: OnEvent): void {
       const text = `"kind":"${kind.replace(".", "_")}",${JSON.stringify(more).slice(1, -1)},"error":${error}}`;
       return take(idOf(report), text, false);
     }
+    case "noted": {
+      const { times, failures } = report;
+      return take(idOf(report), `"kind":"noted",${JSON.stringify({ times, failures }).slice(1)}`, false);
+    }
+    case "child": {
+      const { name, workflow, input, detached } = report;
+      const more = JSON.stringify({ name, workflow, ...(detached === true ? { detached } : {}) });
+      return take(idOf(report), `"kind":"child","input":${input},${more.slice(1)}`, false);
+    }
     case "run": {
       const { name, index, state, oversized, stats } = report;
       const more = JSON.stringify({ run: name, index, oversized, stats: whole(stats) }).slice(1);

@@ -211,7 +211,7 @@ test("reports of every kind are understood", () => {
     status: "suspended",
     payload: "null",
     wait,
-    waits: [wait, { name: "v", forMs: 1 }],
+    waits: [wait, { name: "v", forMs: 1 }, { name: "c", child: true }],
   } as const;
   const items = { tasks: ["1"], keys: null, identities: null };
   const reports: { readonly [Kind in Report["kind"]]: Extract<Report, { kind: Kind }> } = {
@@ -226,6 +226,8 @@ test("reports of every kind are understood", () => {
     step: { kind: "step", ...one, name: "s", result: "1" },
     "step.retrying": { kind: "step.retrying", ...one, name: "s", tries: 1, error: "{}", forMs: 5 },
     "step.failed": { kind: "step.failed", ...one, name: "s", tries: 2, error: "{}" },
+    child: { kind: "child", ...one, name: "c", workflow: "w", input: "1", detached: true },
+    noted: { kind: "noted", ...one, times: { "#1": 5 }, failures: ["s"] },
     run: { kind: "run", ...one, name: "r", index: null, state: "{}", oversized: false, stats },
     "run.started": { kind: "run.started", ...one, name: "r", index: 0 },
     "run.crashed": { kind: "run.crashed", ...one, name: "r", index: null, message: "m", stats: null },

@@ -309,3 +309,16 @@ export const dynamicTasks = workflow<{ start: string }>({ name: "crawler" })
       add({ start: "x" });
     },
   });
+
+const sized = flow("sized", (_ctx, input: { side: number }) => ({ area: input.side ** 2 }));
+
+flow("children", async ({ run, start, now }) => {
+  same<{ area: number }>()(await run(sized, { side: 2 }));
+  same<unknown>()(await run("by name", { any: "input" }, { name: "second" }));
+  same<string>()((await start(sized, { side: 3 })).id);
+  same<number>()(now("began"));
+  // @ts-expect-error the input of the child has another type
+  await run(sized, { side: "2" });
+  // @ts-expect-error a child has a name, and no other options
+  await start(sized, { side: 2 }, { id: "x" });
+});

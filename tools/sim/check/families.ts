@@ -58,7 +58,16 @@ export class Families {
           `${model.id}: child ${child} of #${task} counts as ${status}, but is ${ended?.status}`,
         );
       });
-      must(handler?.children.get(task)?.child === child, `${model.id}: counts a child of its own`);
+      const own = [...(handler?.eachChild() ?? [])].some((one) => one.child === child);
+      must(own, `${model.id}: counts a child of its own`);
+    } else if (event.kind === "task.step" && event.reason === "child" && event.error === null) {
+      const child = model.handler(event)?.taskChildren.get(`${event.task}/${event.name}`)?.child ?? "";
+      this.#open.push(() =>
+        must(
+          (this.#find(child)?.output ?? "null") === event.result,
+          `${model.id}: the answer of ${event.name} is its child's output`,
+        ),
+      );
     } else if (event.kind === "tasks.settled") this.#checkResults(model, event);
   }
 
@@ -70,7 +79,7 @@ export class Families {
   /** At the end of a run: every requested child exists or existed, and has ended. */
   checkEnd(model: Model): void {
     for (const handler of model.visit?.handlers.values() ?? [])
-      for (const { child, isOpen } of handler.children.values())
+      for (const { child, isOpen } of handler.eachChild())
         must(
           !isOpen && this.#find(child)?.ended === true,
           `${model.id}: child ${child} exists and has ended`,
@@ -80,7 +89,7 @@ export class Families {
   /** Open children get their parent's pause, cancel or resume in the same commit. */
   #checkTold(model: Model, kind: string, id: string): void {
     for (const handler of model.visit?.handlers.values() ?? [])
-      for (const { child, isOpen } of handler.children.values())
+      for (const { child, isOpen } of handler.eachChild())
         must(
           !isOpen || this.#sent.has(`${child} ${kind} ${id}~parent`),
           `${model.id}: its child ${child} is not told to ${kind}`,
@@ -90,7 +99,11 @@ export class Families {
   #checkCreated({ id, parent }: Model): void {
     if (parent === null) return;
     const asker = this.#find(parent.execution);
-    const asked = asker?.handler(parent)?.children.get(parent.task);
+    const handler = asker?.handler(parent);
+    const asked =
+      parent.name === undefined
+        ? handler?.children.get(parent.task)
+        : handler?.taskChildren.get(`${parent.task}/${parent.name}`);
     must(
       asker?.ended === false && asked?.isOpen === true && asked.child === id,
       `${id}: a child exists because its parent waits for it (${parent.execution} is ${asker?.status})`,

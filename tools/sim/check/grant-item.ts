@@ -52,16 +52,28 @@ function checkCompensation(
   );
 }
 
+/** The number by which a checkpoint is compared with the journal. */
+function numberOf(one: Checkpoint): number {
+  switch (one.kind) {
+    case "tries":
+      return one.tries;
+    case "sleep":
+      return one.due;
+    case "time":
+      return one.at;
+    case "child":
+      return 0;
+    default:
+      return one.seq;
+  }
+}
+
 /** A grant has every journaled checkpoint, and for a sleep that is over, that it is over. */
 function checkTold(
   key: string,
   at: { told: readonly Checkpoint[]; known: readonly CheckpointModel[]; clock: number },
 ): void {
-  const told = at.told.map((one) =>
-    one.kind === "tries"
-      ? `${one.kind} ${one.name} ${one.tries}`
-      : `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`,
-  );
+  const told = at.told.map((one) => `${one.kind} ${one.name} ${numberOf(one)}`);
   const said = new Map(at.told.map((one) => [one.name, one]));
   const known = at.known.map((one) => {
     const other = said.get(one.name);

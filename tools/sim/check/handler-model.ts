@@ -7,6 +7,7 @@ import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
 import type {
   CommandReceipted,
   Event,
+  TaskNoted,
   TaskRun,
   TaskRunCrashed,
   TaskRunStarted,
@@ -30,14 +31,16 @@ type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 
 /** A checkpoint that later attempts get. */
 export interface CheckpointModel {
-  readonly kind: "step" | "sleep" | "run" | "tries";
+  readonly kind: "step" | "sleep" | "run" | "tries" | "child" | "time";
   readonly name: string;
-  /** The sequence number of the checkpoint's event; for a sleep, its end; for failed tries, their number. */
+  /** The sequence number of the event; for a sleep, its end; for failed tries, their number; for a time, itself; for a child, 0. */
   readonly at: number;
   /** The result of a step or the state of a run; null for a sleep, or a wait that timed out. */
   readonly text: string | null;
   /** Whether it is a step that failed for good. */
   readonly failed?: true;
+  /** Whether the code has gone on after the failure. */
+  readonly passed?: true;
 }
 
 interface ProgressModel {
@@ -87,6 +90,8 @@ export class HandlerModel {
   /** Waits by task, in the order in which they began. */
   readonly waiting = new Map<number, WaitsModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
+  /** Children of code, by task and name: whether they are open, and how they ended last. */
+  readonly taskChildren = new Map<string, { child: string; isOpen: boolean; status: string | null }>();
   /** Results of commands whose tasks are not done, and the sequence numbers of their events. */
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
   /** Whether the handler cannot succeed in this round. */
@@ -156,6 +161,12 @@ export class HandlerModel {
     let n = 0;
     for (const { isOpen } of this.children.values()) if (isOpen) n++;
     return n;
+  }
+
+  /** All children that are or were asked for. */
+  *eachChild(): Generator<{ readonly child: string; readonly isOpen: boolean }> {
+    yield* this.children.values();
+    yield* this.taskChildren.values();
   }
 
   checkpoints(task: number): readonly CheckpointModel[] {
@@ -361,6 +372,16 @@ export class HandlerModel {
         !this.checkpoints(task).some((known) => known.name === name && known.kind === "step"),
         `${at}: step ${name} is done once`,
       );
+    } else if (reason === "child") {
+      const ended = this.taskChildren.get(`${task}/${name}`);
+      must(
+        ended?.isOpen === false && (event.error === null) === (ended.status === "done"),
+        `${at}: child ${name} has ended as ${ended?.status}`,
+      );
+      if (waits !== undefined && wait !== undefined) {
+        this.waiting.set(task, { open: waits.open.filter((one) => one !== wait), since: null });
+        if (waits.since !== null) this.until.set(task, 0);
+      }
     } else {
       must(waits !== undefined && wait !== undefined, `${at}: an answer is to what it waits for`);
       this.waiting.set(task, { open: waits.open.filter((one) => one !== wait), since: null });
@@ -383,7 +404,27 @@ export class HandlerModel {
           );
       } else must(event.error !== null, `${at}: a wait that is out of time says so`);
     }
-    this.#note(task, attempt, { kind: "step", name, at: seq, text: result });
+    const failed = reason === "child" && event.error !== null ? ({ failed: true } as const) : {};
+    this.#note(task, attempt, { kind: "step", name, at: seq, text: result, ...failed });
+  }
+
+  /** Applies what code has read: a time is read once, and a failure after which the code has gone on stays. */
+  noted({ task, attempt, times = {}, failures = [] }: TaskNoted): void {
+    const at = `${this.#at}#${task}`;
+    must(!this.settled.has(task), `${at}: a settled task reads no clock`);
+    must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over reads no clock`);
+    for (const [name, time] of Object.entries(times)) {
+      must(!this.checkpoints(task).some((one) => one.name === name), `${at}: time ${name} is read once`);
+      this.#note(task, attempt, { kind: "time", name, at: time, text: JSON.stringify(time) });
+    }
+    for (const name of failures) {
+      const known = this.checkpoints(task).find((one) => one.name === name);
+      must(
+        known?.failed === true && known.passed !== true,
+        `${at}: goes on after the failure of ${name} once`,
+      );
+      this.#note(task, attempt, { ...known, passed: true });
+    }
   }
 
   /** Applies a failed try of a step: tries are counted, and the last one that the code allows is final. */
@@ -446,8 +487,29 @@ export class HandlerModel {
     }
   }
 
+  /** Applies an event of a child that the code of a task runs: it is asked for once at a time, and ends once. */
+  #taskChild({ kind, task, attempt, child, status }: ChildEvent, name: string): void {
+    const at = `${this.#at}#${task}`;
+    const key = `${task}/${name}`;
+    const known = this.taskChildren.get(key);
+    must(known === undefined || known.child === child, `${at}: ${name} is always the same child`);
+    if (kind === "child.finished") {
+      must(known?.isOpen === true, `${at}: the child ${name} that ends is waited for`);
+      this.taskChildren.set(key, { child, isOpen: false, status: status ?? null });
+      return;
+    }
+    must(!this.settled.has(task), `${at}: a settled task asks for no child`);
+    must(
+      !this.checkpoints(task).some((one) => one.name === name && one.kind !== "sleep"),
+      `${at}: the child ${name} is asked for once`,
+    );
+    this.taskChildren.set(key, { child, isOpen: true, status: null });
+    this.#note(task, attempt, { kind: "child", name, at: 0, text: null });
+  }
+
   child(event: ChildEvent): void {
-    const { task, attempt, child } = event;
+    const { task, attempt, child, name } = event;
+    if (name !== undefined) return this.#taskChild(event, name);
     const at = `${this.#at}#${task}`;
     const known = this.children.get(task);
     must(this.plan.mode === "workflow" && !this.settled.has(task), `${at}: an open task has a child`);
@@ -557,7 +619,7 @@ export class HandlerModel {
     );
     const { s: values } = JSON.parse(payload) as { s?: Record<string, string | null> };
     for (const { kind, name, text } of progress.checkpoints)
-      if (kind === "step" && values !== undefined && name in values)
+      if ((kind === "step" || kind === "time") && values !== undefined && name in values)
         must(values[name] === text, `${at}: its result has another ${name} than the journal`);
   }
 
@@ -588,14 +650,12 @@ export class HandlerModel {
 
 /**
  * The checkpoints that a new round keeps: not those of waits that timed out and of failed tries, nor a step that failed for good
- * unless a later step is done.
+ * unless the code has gone on after it.
  */
 function kept(checkpoints: readonly CheckpointModel[]): CheckpointModel[] {
-  const done = checkpoints.filter(({ kind, text }) => kind === "step" && text !== null).map(({ at }) => at);
-  const last = Math.max(0, ...done);
-  return checkpoints.filter(({ kind, text, at, failed }) => {
-    if (kind === "tries") return false;
+  return checkpoints.filter(({ kind, text, failed, passed }) => {
+    if (kind === "tries" || kind === "child") return false;
     if (kind !== "step" || text !== null) return true;
-    return failed === true && at < last;
+    return failed === true && passed === true;
   });
 }

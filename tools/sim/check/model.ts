@@ -266,6 +266,8 @@ export class Model {
       case "task.step.retrying":
       case "task.step.failed":
         return this.#at(event).stepFailed(event, this.seq);
+      case "task.noted":
+        return this.#at(event).noted(event);
       case "task.run":
         return this.#at(event).run(event, this.seq);
       case "task.run.started":
@@ -279,7 +281,8 @@ export class Model {
       case "child.finished":
         if (event.kind === "child.started")
           must(
-            this.status === "running" && !this.isDraining,
+            (this.status === "running" || (this.status === "paused" && event.name !== undefined)) &&
+              !this.isDraining,
             `${this.id}: a child starts only while it runs, not ${this.status}`,
           );
         return this.#at(event).child(event);
@@ -444,7 +447,8 @@ export class Model {
       );
     handler.growth.checkComplete();
     must(handler.openRuns.size === 0, `${this.id}: ${event.phase}/${event.handler} ends with a run open`);
-    must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
+    const isOneOpen = [...handler.eachChild()].some(({ isOpen }) => isOpen);
+    must(!isOneOpen, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
     handler.finished = true;
   }
 

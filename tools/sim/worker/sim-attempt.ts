@@ -11,6 +11,7 @@ import {
   type TaskWait,
   type Verdict,
 } from "../../../src/kernel/message.ts";
+import { startedId } from "../../../src/kernel/tasks/child-messages.ts";
 import { idempotencyKey } from "../../../src/protocol/idempotency-key.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
 import { assert } from "../../../src/std/assert.ts";
@@ -19,7 +20,7 @@ import type { SeededRandom } from "../../../src/std/random.ts";
 import { must } from "../trace.ts";
 import { countOf, decisionOf, growthSeed, troubleOf } from "../workload/behaviour.ts";
 import { addedTexts } from "../workload/growth.ts";
-import { type Branch, type Op, programOf } from "../workload/program.ts";
+import { type Branch, KID, type Op, programOf } from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
@@ -51,6 +52,10 @@ export class SimAttempt {
   #lines: ReportedLine[] = [];
   #lastLine = 0;
   #isTelling = false;
+  /** Times that the code has read and that are not reported yet. */
+  #times: Record<string, number> = {};
+  /** Failures after which the code has gone on, and that are not reported yet. */
+  #failures: string[] = [];
 
   /** The time of the grant. */
   readonly #since: number;
@@ -203,7 +208,9 @@ export class SimAttempt {
   #do(op: Op, next: () => void): void {
     if (op.kind === "waits") return this.#waitForAll(op.branches, next);
     if (op.kind === "tries") return this.#try(op, next);
+    if (op.kind === "now") return this.#readClock(op.name, next);
     const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
+    if (op.kind === "child" && known?.kind !== "step") return this.#child(op, known?.kind === "child", next);
     if (op.kind === "sleep") {
       const now = this.host.world.clock;
       if (known?.kind === "sleep" && known.due <= now) return next();
@@ -212,12 +219,46 @@ export class SimAttempt {
     }
     if (known?.kind === "step") return this.#recall(op, known.seq, next);
     if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
+    if (op.kind === "child") return;
     const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
     this.end({
       status: "suspended",
       payload: "null",
       wait: { name: op.name, signal: op.name, ...timeout },
     });
+  }
+
+  /** Reads the clock, or gets the time that an earlier attempt has read. */
+  #readClock(name: string, next: () => void): void {
+    const known = this.#known.find((one) => one.kind === "time" && one.name === name);
+    const at = known?.kind === "time" ? known.at : this.host.world.clock;
+    if (known === undefined) this.#times[name] = at;
+    this.#values[name] = JSON.stringify(at);
+    next();
+  }
+
+  /** Asks for a child, and waits for its end unless it is on its own. */
+  #child(op: Extract<Op, { kind: "child" }>, isAsked: boolean, next: () => void): void {
+    const { host, grant, item } = this;
+    const { name, isDetached, isLeft } = op;
+    const wait = (): void => {
+      if (isLeft) next();
+      else this.end({ status: "suspended", payload: "null", waits: [{ name, child: true }] });
+    };
+    if (isAsked && !isDetached) return wait();
+    const input = JSON.stringify(`${idempotencyKey(grant, item.number)}/${name}`);
+    const asked = { kind: "child" as const, name, workflow: KID, input };
+    host.later(host.random.pick([0, 20]), () =>
+      this.ask(
+        { ...attemptOf(grant, item), ...asked, ...(isDetached ? { detached: true as const } : {}) },
+        (verdict) => {
+          if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+          if (!isDetached) return wait();
+          this.#values[name] = JSON.stringify(startedId(grant.execution, grant, item.number, name));
+          next();
+        },
+      ),
+    );
   }
 
   /** Suspends the task until all branches have ended, with all that have not. */
@@ -269,7 +310,7 @@ export class SimAttempt {
         tries,
         now: host.world.timeline.now,
       });
-      if (isLast && isCaught) return next();
+      if (isLast && isCaught) return this.#goOnAfter(name, next);
       if (isLast) return this.end({ status: "failed", payload: error, fatal: true });
       if (forMs > 1_000)
         return this.end({ status: "suspended", payload: "null", waits: [{ name, forMs, retry: true }] });
@@ -281,7 +322,7 @@ export class SimAttempt {
   #recall(op: Op, seq: number, next: () => void): void {
     const event = this.host.world.readEvent(this.grant.execution, seq);
     if (event?.kind === "task.step.failed" && op.kind === "tries") {
-      if (op.isCaught) return next();
+      if (op.isCaught) return this.#goOnAfter(op.name, next);
       return this.end({ status: "failed", payload: event.error, fatal: true });
     }
     if (event?.kind !== "task.step") {
@@ -289,8 +330,16 @@ export class SimAttempt {
       return;
     }
     this.#values[op.name] = event.result;
-    if (event.error === null || (op.kind === "wait" && op.isCaught)) next();
+    const isCaught = (op.kind === "wait" || op.kind === "child") && op.isCaught;
+    if (event.error !== null && isCaught && op.kind === "child") this.#goOnAfter(op.name, next);
+    else if (event.error === null || isCaught) next();
     else this.end({ status: "failed", payload: event.error, fatal: true });
+  }
+
+  /** Goes on after the failure of a step or a child. */
+  #goOnAfter(name: string, next: () => void): void {
+    this.#failures.push(name);
+    next();
   }
 
   #step(name: string, next: () => void): void {
@@ -428,11 +477,23 @@ export class SimAttempt {
   /** Sends a report together with all unacknowledged lines. */
   #send(report: Report, onVerdict: (verdict: Verdict | undefined) => void): void {
     const lines = this.#lines.slice();
-    const reports = lines.length === 0 ? [report] : [this.#logs(lines), report];
+    const times = this.#notesBefore(report);
+    const reports = lines.length === 0 ? [...times, report] : [this.#logs(lines), ...times, report];
     this.host.send(reports, (verdicts) => {
       if (lines.length > 0) this.#logged(lines, verdicts[0]?.[0]);
       onVerdict(verdicts.at(-1)?.[0]);
     });
+  }
+
+  /** Notes of the code are reported before a checkpoint. An attempt that ends otherwise forgets them. */
+  #notesBefore(report: Report): readonly Report[] {
+    const isEnd = report.kind === "receipts" && report.receipts[0]?.outcome.status !== "suspended";
+    if (isEnd || (Object.keys(this.#times).length === 0 && this.#failures.length === 0)) return [];
+    const times = this.#times;
+    const failures = this.#failures;
+    this.#times = {};
+    this.#failures = [];
+    return [{ kind: "noted", ...attemptOf(this.grant, this.item), times, failures }];
   }
 
   #logs(lines: readonly ReportedLine[]): Report {

@@ -8,7 +8,7 @@ import { assert } from "../../../src/std/assert.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
 import { growing } from "./growth.ts";
-import { SIGNALS } from "./program.ts";
+import { KID, SIGNALS } from "./program.ts";
 import { addReferences, randomCommand } from "./random-command.ts";
 import { randomEndings } from "./random-endings.ts";
 import { randomHandler } from "./random-handler.ts";
@@ -47,6 +47,17 @@ export function randomGrammar(random: SeededRandom, hasEndings = false): Grammar
       ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands, hasEndings, grows })
       : null;
   return { roots, children, newer };
+}
+
+/** The workflow that the code of tasks runs. */
+export function kidPlan(): Plan {
+  const phases = [
+    { name: "p0", handlers: { h0: { use: `${KID}.p0.h0`, retry: { attempts: 2, min: "10ms" } } } },
+    { name: "p1", handlers: { h0: { use: `${KID}.p1.h0`, retry: { attempts: 2, min: "10ms" } } } },
+  ];
+  const parsed = parseDefinition({ rondo: 1, name: KID, phases, returns: { use: `${KID}.returns` } });
+  assert(!isRejection(parsed), "the workflow that code runs is valid");
+  return compilePlan(parsed);
 }
 
 interface Asked {

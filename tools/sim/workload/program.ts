@@ -20,6 +20,19 @@ export type Op =
       readonly attempts: number;
       readonly isCaught: boolean;
     }
+  /**
+   * An execution of `KID`. `isDetached`: it is on its own. `isLeft`: the code goes on and ends without it. `isCaught`: the code goes on
+   * after its failure.
+   */
+  | {
+      readonly kind: "child";
+      readonly name: string;
+      readonly isDetached: boolean;
+      readonly isLeft: boolean;
+      readonly isCaught: boolean;
+    }
+  /** A reading of the clock. */
+  | { readonly kind: "now"; readonly name: string }
   /** Several waits side by side; the code goes on once all of them have ended. */
   | { readonly kind: "waits"; readonly name: string; readonly branches: readonly Branch[] };
 
@@ -33,6 +46,14 @@ export interface Branch {
 
 /** The signals that tasks wait for. */
 export const SIGNALS = ["go", "stop"] as const;
+
+/** The workflow that the code of tasks runs. */
+export const KID = "kid";
+
+/** Whether the code of tasks runs children and reads the clock. Other seeds have the programs that they had before. */
+export function runsChildren(seed: number): boolean {
+  return hashText(`${seed}/children of code`) % 10 < 4;
+}
 
 function branchesOf(draw: (name: string) => number, i: number): readonly Branch[] {
   return Array.from({ length: 2 + (draw(`branches ${i}`) % 2) }, (_, b) => {
@@ -54,7 +75,14 @@ export function programOf(seed: number, use: string, task: number): readonly Op[
   for (let i = 0; i < count; i++) {
     const dice = draw(`kind ${i}`) % 10;
     const later = draw(`newer ${i}`) % 10;
-    if (dice >= 5 && later < 3) {
+    const own = runsChildren(seed) ? draw(`child ${i}`) % 10 : 9;
+    if (own < 3 && !use.startsWith(`${KID}.`)) {
+      const isDetached = draw(`detached ${i}`) % 5 === 0;
+      const isLeft = draw(`left ${i}`) % 4 === 0;
+      const isCaught = draw(`caught ${i}`) % 2 === 0;
+      ops.push({ kind: "child", name: `c${i}`, isDetached, isLeft, isCaught });
+    } else if (own === 3) ops.push({ kind: "now", name: `n${i}` });
+    else if (dice >= 5 && later < 3) {
       const fails = draw(`fails ${i}`) % 4;
       ops.push({ kind: "tries", name: `t${i}`, fails, attempts: 3, isCaught: draw(`caught ${i}`) % 2 === 0 });
     } else if (dice >= 5 && later < 6)

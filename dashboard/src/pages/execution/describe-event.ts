@@ -53,6 +53,8 @@ export function describeEvent(event: JournalEvent): string {
       return `Step ${text("name")} of ${task} failed for good`;
     case "task.waiting":
       return `${task} has several waits`.replace(/^t/, "T");
+    case "task.noted":
+      return `${task} has read the clock, or has gone on after a failed step`.replace(/^t/, "T");
     case "task.run":
       return `Run ${text("name")} of ${task} done`;
     case "task.run.started":

@@ -1,0 +1,149 @@
+/** The fold of checkpoints: steps, sleeps, waits, notes and runs of tasks. */
+import { assert } from "../../std/assert.ts";
+import { byteLength } from "../../std/json.ts";
+import type {
+  Place,
+  TaskNoted,
+  TaskRun,
+  TaskStep,
+  TaskStepFailed,
+  TaskStepRetrying,
+  TasksWaiting,
+  TaskWaiting,
+} from "../event.ts";
+import type { Execution, HandlerState } from "../execution.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+import { NEVER } from "./task-table.ts";
+
+export function tasksWaiting(execution: Execution, event: TasksWaiting): void {
+  const handler = at(execution, event);
+  const { round } = execution.currentVisit();
+  for (let i = 0; i < event.tasks.length; i++) {
+    const task = event.tasks[i] as number;
+    const attempt = event.attempts[i] as number;
+    const name = event.names[i] as string;
+    const signal = event.signals[i] ?? null;
+    const due = signal === null ? (event.dues[i] as number) : null;
+    const by = { task, attempt, round };
+    if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
+    handler.progress.wait(by, [{ name, due, signals: signal === null ? [] : [signal], alone: true }]);
+    handler.notices.delete(task);
+    handler.tasks.endAttempt(task, attempt, {
+      // @plant suspended task uses up an attempt
+      burns: "nothing",
+      // @plant sleep does not wait
+      until: due ?? NEVER,
+    });
+  }
+}
+
+/** Suspends a task with several waits. If one of them was answered while the attempt ran, the task continues at once. */
+export function taskWaiting(execution: Execution, { task, attempt, waits, ...place }: TaskWaiting): void {
+  const handler = at(execution, place);
+  const { progress, tasks } = handler;
+  const by = { task, attempt, round: execution.currentVisit().round };
+  const answered = (name: string): boolean => progress.tasks.get(task)?.named.get(name)?.kind === "step";
+  const open = waits.filter(({ name }) => !answered(name));
+  for (const { name, due, retry } of open)
+    if (due !== undefined && retry !== true) progress.note(by, { kind: "sleep", name, due });
+  progress.wait(
+    by,
+    open.map(({ due = null, retry: _, signals = [], ...wait }) => ({ ...wait, due, signals })),
+  );
+  handler.notices.delete(task);
+  const until = progress.tasks.get(task)?.due ?? NEVER;
+  tasks.endAttempt(task, attempt, { burns: "nothing", until });
+  if (open.length === waits.length) return;
+  progress.resume(task);
+  tasks.release(task, execution.now);
+}
+
+export function taskStep(execution: Execution, event: TaskStep): void {
+  const handler = at(execution, event);
+  const { task, attempt } = event;
+  const { round } = execution.currentVisit();
+  noteSleepsOver(execution, handler, task);
+  const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
+  const wait = handler.progress.answer(task, event.name);
+  handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
+  if (event.reason === "done") return;
+  // While an attempt runs, the answer only becomes a checkpoint: the attempt finds it when it suspends the task.
+  // A child that the task does not wait for may end while it waits for something else.
+  if (isSuspended && wait !== undefined) handler.tasks.release(task, execution.now);
+  if (event.reason !== "signalled") return;
+  const { signal = wait?.signals[0], id } = event.takes ?? {};
+  // @plant signal taken twice
+  if (signal !== undefined) consumeSignal(execution, signal, id);
+}
+
+export function taskStepFailed(execution: Execution, event: TaskStepRetrying | TaskStepFailed): void {
+  const handler = at(execution, event);
+  const { task, attempt, name } = event;
+  const by = { task, attempt, round: execution.currentVisit().round };
+  noteSleepsOver(execution, handler, task);
+  if (event.kind === "task.step.retrying")
+    // @plant tries of a step forgotten
+    handler.progress.note(by, { kind: "tries", name, tries: event.tries, due: event.until });
+  else {
+    handler.progress.answer(task, name);
+    handler.progress.note(by, { kind: "step", name, seq: execution.seq, failed: true });
+  }
+}
+
+/** Marks the sleeps of a task that are over: they ended before the next checkpoint, also for later attempts. */
+function noteSleepsOver(execution: Execution, { progress }: HandlerState, task: number): void {
+  const known = progress.tasks.get(task);
+  if (known === undefined) return;
+  for (const { name, due } of known.waits) {
+    const sleep = known.named.get(name);
+    if (due !== null && due <= execution.now && sleep?.kind === "sleep" && sleep.over !== true)
+      known.note({ ...sleep, over: true });
+  }
+}
+
+export function taskNoted(execution: Execution, event: TaskNoted): void {
+  const { task, attempt, times = {}, failures = [] } = event;
+  const { progress } = at(execution, event);
+  const by = { task, attempt, round: execution.currentVisit().round };
+  // @plant times that code has read are forgotten
+  progress.noteTimes(by, times);
+  progress.notePassed(by, failures);
+}
+
+export function taskRun(execution: Execution, event: TaskRun): void {
+  const { task, attempt, index, name } = event;
+  const { round } = execution.currentVisit();
+  const handler = at(execution, event);
+  handler.progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
+  const notices = handler.notices.get(task);
+  if (notices !== undefined) handler.notices.set(task, { ...notices, run: null });
+}
+
+function stepDone({ name, error, reason }: TaskStep, seq: number): Extract<Checkpoint, { kind: "step" }> {
+  if (error === null) return { kind: "step", name, seq };
+  return reason === "child"
+    ? { kind: "step", name, seq, failed: true }
+    : { kind: "step", name, seq, timedOut: true };
+}
+
+/** Removes the signal that a wait takes: the oldest one of its name, or the one with this id. */
+export function consumeSignal(execution: Execution, name: string, id?: string): void {
+  const queue = execution.signals.get(name);
+  const at = id === undefined ? 0 : (queue?.findIndex((kept) => kept.id === id) ?? -1);
+  if (at > 0) queue?.unshift(...queue.splice(at, 1));
+  // @plant newest signal first
+  const taken = queue?.shift();
+  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
+  if (queue.length === 0) execution.signals.delete(name);
+  execution.signalCount--;
+  execution.signalBytes -= byteLength(taken.data);
+}
+
+function at(execution: Execution, place: Place): HandlerState {
+  const handler = execution.handlerAt(place);
+  assert(
+    handler !== undefined,
+    `event names a handler of the current visit (${place.phase}/${place.handler})`,
+  );
+  return handler;
+}

@@ -1,0 +1,166 @@
+/**
+ * Children that the code of a task runs under names. The start of a child is a checkpoint of the task, so it is journaled once
+ * and sent by the same commit. The end of a child becomes the outcome of the step with its name, and continues a task that waits
+ * for it. A child never outlives the handler that runs it: if its task ends first, the child is asked to stop.
+ */
+import { sha256 } from "../../std/hash.ts";
+import type { ChildEvent, TaskStep } from "../event.ts";
+import type { Execution, HandlerState, TaskChild } from "../execution.ts";
+import type { ChildMessage, ChildRequest, StartMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import {
+  childError,
+  DEPTH_MAX,
+  fromParent,
+  inLife,
+  startedId,
+  taskChildId,
+  tooDeep,
+} from "./child-messages.ts";
+
+/** The key of a child in the state of its handler. */
+export function taskChildKey(task: number, name: string): string {
+  return `${task}/${name}`;
+}
+
+/** The attempt that asks for a child. */
+interface Asking {
+  readonly task: number;
+  readonly attempt: number;
+}
+
+/** The error of an attempt that asks for a child that there cannot be. */
+export interface AskedInVain {
+  readonly name: string;
+  readonly code: string;
+  readonly message: string;
+  /** Whether another attempt would fail in the same way. */
+  readonly fatal?: true;
+}
+
+/**
+ * Starts a child that the code of a task asks for. The caller has checked that the task has no checkpoint of this name. Returns
+ * the error with which the attempt fails if there cannot be such a child.
+ */
+export function startTaskChild(
+  step: Step,
+  handler: HandlerState,
+  { task, attempt }: Asking,
+  asked: ChildRequest & { readonly hash: string | null },
+): AskedInVain | null {
+  const { execution } = step;
+  const { name, workflow, hash, project, input } = { ...asked, project: execution.project };
+  const depth = (execution.parent?.depth ?? 0) + 1;
+  if (hash === null) return unknownWorkflow(workflow);
+  if (depth > DEPTH_MAX) return { ...tooDeep(), fatal: true };
+  const place = execution.currentVisit().place(handler.plan.name);
+  const at = { ...place, task, attempt, name };
+  const traced = execution.trace === null ? {} : { trace: execution.trace };
+  const start = { kind: "start", workflow, hash, project, input, tags: {}, ...traced } as const;
+  if (asked.detached === true) {
+    const id = startedId(execution.id, place, task, name);
+    step.emit({ kind: "task.step", ...at, result: JSON.stringify(id), error: null, reason: "done" });
+    step.send(id, { ...start, execution: id });
+    return null;
+  }
+  const known = handler.taskChildren.get(taskChildKey(task, name));
+  const child = taskChildId(execution.id, place, task, name);
+  step.emit({ kind: "child.started", ...at, child });
+  // A child that is asked to stop starts again when it has stopped.
+  if (known?.isOpen === true) return null;
+  const parent = { execution: execution.id, ...place, task, name, depth, since: execution.createdAt };
+  const message: StartMessage = { ...start, execution: child, parent };
+  // A child that exists treats the start as a repeat. A child that was purged after its end starts again.
+  step.send(child, known === undefined ? message : { ...message, again: true });
+  if (known !== undefined) sendRetry(step, child);
+  // An attempt may go on while its execution is paused. What it starts waits for the resume.
+  if (execution.status === "paused") {
+    const id = inLife(execution, `paused~${execution.seq}`);
+    step.send(child, fromParent(execution, "pause", { id, reason: null }));
+  }
+  return null;
+}
+
+/** Applies the end of a child that the code of a task runs; false if the child is not waited for. */
+export function taskChildEnded(
+  step: Step,
+  handler: HandlerState,
+  message: ChildMessage & { readonly name: string },
+): boolean {
+  const { execution } = step;
+  const { task, name, child, status, payload } = message;
+  const known = handler.taskChildren.get(taskChildKey(task, name));
+  if (known?.isOpen !== true || known.child !== child) return false;
+  const { attempt, stop } = known;
+  const at = { ...execution.currentVisit().place(handler.plan.name), task, attempt };
+  step.emit({ kind: "child.finished", ...at, name, child, status });
+  if (handler.isClosed(task)) return true;
+  if (status !== "done" && execution.draining) return true;
+  if (status !== "done" && stop === "again") {
+    step.emit({ kind: "child.started", ...at, name, child });
+    sendRetry(step, child);
+    return true;
+  }
+  const answer: Pick<TaskStep, "result" | "error"> =
+    status === "done"
+      ? { result: payload, error: null }
+      : { result: null, error: childError(child, status, payload) };
+  const by = handler.progress.tasks.get(task)?.attempt ?? attempt;
+  step.emit({ kind: "task.step", ...at, attempt: by, name, ...answer, reason: "child" });
+  return true;
+}
+
+/** Asks the open children of a task that ends to stop. */
+export function stopTaskChildren(step: Step, { taskChildren }: HandlerState, task: number): void {
+  const { execution } = step;
+  const id = inLife(execution, `settled~${execution.seq}`);
+  for (const one of taskChildren.values())
+    if (one.task === task && one.isOpen && one.stop !== "asked")
+      step.send(one.child, fromParent(execution, "cancel", { id, reason: "its task has ended" }));
+}
+
+/** Applies an event of a child that the code of a task runs. */
+export function applyTaskChild(
+  execution: Execution,
+  handler: HandlerState,
+  event: ChildEvent & { readonly name: string },
+): void {
+  const { task, attempt, child, name } = event;
+  const { taskChildren, progress } = handler;
+  const key = taskChildKey(task, name);
+  const known = taskChildren.get(key);
+  const one: TaskChild = { task, name, child, attempt, isOpen: event.kind === "child.started" };
+  if (event.kind === "child.started") {
+    if (known?.isOpen !== true) handler.openTaskChildren++;
+    taskChildren.set(key, known?.isOpen === true ? { ...one, stop: "again" } : one);
+    const { round } = execution.currentVisit();
+    progress.note({ task, attempt, round }, { kind: "child", name });
+    return;
+  }
+  if (known?.isOpen === true) handler.openTaskChildren--;
+  if (event.status === "done" || handler.tasks.isDone(task)) taskChildren.delete(key);
+  else taskChildren.set(key, one);
+}
+
+/** Notes that a task has ended: its open children were asked to stop, and others are forgotten if the task is done. */
+export function settleTaskChildren({ taskChildren, tasks }: HandlerState, task: number): void {
+  for (const [key, one] of [...taskChildren]) {
+    if (one.task !== task) continue;
+    if (one.isOpen) taskChildren.set(key, { ...one, stop: "asked" });
+    else if (tasks.isDone(task)) taskChildren.delete(key);
+  }
+}
+
+function sendRetry(step: Step, child: string): void {
+  const { execution } = step;
+  const id = inLife(execution, `retry~${sha256(child).slice(0, 8)}~${execution.seq}`);
+  step.send(child, fromParent(execution, "retry", { id, reason: null }));
+}
+
+function unknownWorkflow(workflow: string): AskedInVain {
+  return {
+    name: "NoWorkflow",
+    code: "not_found",
+    message: `there is no workflow "${workflow}": serve it, or register its definition`,
+  };
+}
