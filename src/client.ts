@@ -19,6 +19,7 @@ export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type * from "./protocol/command-document.ts";
+export type { ContextExtensions } from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
 export type * from "./sdk/handle.ts";
 export type { LogLine } from "./sdk/log-line.ts";
@@ -27,4 +28,11 @@ export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";
 export { type Rejection, type RejectionCode, RondoError } from "./std/rejection.ts";
-export type { HostedPart, HostedTopic, HostedWorkflow } from "./worker/handler-code.ts";
+export type {
+  HostedPart,
+  HostedTopic,
+  HostedWorkflow,
+  Log,
+  Middleware,
+  MiddlewareContext,
+} from "./worker/handler-code.ts";

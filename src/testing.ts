@@ -3,6 +3,7 @@
 import { scriptsOf } from "./compose/compose.ts";
 import { anyFunction, anyObject, type Called, checkOptions } from "./protocol/check-options.ts";
 import { checkWorkflow } from "./sdk/check.ts";
+import type { ContextExtensions } from "./sdk/context.ts";
 import type { LogLine } from "./sdk/log-line.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { anything, type Decode, flag, integer, object, optional, where } from "./std/decode.ts";
@@ -13,7 +14,7 @@ import { MemoryTables } from "./store/memory/memory-tables.ts";
 import { type SimulateOptions, type SimulationSummary, simulateWorkflow } from "./testing/simulate.ts";
 import { TestPostOps, type TestTarget } from "./testing/test-post-ops.ts";
 import { TestRondo } from "./testing/test-rondo.ts";
-import type { HostedTopic, HostedWorkflow } from "./worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow, Middleware } from "./worker/handler-code.ts";
 
 export {
   type SimulatedRun,
@@ -42,6 +43,12 @@ export interface TestOptions {
    */
   readonly capacity?: number;
   /**
+   * Middleware around all code, after each crash too. The first one is the outermost.
+   *
+   * @default []
+   */
+  readonly use?: readonly Middleware<Partial<ContextExtensions>>[];
+  /**
    * Called with each line that a handler logs.
    *
    * @default none
@@ -62,6 +69,10 @@ export interface TestOptions {
   readonly unsafeNoJail?: boolean;
 }
 
+const middlewareList = where(
+  "a list of functions",
+  (value) => Array.isArray(value) && value.every((one) => typeof one === "function"),
+);
 const workflowList = where("a list of workflows and topics", Array.isArray);
 
 const TEST = {
@@ -72,6 +83,7 @@ const TEST = {
       workflows: workflowList,
       seed: optional(where("a number or a text", (value) => ["number", "string"].includes(typeof value))),
       capacity: optional(integer(1)),
+      use: optional(middlewareList),
       onLog: anyFunction,
       target: anyFunction,
       unsafeNoJail: optional(flag),
@@ -93,6 +105,7 @@ const SIMULATE = {
       input: anything,
       nodes: optional(integer(1)),
       workflows: optional(workflowList),
+      use: optional(middlewareList),
       signals: anyObject,
       crashesMax: optional(integer()),
       within: optional(
@@ -133,6 +146,7 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
     random: random.child("ids"),
     capacity: options.capacity ?? 2_000,
     settings: SETTINGS,
+    middleware: options.use ?? [],
     onLog: options.onLog ?? (() => {}),
     scripts: scriptsOf(options.unsafeNoJail === true),
     postOps: new TestPostOps(options.target),

@@ -3,6 +3,7 @@
  * connection or answers that it is not ready is skipped. An address that breaks the connection is skipped only if the request
  * can be repeated without harm. The next request begins with the address that answered last.
  */
+import { activeTrace } from "../std/open-telemetry.ts";
 import { RondoError } from "../std/rejection.ts";
 import { notRondo, problemOf, unreachable } from "./problem.ts";
 import type { Fetch, HttpResponse } from "./transport.ts";
@@ -105,6 +106,8 @@ export class Requester {
     const { token, fetch } = this.#options;
     const { method = "GET", query, body, text, idempotencyKey, headers, signal } = options;
     const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
+    // The server makes the span of the caller the parent of the execution's spans.
+    const trace = activeTrace();
     return fetch(`${url}${queryText(query)}`, {
       method,
       headers: {
@@ -112,6 +115,7 @@ export class Requester {
         ...(token === null ? {} : { authorization: `Bearer ${token}` }),
         ...(sent === undefined ? {} : { "content-type": "application/json" }),
         ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+        ...(trace === null ? {} : { traceparent: trace }),
         ...headers,
       },
       ...(sent === undefined ? {} : { body: sent }),

@@ -1,8 +1,9 @@
 /** `serve` of a client: a worker in the program, for the tasks of a server. */
 import { anyFunction, type Called } from "../protocol/check-options.ts";
+import type { ContextExtensions } from "../sdk/context.ts";
 import type { LogLine } from "../sdk/log-line.ts";
-import { type Decode, flag, integer, object, optional, secret, text } from "../std/decode.ts";
-import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+import { type Decode, flag, integer, object, optional, secret, text, where } from "../std/decode.ts";
+import type { HostedTopic, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 
 /** Options of `serve` of a client. */
 export interface ServeOptions {
@@ -18,6 +19,12 @@ export interface ServeOptions {
    * @default the name of the host and the process id
    */
   readonly name?: string;
+  /**
+   * Middleware around all code of the worker. The first one is the outermost.
+   *
+   * @default []
+   */
+  readonly use?: readonly Middleware<Partial<ContextExtensions>>[];
   /**
    * Values that logs and errors show as `[redacted]`. Each has at least 4 characters.
    *
@@ -82,6 +89,12 @@ export const SERVE = {
       capacity: optional(integer(1, 100_000)),
       name: optional(text({ pattern: /^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$/, what: "a name of a worker" })),
       secrets: optional(secret("a list", Array.isArray)),
+      use: optional(
+        where(
+          "a list of functions",
+          (value) => Array.isArray(value) && value.every((one) => typeof one === "function"),
+        ),
+      ),
       unsafeNoJail: optional(flag),
       onLog: anyFunction,
       onFaultLine: anyFunction,

@@ -39,8 +39,10 @@ export interface ClusterOptions extends PartOptions {
 
 /** Assembles a node. The node has not joined the cluster yet. */
 export async function assembleCluster(
-  options: ClusterOptions,
+  given: ClusterOptions,
 ): Promise<Assembled & { readonly node: ClusterNode }> {
+  // The worker for this node and the worker for other nodes share the list of middleware.
+  const options = { middleware: [], ...given };
   const { PostgresStore } = await import("../store/postgres/postgres-store.ts");
   const shared = sharedParts(options);
   const named = new PostgresStore({
@@ -89,11 +91,11 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     clock,
     random,
     scripts: scriptsOf(options.unsafeNoJail === true),
-    onLog: (grant, item, level, said) => onLog?.({ ...loggedBy(grant, item), level, parts: said }),
+    onLog: (grant, item, logged) => onLog?.(loggedBy(grant, item, logged)),
     // The ring detects an unreachable node, so only the reason is logged here.
     onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
     onBug: (thrown) => onStop(toError(thrown)),
-    ...defined({ secrets }),
+    ...defined({ secrets, middleware: options.middleware }),
   });
   node.owners.onChange(() => worker.nodes(node.owners.peers.map(({ url }) => url)));
   return worker;

@@ -52,8 +52,12 @@ export const serveHere: ServeHere = async ({ urls, token }, code, options) => {
       version: readManifest().version,
       clock: systemClock({ hold: true }),
       random: systemRandom,
-      ...defined({ scripts, secrets: options.secrets }),
-      onLog: (grant, item, level, parts) => onLog?.({ ...loggedBy(grant, item), level, parts }),
+      ...defined({
+        scripts,
+        secrets: options.secrets,
+        middleware: options.use,
+      }),
+      onLog: (grant, item, logged) => onLog?.(loggedBy(grant, item, logged)),
       onTrouble: (what) =>
         onFaultLine(
           what === null

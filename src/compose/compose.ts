@@ -43,6 +43,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { DirectoryOwned } from "../store/sqlite/faults.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import type { Middleware } from "../worker/handler-code.ts";
 import { Secrets } from "../worker/log/secrets.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { type BrokerOptions, engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
@@ -177,6 +178,8 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   /** Called when Rondo has closed. */
   readonly onClosed?: () => Promise<void>;
   readonly brokerSettings?: Partial<BrokerSettings>;
+  /** The list that `rondo.use` adds to. */
+  readonly middleware?: Middleware[];
 }
 
 /** The default capacity of a worker in tasks. */
@@ -441,6 +444,7 @@ export async function assembleOn(
       await postOps.close();
       await options.onClosed?.();
     },
+    ...defined({ middleware: options.middleware }),
     onLog: options.onLog ?? (() => {}),
     onBug: (thrown) => onStop(toError(thrown)),
   });

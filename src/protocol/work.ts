@@ -229,6 +229,8 @@ export interface ReportedLine {
   readonly level: string;
   readonly text: string;
   readonly run?: string;
+  /** The fields of the line as JSON text. Workers of other processes do not send them. */
+  readonly fields?: string;
 }
 
 /** A heartbeat for attempts of one grant; `task` -1 is the enumeration. */

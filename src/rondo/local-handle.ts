@@ -343,9 +343,9 @@ async function* readLines(store: ExecutionStore, execution: string, after: numbe
     for (const { order, phase, visit, handler, task, attempt, number, worker, lines } of rows) {
       const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
       last = order;
-      for (const { at, level, text, run } of lines) {
-        const line = { order, at, ...place, level, text };
-        yield run === undefined ? line : { ...line, run };
+      for (const { at, level, text, run, fields } of lines) {
+        const parsed = fields === undefined ? undefined : (JSON.parse(fields) as LogEntry["fields"]);
+        yield { order, at, ...place, level, text, ...defined({ run, fields: parsed }) };
       }
     }
   }

@@ -17,7 +17,8 @@ import {
   checkStart,
 } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
-import { checkWorkflow } from "../sdk/check.ts";
+import { checkMiddleware, checkWorkflow } from "../sdk/check.ts";
+import type { ContextExtensions } from "../sdk/context.ts";
 import type {
   CloseOptions,
   ExecutionHandle,
@@ -42,6 +43,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow
 import { defined } from "../std/defined.ts";
 import { newExecutionId, newMessageId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
+import { activeTrace } from "../std/open-telemetry.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { listOrSearch } from "../store/search-heads.ts";
 import { StoreFault } from "../store/store.ts";
@@ -51,6 +53,7 @@ import {
   type HostedPart,
   type HostedTopic,
   type HostedWorkflow,
+  type Middleware,
   withChildren,
 } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
@@ -67,6 +70,8 @@ export interface RondoParts extends LocalParts {
   readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
+  /** The middleware of this process, which `use` adds to. The worker for other nodes shares it. */
+  readonly middleware?: Middleware[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
   /** Why a name is reserved and cannot be a topic; null if it is not reserved. */
@@ -118,6 +123,7 @@ export class Rondo implements RondoClient {
   readonly #isStored = new Set<string>();
   /** Names of workflows that were passed to `serve` directly. */
   readonly #named = new Set<string>();
+  readonly #middleware: Middleware[];
   #isClosed = false;
   #api: Promise<AttachedApi> | null = null;
   #url: string | null = null;
@@ -134,6 +140,7 @@ export class Rondo implements RondoClient {
   constructor(options: RondoParts) {
     this.#options = options;
     this.#signals = new SignalStarter(options);
+    this.#middleware = options.middleware ?? [];
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
     // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
@@ -145,10 +152,11 @@ export class Rondo implements RondoClient {
       concurrency: Math.max(1, Math.floor(options.capacity / 2)),
       startsAfterMs: STARTS_AFTER_MS,
       send: (reports) => options.engine.report(this.#workerId, reports),
-      log: (grant, item, level, parts) => options.onLog({ ...loggedBy(grant, item), level, parts }),
+      log: (grant, item, logged) => options.onLog(loggedBy(grant, item, logged)),
       onBug: options.onBug,
       scripts: options.scripts,
       secrets: options.secrets,
+      middleware: this.#middleware,
     });
     const operations = operationsOver({
       api: { json: async (path, request) => (await this.api()).calls.json(path, request) },
@@ -232,6 +240,27 @@ export class Rondo implements RondoClient {
     return this;
   }
 
+  /**
+   * Runs middleware around all code of the served workflows: enumerations, tasks, compensations, `next`, `returns` and steps. The
+   * first one is the outermost. It counts for calls from now on.
+   *
+   * @throws RondoError with the code `invalid_input` if it is not a function
+   * @example
+   * rondo.use(async ({ workflow, kind, log }, next) => {
+   *   const from = performance.now();
+   *   try {
+   *     return await next({ tenant: "acme" });
+   *   } finally {
+   *     log.debug({ workflow, kind, ms: performance.now() - from });
+   *   }
+   * });
+   */
+  use(...middleware: readonly Middleware<Partial<ContextExtensions>>[]): this {
+    checkMiddleware(middleware);
+    this.#middleware.push(...middleware);
+    return this;
+  }
+
   start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
@@ -277,6 +306,7 @@ export class Rondo implements RondoClient {
     signal: StartSignal,
     options: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>> {
+    const trace = activeTrace();
     const checked = unwrap(checkSignalStart(options));
     const message = unwrap(signalMessage(this.#parts, signal));
     const { plan, text } = unwrap(await this.#prepare(workflow, input));
@@ -284,7 +314,7 @@ export class Rondo implements RondoClient {
     if (unfit !== null) throw new RondoError(unfit);
     await this.#admit(plan, checked.project);
     const given = { plan, input: text, signal: message };
-    const { id, reply } = await this.#signals.send(given, checked);
+    const { id, reply } = await this.#signals.send(given, { ...checked, trace });
     const state = unwrap(signalState(reply.answer));
     return { execution: this.execution<W>(id), started: !reply.existed, signal: state };
   }
@@ -363,9 +393,12 @@ export class Rondo implements RondoClient {
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
+    const trace = activeTrace();
     // A promise is awaited only if needed, so that a plain start is sent in the turn of its call.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
-    const checked = unwrap(checkStart(options));
+    // The span of the caller is the parent of the execution's spans. It is read before the first await.
+    const given = unwrap(checkStart(options));
+    const checked = trace === null ? given : { ...given, trace };
     const { ifExists } = checked;
     if (ifExists !== undefined) return this.#startIfExists<Output>(prepared, { ...checked, ifExists });
     const start = startExecution(this.#options, prepared.plan, prepared.text, checked);

@@ -5,12 +5,13 @@
 import { CLEANUPS, type Definition, LAST } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
 import type { Duration } from "../std/duration.ts";
-import type { BaseContext, HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
+import type { BaseContext, HandlerCode, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import {
   checkAnswer,
   checkDuration,
   checkFields,
   checkHandlerName,
+  checkMiddleware,
   checkName,
   checkTimeout,
   checkUnique,
@@ -58,6 +59,7 @@ interface Parts {
   readonly children: readonly HostedWorkflow[];
   /** The options of all code that has none of its own. They are written into the definition, handler by handler. */
   readonly defaults: AnswerOptions;
+  readonly middleware: readonly Middleware[];
 }
 
 /** A workflow without user-visible types. */
@@ -71,19 +73,21 @@ export class WorkflowBuilder implements HostedWorkflow {
   readonly children: readonly HostedWorkflow[];
   readonly #hosted: readonly Hosted[];
   readonly #defaults: AnswerOptions;
+  readonly #middleware: readonly Middleware[];
   readonly #parseInput: HandlerCode["parseInput"];
 
   constructor(
     data: WorkflowData,
     inputSchema: StandardSchema | undefined,
-    { hosted, children, defaults }: Parts,
+    { hosted, children, defaults, middleware }: Parts,
   ) {
     this.name = data.name;
     this.children = children;
     this.inputSchema = inputSchema;
     this.#data = data;
     this.definition = withOutput(data);
-    this.handlers = hosted.map(({ code }) => code);
+    this.handlers = hosted.map(({ code }) => (middleware.length === 0 ? code : { ...code, middleware }));
+    this.#middleware = middleware;
     this.#hosted = hosted;
     this.#defaults = defaults;
     this.#parseInput = inputSchema === undefined ? undefined : parserOf(inputSchema, "input");
@@ -100,8 +104,10 @@ export class WorkflowBuilder implements HostedWorkflow {
       ...CLEANUPS,
       "cleanupTimeout",
       "defaults",
+      "use",
     ]);
-    const { name, version, input, unread, cleanupTimeout, defaults = {}, children = [] } = options;
+    const { name, version, input, unread, cleanupTimeout, defaults = {}, children = [], use = [] } = options;
+    checkMiddleware(use);
     checkName(name, "name");
     if (version !== undefined) compatibleWith(version, "version");
     const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
@@ -121,7 +127,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ version, input: schema }), phases: [], ...ends },
       input,
-      { hosted: [], children: hostedChildren(children), defaults },
+      { hosted: [], children: hostedChildren(children), defaults, middleware: use },
     );
   }
 
@@ -191,6 +197,7 @@ export class WorkflowBuilder implements HostedWorkflow {
       hosted: added.#hosted,
       children: [...this.children, workflow],
       defaults: this.#defaults,
+      middleware: this.#middleware,
     };
     return new WorkflowBuilder(added.#data, this.inputSchema, parts);
   }
@@ -241,7 +248,12 @@ export class WorkflowBuilder implements HostedWorkflow {
   }
 
   #with(data: WorkflowData, codes: readonly Hosted[]): WorkflowBuilder {
-    const parts = { hosted: this.#withCode(codes), children: this.children, defaults: this.#defaults };
+    const parts = {
+      hosted: this.#withCode(codes),
+      children: this.children,
+      defaults: this.#defaults,
+      middleware: this.#middleware,
+    };
     return new WorkflowBuilder(data, this.inputSchema, parts);
   }
 

@@ -67,6 +67,17 @@ export function checkWorkflow(workflow: unknown): void {
   );
 }
 
+/** Throws unless all values are functions, as middleware is. */
+export function checkMiddleware(middleware: unknown): void {
+  if (Array.isArray(middleware) && middleware.every((one) => typeof one === "function")) return;
+  throw new RondoError(
+    reject("invalid_input", "use: a middleware must be a function", {
+      path: "use",
+      hint: "async (context, next) => next()",
+    }),
+  );
+}
+
 /** Copies a value as JSON. Throws, with the path, if a part of it cannot be stored. */
 export function storedCopy(value: unknown, what: string, bytesMax: number = LIMITS.taskBytes): Json {
   return JSON.parse(unwrap(toStoredText(value, { bytesMax, what }))) as Json;

@@ -9,8 +9,19 @@ import type { SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
+/**
+ * Fields that middleware adds to the context of all code. A program declares them once, and passes them to `next`:
+ * `declare module "rondo" { interface ContextExtensions { readonly tenant: string } }`.
+ */
+export interface ContextExtensions {
+  /** Exists only in the type. */
+  readonly "~extensions"?: never;
+}
+
 /** The context of all code of a workflow; `next` and `returns` get only this. */
-export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "input" | "phases"> {
+export interface Context<Input, Phases>
+  extends Omit<untyped.AnswerContext, "input" | "phases">,
+    ContextExtensions {
   /** The output of the input's schema; without a schema, the input as it is stored. */
   readonly input: Input;
   /** The phases that are declared before this one, and in `next` this one too. */

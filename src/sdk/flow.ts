@@ -17,7 +17,7 @@ type NoPhases = Record<never, never>;
 /** Options of a flow. */
 export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
   extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
-    Pick<WorkflowOptions, "cleanupTimeout" | "children"> {
+    Pick<WorkflowOptions, "cleanupTimeout" | "children" | "use"> {
   /**
    * Checks the input, and gives it its type.
    *
@@ -79,13 +79,14 @@ export function flow(
 ): unknown {
   if (typeof run !== "function")
     throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
-  const { input, cleanupTimeout, children, ...others } = options;
+  const { input, cleanupTimeout, children, use, ...others } = options;
   checkFields(others, `flow "${name}"`, OPTIONS);
   const begin = {
     name,
     ...(input === undefined ? {} : { input }),
     ...(cleanupTimeout === undefined ? {} : { cleanupTimeout }),
     ...(children === undefined ? {} : { children }),
+    ...(use === undefined ? {} : { use }),
   };
   return WorkflowBuilder.begin(begin).phase(PHASE, {
     ...others,

@@ -6,6 +6,7 @@ import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
+import type { Json } from "../std/json.ts";
 import type { RondoError } from "../std/rejection.ts";
 import type { ExecutionFilter, Operations, PageOptions } from "./operations.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
@@ -155,6 +156,8 @@ export interface LogEntry {
   readonly level: string;
   /** The text of the line. */
   readonly text: string;
+  /** The fields of the first value, if that was a plain object, as in `log.info({ order: 7 }, "paid")`. Workers in other processes send none. */
+  readonly fields?: Readonly<Record<string, Json>>;
   /** The run of the script that wrote the line. */
   readonly run?: string;
 }

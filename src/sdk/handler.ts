@@ -244,6 +244,18 @@ export function handler<Input, Phases, Item = NoItems, Result = null>(
   return Object.freeze({ [SPEC]: spec });
 }
 
+/**
+ * Makes handlers for workflows of one type of input. The types of tasks and results are inferred, as they are in a workflow.
+ *
+ * @throws RondoError if the spec is not an object
+ * @example const length = handlerFor<{ email: string }>()({ process: ({ task }) => task.email.length });
+ */
+export function handlerFor<Input, Phases = unknown>(): <Item = NoItems, Result = null>(
+  spec: HandlerSpec<Input, Phases, Item, Result>,
+) => Handler<Input, Phases, Result, [Item] extends [NoItems] ? true : false> {
+  return (spec) => handler(spec);
+}
+
 /** The spec that `handler()` was given; undefined for anything else. */
 export function specOf(value: unknown): AnySpec | undefined {
   return typeof value === "object" && value !== null ? (value as { [SPEC]?: AnySpec })[SPEC] : undefined;

@@ -1,5 +1,9 @@
 /** A line that a handler logs, at the moment when it is logged. */
 export interface LogLine {
+  /** When the line was logged, in milliseconds since 1970; under `testRondo` the virtual time. */
+  readonly at: number;
+  /** The name of the workflow. */
+  readonly workflow: string;
   /** The id of the execution. */
   readonly execution: string;
   /** The name of the phase. */
@@ -16,4 +20,11 @@ export interface LogLine {
   readonly level: string;
   /** The values that were logged. */
   readonly parts: readonly unknown[];
+  /**
+   * The fields of the line: those of its first value, if that is a plain object, as in `log.info({ order: 7 }, "paid")`; of an
+   * error, `err`. Empty otherwise.
+   */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** The values after the fields, as one text. */
+  readonly message: string;
 }

@@ -4,10 +4,10 @@
  */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
-import type { HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import { WorkflowBuilder } from "./builder.ts";
 import type { CommandSpec } from "./command.ts";
-import type { Context } from "./context.ts";
+import type { Context, ContextExtensions } from "./context.ts";
 import type {
   AnswerOptions,
   Compensation,
@@ -113,6 +113,13 @@ export interface WorkflowOptions<Cleanup extends string = string> {
    * @default 3 attempts, 4 crashes, no time limit
    */
   readonly defaults?: AnswerOptions;
+  /**
+   * Middleware around all code of the workflow, in every worker: enumerations, tasks, compensations, `next`, `returns` and steps.
+   * The first one is the outermost; that of `rondo.use` is around it.
+   *
+   * @default []
+   */
+  readonly use?: readonly Middleware<Partial<ContextExtensions>>[];
 }
 
 type NoPhases = Record<never, never>;

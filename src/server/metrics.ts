@@ -1,4 +1,4 @@
-/** Prometheus metrics. Labels are routes, methods and statuses, never an execution, a worker or a user's text. */
+/** Prometheus metrics. Labels are routes, methods, statuses and names of handlers, never an execution, a worker or data. */
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Overview } from "../engine/io.ts";
@@ -71,6 +71,33 @@ export class Metrics {
     this.#total("rondo_executions_started_total", "Executions started", () => seen().totals.started);
     this.#totalBy("rondo_executions_ended_total", "Executions ended", () => seen().totals.ended);
     this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
+    this.#byHandler(
+      "rondo_handler_tasks_total",
+      "Tasks settled, by handler",
+      ["handler", "status"],
+      (counter) => {
+        for (const [handler, { runMs: _, ...counts }] of seen().totals.handlers)
+          for (const [status, count] of Object.entries(counts))
+            if (count > 0) counter.inc({ handler, status }, count);
+      },
+    );
+    this.#byHandler(
+      "rondo_handler_run_seconds_total",
+      "Running time of the attempts that settled tasks, by handler",
+      ["handler"],
+      (counter) => {
+        for (const [handler, { runMs }] of seen().totals.handlers) counter.inc({ handler }, runMs / 1_000);
+      },
+    );
+  }
+
+  /** Registers a counter whose values by handler are kept outside of the metrics library. */
+  #byHandler(name: string, help: string, labelNames: string[], fill: (counter: Counter) => void): void {
+    const collect = function (this: Counter): void {
+      this.reset();
+      fill(this);
+    };
+    new Counter({ name, help, labelNames, registers: [this.#registry], collect });
   }
 
   /** Adds metrics about the state of the RabbitMQ broker. */

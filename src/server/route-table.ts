@@ -10,6 +10,7 @@ import { deadLetterRoutes } from "./routes/dead-letters.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { executionRoutes } from "./routes/executions.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { mcpRoute } from "./routes/mcp.ts";
 import { nodeRoutes } from "./routes/node.ts";
 import { overviewRoutes } from "./routes/overview.ts";
 import { queueRoutes } from "./routes/queues.ts";
@@ -40,5 +41,6 @@ export const ROUTES = [
   ...deadLetterGroupRoutes,
   ...adminRoutes,
   backupRoute,
+  mcpRoute,
   ...healthRoutes,
 ];

@@ -24,7 +24,7 @@ import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
 import { MessageRequests } from "./message-requests.ts";
 import { AllNodes, mergeOverviews } from "./other-nodes.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
-import { bindRoutes } from "./route.ts";
+import { bindRoutes, type Route } from "./route.ts";
 import { ROUTES } from "./route-table.ts";
 import type { Services } from "./routes/services.ts";
 import { AuditLog } from "./services/audit-log.ts";
@@ -67,10 +67,10 @@ export class ApiServer {
   #url = "";
   #socket: string | null = null;
 
-  private constructor(parts: ApiParts, access: Pick<Services, "tokens" | "endedSessions" | "pausedQueues">) {
-    const { tokens, endedSessions, pausedQueues } = access;
+  private constructor(parts: ApiParts, opened: Pick<Services, "tokens" | "endedSessions" | "pausedQueues">) {
+    const { tokens, endedSessions, pausedQueues } = opened;
     const { clock, store, engine, metrics, config, onFault, random } = parts;
-    this.#access = access;
+    this.#access = opened;
     const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
     this.#parts = parts;
     this.#limits = limits;
@@ -112,6 +112,7 @@ export class ApiServer {
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
+      callsOf: (caller) => this.calls.as(caller),
       document: () =>
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
@@ -120,23 +121,18 @@ export class ApiServer {
       ...allNodes.routes(),
       ...(parts.extension?.routes ?? []),
     ];
-    this.calls = new LocalCalls({
-      routes,
-      audit: this.#audit,
-      throwIfClosing: () => {
-        if (this.#isClosing) throw new RondoError(reject("not_ready", "Rondo is closing"));
-      },
+    const access = new Access({
+      tokens,
+      endedSessions,
+      clock,
+      key: engine.info.key,
+      nodeToken: parts.nodeToken,
+      isLocal: isLoopback(config.host),
     });
+    this.calls = this.#callsOver(routes, access);
     this.#app = buildApp({
       routes,
-      access: new Access({
-        tokens,
-        endedSessions,
-        clock,
-        key: engine.info.key,
-        nodeToken: parts.nodeToken,
-        isLocal: isLoopback(config.host),
-      }),
+      access,
       rateLimit: new RateLimit(clock, limits.requestsPerSecond),
       audit: this.#audit,
       keys: this.#keys,
@@ -168,6 +164,17 @@ export class ApiServer {
       topics.bind(projects);
       engine.bindProjects(projects);
     };
+  }
+
+  #callsOver(routes: readonly Route[], access: Access): LocalCalls {
+    return new LocalCalls({
+      routes,
+      audit: this.#audit,
+      refuse: (caller, route) => access.allow(caller, route),
+      throwIfClosing: () => {
+        if (this.#isClosing) throw new RondoError(reject("not_ready", "Rondo is closing"));
+      },
+    });
   }
 
   /** Opens the server. It refuses to listen on an address that other machines can reach while there is no token. */

@@ -6,11 +6,12 @@ import { WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 import type { LogLine, LogRow, StoredLogRow } from "./store.ts";
 
-type Field = string | number;
+/** A field of a packed row. Nodes of version 0.2 take a pair of run and fields for no run. */
+type Field = string | number | readonly [run: string | 0, fields: string];
 
 /** The number of fields before the lines: phase, visit, handler, task, number, worker, time of the first line. */
 const HEAD_FIELDS = 7;
-/** The number of fields of a line: n, time relative to the first line, level, text, run (0 for none). */
+/** The number of fields of a line: n, time relative to the first line, level, text, run (0 for none; with fields a pair). */
 const LINE_FIELDS = 5;
 
 export interface PackedLogRow {
@@ -22,7 +23,8 @@ export interface PackedLogRow {
 export function packLog(row: LogRow): string {
   const from = row.lines[0]?.at ?? 0;
   const packed: Field[] = [row.phase, row.visit, row.handler, row.task, row.number, row.worker, from];
-  for (const { n, at, level, text, run } of row.lines) packed.push(n, at - from, level, text, run ?? 0);
+  for (const { n, at, level, text, run, fields } of row.lines)
+    packed.push(n, at - from, level, text, fields === undefined ? (run ?? 0) : [run ?? 0, fields]);
   return seal(JSON.stringify(packed), row.attempt);
 }
 
@@ -63,8 +65,9 @@ function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): Sto
       string,
       Field,
     ];
-    const line = { n, at: from + after, level, text };
-    lines.push(typeof run === "string" ? { ...line, run } : line);
+    const [name, fields] = typeof run === "object" ? run : [run];
+    const line = { n, at: from + after, level, text, ...(fields === undefined ? {} : { fields }) };
+    lines.push(typeof name === "string" ? { ...line, run: name } : line);
   }
   return { order, attempt, phase, visit, handler, task, number, worker, lines };
 }

@@ -130,6 +130,8 @@ export interface LogLine {
   readonly text: string;
   /** The run of a script that wrote the line. */
   readonly run?: string;
+  /** The fields of the line as JSON text. */
+  readonly fields?: string;
 }
 
 /** Lines of one attempt, stored as one row. `task` -1 is the enumeration. */

@@ -85,6 +85,7 @@ export class ClusterRun {
       random,
       capacity,
       scripts,
+      middleware: [...(options.middleware ?? [])],
       onLog,
       onBug: (thrown) => onStop(toError(thrown)),
     });

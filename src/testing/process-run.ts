@@ -11,7 +11,7 @@ import { toError } from "../std/to-error.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { ExecutionStore } from "../store/store.ts";
-import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { KillableProcess } from "./killable-process.ts";
 import type { TestPostOps } from "./test-post-ops.ts";
@@ -23,6 +23,8 @@ export interface ProcessRunOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
+  /** Middleware around all code. */
+  readonly middleware?: readonly Middleware[];
   /** Makes some commits fail; by default no commit fails. */
   readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
   /** The options of scripts. Scripts run for real, in their sandbox. */
@@ -85,6 +87,7 @@ export class ProcessRun {
       random,
       capacity,
       scripts,
+      middleware: [...(options.middleware ?? [])],
       onLog,
       onBug: (thrown) => onStop(toError(thrown)),
       ...(openApi === undefined

@@ -6,12 +6,13 @@
  */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import type { ContextExtensions } from "../sdk/context.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { SeededRandom } from "../std/random.ts";
 import { RondoError, unwrap } from "../std/rejection.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
-import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+import type { HostedTopic, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { type FaultCounts, SimulatedFaults } from "./simulated-faults.ts";
 import { TEST_PARTITIONS, TestCluster } from "./test-cluster.ts";
@@ -40,6 +41,12 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
    * @default []
    */
   readonly workflows?: readonly (HostedWorkflow | HostedTopic)[];
+  /**
+   * Middleware around all code. The first one is the outermost.
+   *
+   * @default []
+   */
+  readonly use?: readonly Middleware<Partial<ContextExtensions>>[];
   /**
    * Signals by name. Each is sent once, when nothing else can happen.
    *
@@ -204,7 +211,8 @@ async function open<W extends AnyWorkflow>(
   const random = new SeededRandom(seed);
   const faults = new SimulatedFaults(random.child("faults"), { crashesMax });
   const all = [workflow, ...workflows];
-  const common = { capacity: 100, settings: SETTINGS, onLog: () => {}, scripts, postOps };
+  const middleware = options.use ?? [];
+  const common = { capacity: 100, settings: SETTINGS, onLog: () => {}, scripts, postOps, middleware };
   if (nodes > 1) {
     const tables = new MemoryTables({ random: random.child("store"), partitions: TEST_PARTITIONS });
     const ids = random.child("ids");

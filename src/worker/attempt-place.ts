@@ -6,15 +6,38 @@ export function reportPlace({ execution, phase, visit, handler, round, epoch }: 
   return { execution, phase, visit, handler, round, epoch };
 }
 
-/** The names of an attempt as its log lines contain them. */
+/** A log line with the names of its attempt. */
 export function loggedBy(
-  grant: ReportPlace,
+  grant: ReportPlace & { readonly workflow: string },
   item: GrantItem,
-): { execution: string; phase: string; handler: string; task: number; attempt: number; attemptId: string } {
-  const { execution, phase, handler } = grant;
+  logged: LoggedLine,
+): LoggedBy {
+  const { workflow, execution, phase, handler } = grant;
   const attemptId = encodeAttempt(reportedAttempt(grant, item));
-  return { execution, phase, handler, task: item.number, attempt: item.attempt, attemptId };
+  return {
+    ...{ workflow, execution, phase, handler, task: item.number, attempt: item.attempt, attemptId },
+    ...logged,
+  };
 }
+
+/** One line, as code has logged it. */
+export interface LoggedLine {
+  readonly at: number;
+  readonly level: string;
+  readonly parts: readonly unknown[];
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+type LoggedBy = LoggedLine & {
+  readonly workflow: string;
+  readonly execution: string;
+  readonly phase: string;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly attemptId: string;
+};
 
 /** Whether two attempts have the same handler, visit, round and epoch. */
 export function samePlace(a: ReportPlace, b: ReportPlace): boolean {

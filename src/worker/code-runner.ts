@@ -12,7 +12,7 @@ import { doneWith, handedBack, threw } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
 import { type Running, RunningAttempts } from "./running.ts";
 import type { ScriptRunner } from "./script-runner.ts";
-import type { TaskSpan } from "./tracing.ts";
+import { measureAttempt, type TaskSpan } from "./tracing.ts";
 
 export interface CodeRunnerOptions {
   readonly clock: Clock;
@@ -165,6 +165,7 @@ export class CodeRunner {
     context.close(outcome);
     const ms = this.readClock() - since;
     const told = this.#options.reporter.receipt(context.shared.lead, context.item, ms, outcome);
+    measureAttempt(context.shared.grant, ms, told);
     if (span !== null) span.end(told);
   }
 
@@ -180,7 +181,9 @@ export class CodeRunner {
     const isLast = group === null || group.open === 0;
     if (isLast) context.close(outcome);
     else context.flushLog();
-    const told = reporter.receipt(context.shared.lead, item, clock.now() - since, outcome);
+    const ms = clock.now() - since;
+    const told = reporter.receipt(context.shared.lead, item, ms, outcome);
+    measureAttempt(context.shared.grant, ms, told);
     if (group !== null && told.status !== "done") group.trouble ??= told;
     if (span !== null && isLast) span.end(group?.trouble ?? told);
     // The end of an enumeration is sent before the turn ends.

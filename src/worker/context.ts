@@ -11,6 +11,7 @@ import type { Clock } from "../std/clock.ts";
 import { sha256 } from "../std/hash.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
+import type { LoggedLine } from "./attempt-place.ts";
 import type {
   BatchAttempt,
   BatchContext,
@@ -25,7 +26,7 @@ import type {
 } from "./handler-code.ts";
 import { type ChildStart, JournaledSteps } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
-import { showParts } from "./log/log-text.ts";
+import { fieldsOf, showParts, storedFields } from "./log/log-text.ts";
 import type { Secrets } from "./log/secrets.ts";
 import { AddedTasks, handedBack } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
@@ -39,8 +40,8 @@ export interface Around {
   readonly results: ResultsSource;
   readonly reporter: Reporter;
   readonly secrets: Secrets;
-  /** Called at once with the values of each logged line, or with a redacted text if the worker has secrets. */
-  readonly onLog: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
+  /** Called at once with each logged line; with redacted texts if the worker has secrets. */
+  readonly onLog: (grant: Grant, item: GrantItem, logged: LoggedLine) => void;
   /** Why steps and earlier results are not available at this worker; null if they are. */
   readonly lacks: string | null;
   /** Ends an attempt whose code still runs. */
@@ -108,6 +109,7 @@ class Extras {
   steps: JournaledSteps | null = null;
   derived: DerivedValues | null = null;
   adds: AddedTasks | null = null;
+  onOver: (() => void)[] = [];
 }
 
 /** The members of every context. `item` is the attempt that its logs belong to. */
@@ -186,8 +188,18 @@ export class AttemptContext {
   /** Logs values, shown as `text`. `run` is the run of a script that logged them. */
   write(level: string, parts: readonly unknown[], { text = showParts(parts), run }: LineOptions = {}): void {
     const { grant, around } = this.shared;
-    around.onLog(grant, this.item, level, around.secrets.isEmpty ? parts : [around.secrets.redact(text)]);
-    if (this.ending === null) this.#lines.write(level, text, run);
+    const { clock, secrets } = around;
+    const { fields, rest } = fieldsOf(parts);
+    const stored = Object.keys(fields).length === 0 ? undefined : storedFields(fields, secrets);
+    const shown = secrets.isEmpty ? parts : [secrets.redact(text)];
+    around.onLog(grant, this.item, {
+      at: clock.now(),
+      level,
+      parts: shown,
+      fields: secrets.isEmpty ? fields : ((stored === undefined ? {} : JSON.parse(stored)) as typeof fields),
+      message: secrets.redact(rest.length === parts.length ? text : showParts(rest)),
+    });
+    if (this.ending === null) this.#lines.write(level, text, { run, fields: stored });
   }
 
   /** Reports that a run of a script began or crashed, after the lines that were logged before. */
@@ -228,12 +240,23 @@ export class AttemptContext {
     this.#extras?.steps?.close();
     if (this.running !== null) this.shared.around.end(this.running, outcome);
     this.abort(reason);
+    this.#over();
+  }
+
+  /** Calls the listener when the attempt is over, whether its code has ended or not. */
+  onOver(listener: () => void): void {
+    this.extras.onOver.push(listener);
+  }
+
+  #over(): void {
+    for (const listener of this.#extras?.onOver.splice(0) ?? []) listener();
   }
 
   close(outcome: Outcome): void {
     this.flushLog();
     this.ending = outcome;
     this.#extras?.steps?.close();
+    this.#over();
   }
 
   get #controller(): AbortController {
@@ -290,8 +313,18 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get step(): ProcessContext["step"] {
+    const { tracing } = this.shared;
+    if (tracing === null)
+      return <T>(name: string, given: StepOptions | StepCode<T>, run?: StepCode<T>) =>
+        this.#steps.step(name, given, run);
+    const traced =
+      <T>(name: string, run: StepCode<T>): StepCode<T> =>
+      (context) =>
+        tracing.step(name, context.attempt, () => run(context));
     return <T>(name: string, given: StepOptions | StepCode<T>, run?: StepCode<T>) =>
-      this.#steps.step(name, given, run);
+      typeof given === "function"
+        ? this.#steps.step(name, traced(name, given))
+        : this.#steps.step(name, given, typeof run === "function" ? traced(name, run) : run);
   }
 
   get sleep(): ProcessContext["sleep"] {

@@ -288,6 +288,51 @@ export interface BatchAttempt {
   readonly idempotencyKey: string;
 }
 
+/** What a middleware knows about the code that it runs around. */
+export interface MiddlewareContext {
+  /**
+   * The kind of code: `enumerate`, `process` (also of batches and commands), `compensate`, `next`, `returns`, or one try of a
+   * `step`.
+   */
+  readonly kind: "enumerate" | "process" | "compensate" | "next" | "returns" | "step";
+  /** The name of the workflow. */
+  readonly workflow: string;
+  /** The project of the execution. */
+  readonly project: string;
+  /** The name of the phase. */
+  readonly phase: string;
+  /** The name of the handler. */
+  readonly handler: string;
+  /** The id of the execution. */
+  readonly execution: string;
+  /** The number of the task, of a batch that of its first task; null if the code is not for a task. */
+  readonly task: number | null;
+  /** The name of the step; only around a step. */
+  readonly step?: string;
+  /** The number of the attempt; around a step the number of its try. */
+  readonly attempt: number;
+  /** The unique id of the attempt. */
+  readonly attemptId: string;
+  /** The input of the execution. */
+  readonly input: unknown;
+  /** The time in milliseconds since 1970; under `testRondo` the virtual time. */
+  readonly now: () => number;
+  /** Aborted when the attempt is cancelled, exceeds its time limit, or loses its lease. */
+  readonly signal: AbortSignal;
+  /** Writes lines that are stored with the attempt. */
+  readonly log: Log;
+}
+
+/**
+ * Code around the code of handlers. It calls `next` once, perhaps with fields that the handler's context gets, and returns the
+ * result of `next`, or another one. If it returns undefined, the result is that of `next`. If an attempt ends before its code,
+ * because the task waits or the attempt is lost, `next` rejects, and what the middleware returns is ignored.
+ */
+export type Middleware<Extension extends object = object> = (
+  context: MiddlewareContext,
+  next: (extension?: Extension) => Promise<unknown>,
+) => unknown;
+
 type Items = Iterable<unknown> | AsyncIterable<unknown>;
 
 /** The code of one handler. `parseInput` converts the stored input to the output of the schema. */
@@ -306,6 +351,8 @@ export interface HandlerCode {
   /** Whether `process` can add tasks to its handler. */
   readonly adds?: true;
   readonly parseInput?: (input: unknown) => unknown;
+  /** The middleware of the workflow, the outermost first. */
+  readonly middleware?: readonly Middleware[];
   /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
   /** Checks the input of a workflow that user code starts; gives the input as JSON text, or a rejection. */

@@ -1,11 +1,27 @@
-/** OpenTelemetry spans, one per attempt. The package is loaded only if the program has registered a tracer provider. */
-import { createRequire } from "node:module";
-import type * as OpenTelemetry from "@opentelemetry/api";
+/**
+ * Spans and metrics of attempts, if the program has registered OpenTelemetry. An attempt is a span under the span of its start, a try
+ * of a step is a span under its attempt. Tasks link to the span of the enumeration that gave them, if it ran in this process.
+ */
 import type { Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
+import {
+  type Attributes,
+  activeContext,
+  contextOf,
+  hasTracer,
+  inSpan,
+  measure,
+  SPAN_KIND,
+  SPAN_STATUS,
+  type Span,
+  type SpanContext,
+  startSpan,
+} from "../std/open-telemetry.ts";
 
 export interface Tracing {
   start(item: GrantItem): TaskSpan;
+  /** Runs a try of a step as a span. */
+  step<T>(name: string, attempt: number, code: () => T): T;
 }
 
 export interface TaskSpan {
@@ -14,67 +30,137 @@ export interface TaskSpan {
   end(outcome: Outcome): void;
 }
 
-const REGISTRY = Symbol.for("opentelemetry.js.api.1");
-
-let loaded: typeof OpenTelemetry | null = null;
+/** Spans of enumerations of this process, by the visit of a handler; the most recent ones. */
+const enumerations = new Map<string, SpanContext>();
+const ENUMERATIONS_MAX = 1_000;
 
 /** The tracing of a grant's attempts; null if the program has no tracer. */
 export function tracingOf(grant: Grant): Tracing | null {
-  const registry = (globalThis as { [REGISTRY]?: { trace?: unknown } })[REGISTRY];
-  if (registry?.trace === undefined) return null;
-  loaded ??= createRequire(import.meta.url)("@opentelemetry/api") as typeof OpenTelemetry;
-  const api = loaded;
-  const tracer = api.trace.getTracer("rondo");
-  const parent = parentOf(api, grant.trace);
+  if (!hasTracer()) return null;
+  const parent = contextOf(grant.trace);
+  const place = `${grant.execution}\n${grant.phase}\n${grant.visit}\n${grant.handler}`;
   return {
     start(item) {
+      const enumeration = grant.do === "enumerate" ? undefined : enumerations.get(place);
+      const options = {
+        kind: SPAN_KIND.consumer,
+        attributes: attributesOf(grant, item),
+        ...(enumeration === undefined ? {} : { links: [{ context: enumeration }] }),
+      };
+      const span = startSpan(`rondo.task ${grant.use}`, options, parent) as Span;
+      if (grant.do === "enumerate") remember(place, span.spanContext());
+      return {
+        run: (code) => inSpan(span, parent, code),
+        end: (outcome) => endSpan(span, outcome),
+      };
+    },
+    step(name, attempt, code) {
+      const under = activeContext();
       const attributes = {
         "rondo.execution": grant.execution,
-        "rondo.workflow": grant.workflow,
-        "rondo.phase": grant.phase,
-        "rondo.visit": grant.visit,
-        "rondo.handler": grant.handler,
-        "rondo.do": grant.do,
-        "rondo.task": item.number,
-        "rondo.attempt": item.attempt,
+        "rondo.step": name,
+        "rondo.attempt": attempt,
       };
-      const kind = api.SpanKind.CONSUMER;
-      const span = tracer.startSpan(`rondo.task ${grant.use}`, { kind, attributes }, parent);
-      const active = api.trace.setSpan(parent, span);
-      return {
-        run: (code) => api.context.with(active, code),
-        end: (outcome) => endSpan(api, span, outcome),
-      };
+      const span = startSpan(`rondo.step ${name}`, { kind: SPAN_KIND.internal, attributes }, under) as Span;
+      return inSpan(span, under, () => settled(span, code));
     },
   };
 }
 
-function endSpan(api: typeof OpenTelemetry, span: OpenTelemetry.Span, outcome: Outcome): void {
+function attributesOf(grant: Grant, item: GrantItem): Attributes {
+  return {
+    "rondo.execution": grant.execution,
+    "rondo.workflow": grant.workflow,
+    "rondo.project": grant.project,
+    "rondo.phase": grant.phase,
+    "rondo.visit": grant.visit,
+    "rondo.handler": grant.handler,
+    "rondo.do": item.compensates === undefined ? grant.do : "compensate",
+    "rondo.task": item.number,
+    "rondo.attempt": item.attempt,
+  };
+}
+
+function remember(place: string, context: SpanContext): void {
+  enumerations.delete(place);
+  enumerations.set(place, context);
+  if (enumerations.size > ENUMERATIONS_MAX) enumerations.delete(enumerations.keys().next().value as string);
+}
+
+/** Runs code and ends the span when it has ended. */
+function settled<T>(span: Span, code: () => T): T {
+  const fail = (thrown: unknown): never => {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    span.recordException?.(error);
+    span.setStatus({ code: SPAN_STATUS.error, message: error.message });
+    span.end();
+    throw thrown;
+  };
+  const succeed = <R>(result: R): R => {
+    span.setStatus({ code: SPAN_STATUS.ok });
+    span.end();
+    return result;
+  };
+  let result: T;
+  try {
+    result = code();
+  } catch (thrown) {
+    return fail(thrown);
+  }
+  return result instanceof Promise ? (result.then(succeed, fail) as T) : succeed(result);
+}
+
+function endSpan(span: Span, outcome: Outcome): void {
   span.setAttribute("rondo.status", outcome.status);
   switch (outcome.status) {
     case "done":
-      span.setStatus({ code: api.SpanStatusCode.OK });
+      span.setStatus({ code: SPAN_STATUS.ok });
       break;
     case "suspended":
+      for (const wait of outcome.waits ?? (outcome.wait === undefined ? [] : [outcome.wait]))
+        span.addEvent?.("rondo.wait", {
+          "rondo.wait": wait.name,
+          ...(wait.untilMs === undefined ? {} : { "rondo.until": new Date(wait.untilMs).toISOString() }),
+        });
+      break;
     case "cancelled":
       break;
-    default:
-      span.setStatus({ code: api.SpanStatusCode.ERROR, message: messageOf(outcome.payload) });
+    default: {
+      const error = errorOf(outcome.payload);
+      span.recordException?.(error);
+      span.setStatus({ code: SPAN_STATUS.error, message: error.message });
+    }
   }
   span.end();
 }
 
-function messageOf(payload: string): string {
-  const { message } = (JSON.parse(payload) ?? {}) as { message?: unknown };
-  return typeof message === "string" ? message : "";
+function errorOf(payload: string): { name: string; message: string; stack?: string } {
+  const { name, message, stack } = (JSON.parse(payload) ?? {}) as Partial<Record<string, unknown>>;
+  return {
+    name: typeof name === "string" ? name : "Error",
+    message: typeof message === "string" ? message : "",
+    ...(typeof stack === "string" ? { stack } : {}),
+  };
 }
 
-/** The OpenTelemetry context of a W3C `traceparent`. If the text is invalid, a new trace begins. */
-function parentOf(api: typeof OpenTelemetry, trace: string | null): OpenTelemetry.Context {
-  const match = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(trace ?? "");
-  if (match === null) return api.ROOT_CONTEXT;
-  const [, traceId = "", spanId = "", flags = "00"] = match;
-  const remote = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
-  if (!api.isSpanContextValid(remote)) return api.ROOT_CONTEXT;
-  return api.trace.setSpanContext(api.ROOT_CONTEXT, remote);
+const ATTEMPTS = {
+  name: "rondo.attempts",
+  description: "Attempts that have ended, by handler and status",
+  unit: "{attempt}",
+};
+const DURATION = {
+  name: "rondo.attempt.duration",
+  description: "How long attempts ran, by handler",
+  unit: "s",
+};
+
+/** Measures an attempt that has ended, if the program has a meter. */
+export function measureAttempt(
+  { workflow, use, do: kind }: Pick<Grant, "workflow" | "use" | "do">,
+  ms: number,
+  { status }: Pick<Outcome, "status">,
+): void {
+  const attributes = { "rondo.workflow": workflow, "rondo.use": use, "rondo.do": kind };
+  measure("counter", ATTEMPTS, 1, { ...attributes, "rondo.status": status });
+  measure("histogram", DURATION, Math.max(0, ms) / 1_000, attributes);
 }

@@ -14,8 +14,9 @@ import { atMost } from "../std/within.ts";
 import { samePlace } from "./attempt-place.ts";
 import { CodeRunner } from "./code-runner.ts";
 import type { Around, Shared } from "./context.ts";
-import type { HandlerCode, HostedPart } from "./handler-code.ts";
+import type { HandlerCode, HostedPart, Middleware } from "./handler-code.ts";
 import { Secrets } from "./log/secrets.ts";
+import { withMiddleware } from "./middleware.ts";
 import { handedBack, threw } from "./outcome.ts";
 import { Reporter, type Send } from "./reporter.ts";
 import type { ResultsSource } from "./results-reader.ts";
@@ -24,7 +25,8 @@ import { tracingOf } from "./tracing.ts";
 import { WorkQueue } from "./work-queue.ts";
 
 /** The options that workers over HTTP and AMQP share. */
-export interface NetworkWorkerOptions extends Pick<WorkerOptions, "secrets" | "clock" | "onBug"> {
+export interface NetworkWorkerOptions
+  extends Pick<WorkerOptions, "secrets" | "clock" | "onBug" | "middleware"> {
   readonly name: string;
   /** The most attempts that run at a time. */
   readonly capacity: number;
@@ -50,6 +52,8 @@ export interface WorkerOptions {
   readonly secrets?: readonly string[] | undefined;
   /** Why code has no steps, sleeps, waits and earlier results at this worker; undefined if it has them. */
   readonly lacks?: string | undefined;
+  /** Middleware around all code, the outermost first. It is read at each call. */
+  readonly middleware?: readonly Middleware[] | undefined;
   /** Called with an internal failure of the worker, which is a bug. */
   readonly onBug: (thrown: unknown) => void;
 }
@@ -57,6 +61,7 @@ export interface WorkerOptions {
 /** The most items that begin in one turn. After them, reports are sent and input is read. */
 const TURN_ITEMS = 1_000;
 const TURN_MS = 20;
+const NO_MIDDLEWARE: readonly Middleware[] = [];
 /** The most characters of uncommitted results. Above that, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
 
@@ -100,7 +105,7 @@ export class Worker {
 
   /** Adds code to host. Two workflows may share a handler's name, and a name may have several versions. */
   host(workflow: string, code: HandlerCode): void {
-    this.#hosted.add(workflow, code);
+    this.#hosted.add(workflow, withMiddleware(code, this.#options.middleware ?? NO_MIDDLEWARE));
   }
 
   accept(grant: Grant): void {

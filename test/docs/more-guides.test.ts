@@ -8,6 +8,8 @@ const PAGES = [
   "guides/scripts",
   "guides/children",
   "guides/limits-and-fairness",
+  "guides/agents",
+  "guides/middleware",
   "guides/programs",
   "guides/testing",
   "post-operations",

@@ -1,5 +1,5 @@
 // What pages say in passing is true as well: verbs and flags, variables, links, and what is not run is on a short list.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
@@ -28,6 +28,9 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/scripts.md": "test/docs/more-guides.test.ts",
   "docs/guides/children.md": "test/docs/more-guides.test.ts",
   "docs/guides/limits-and-fairness.md": "test/docs/more-guides.test.ts",
+  "docs/guides/agents.md": "test/docs/more-guides.test.ts",
+  "docs/guides/middleware.md": "test/docs/more-guides.test.ts",
+  "docs/guides/opentelemetry.md": "test/sdk/rondo/telemetry.test.ts",
   "docs/guides/programs.md": "test/docs/more-guides.test.ts",
   "docs/guides/testing.md": "test/docs/more-guides.test.ts",
   "docs/guides/python-workers.md": "test/docs/more-guides.test.ts",
@@ -38,6 +41,8 @@ const FOLLOWED: Readonly<Record<string, string>> = {
 /** What no test runs, and why. A short list: add to it only what cannot be run anywhere. */
 const NOT_RUN = [
   "README.md: installs from the network, and is what CI does",
+  "docs/guides/opentelemetry.md: installs from the network",
+  "docs/guides/opentelemetry.md: it needs the packages above, and a collector",
   "docs/operate.md: it needs two servers",
   "docs/operate.md: it needs two servers",
   "docs/operate.md: it is a part of pgbouncer.ini",
@@ -52,6 +57,16 @@ const NOT_RUN = [
 const FLAGS_OF_THEIR_OWN = ["sim", "bench"];
 
 const pages = allPages();
+
+test("llms.txt lists every page, and links to pages only", () => {
+  const text = readFileSync(join(ROOT, "llms.txt"), "utf8");
+  const linked = Array.from(text.matchAll(/\]\(([^)]+)\)/g), ([, target]) => target as string);
+  for (const target of linked) expect(existsSync(join(ROOT, target)), target).toBe(true);
+  const described = pages.filter(
+    (path) => !/decisions|docs\/README|seeds\.md|examples|^deploy|readme/.test(path),
+  );
+  expect(described.filter((path) => !linked.includes(path))).toEqual([]);
+});
 
 test("every page with code is followed by a test", () => {
   const withCode = pages.filter((path) => blocksOf(readPage(path)).length > 0);

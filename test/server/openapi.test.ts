@@ -65,6 +65,7 @@ get /v1/workflows/{name}
 get /v1/workflows/{name}/stats
 get /v1/workflows/{name}/versions
 get /version
+post /mcp
 post /v1/alerts
 post /v1/alerts/{id}/test
 post /v1/attempts/{id}/logs

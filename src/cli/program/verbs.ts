@@ -491,6 +491,11 @@ const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
     load: async () => (await import("../admin/migrate.ts")).migrate,
   },
   {
+    name: "mcp",
+    summary: "let a model use the workflows of a server: the Model Context Protocol on stdin and stdout",
+    load: async () => (await import("../mcp/mcp.ts")).mcp,
+  },
+  {
     name: "openapi",
     summary: "print the OpenAPI description of the API, also without a server",
     load: async () => (await import("../admin/openapi.ts")).openapi,

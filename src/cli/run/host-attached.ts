@@ -111,8 +111,7 @@ function makeWorker(
     version: readManifest().version,
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: (grant, item, level, parts) =>
-      printLog(screen, { ...loggedBy(grant, item), level, parts }, own.id ?? undefined),
+    onLog: (grant, item, logged) => printLog(screen, loggedBy(grant, item, logged), own.id ?? undefined),
     onTrouble: (what) => {
       const isAway = what !== null;
       if (isAway !== wasAway) screen.print(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);

@@ -109,7 +109,7 @@ async function work(parts: WorkParts): Promise<void> {
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
-    onLog: (grant, item, level, parts) => printLog(screen, { ...loggedBy(grant, item), level, parts }),
+    onLog: (grant, item, logged) => printLog(screen, loggedBy(grant, item, logged)),
     onTrouble: (what) => {
       if (json) printJson({ kind: "trouble", what });
       else if (what === null) screen.note("the broker is back");

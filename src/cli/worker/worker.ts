@@ -172,7 +172,7 @@ class WorkerHost {
       version: readManifest().version,
       clock: systemClock({ hold: true }),
       random: systemRandom,
-      onLog: (grant, item, level, parts) => printLog(screen, { ...loggedBy(grant, item), level, parts }),
+      onLog: (grant, item, logged) => printLog(screen, loggedBy(grant, item, logged)),
       onTrouble: (what) => this.#troubled(what),
       onRegistered: (worker) => this.#registered(worker, isMain),
       onRefused: ({ status, message }) => {

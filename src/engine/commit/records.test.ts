@@ -196,13 +196,14 @@ describe("the overview", () => {
       working: 1,
       leases: 2,
       ready: [
-        { use: "w.a", tasks: 8 },
-        { use: "w.b", tasks: 3 },
+        { use: "w.a", tasks: 8, since: expect.any(Number) },
+        { use: "w.b", tasks: 3, since: expect.any(Number) },
       ],
       totals: {
         started: 2,
         ended: { done: 0, failed: 0, cancelled: 0 },
         settled: { done: 0, failed: 0, cancelled: 0 },
+        handlers: new Map(),
       },
     });
   });
@@ -226,6 +227,7 @@ describe("the overview", () => {
       started: 1,
       ended: { done: 0, failed: 1, cancelled: 0 },
       settled: { done: 2, failed: 1, cancelled: 0 },
+      handlers: new Map([["w.a.a", { done: 2, failed: 1, cancelled: 0, runMs: expect.any(Number) }]]),
     });
   });
 
@@ -255,7 +257,7 @@ describe("the overview", () => {
       "e2",
     );
     fixture.settle();
-    expect(fixture.node.overview().ready).toEqual([{ use: "list", tasks: 2 }]);
+    expect(fixture.node.overview().ready).toMatchObject([{ use: "list", tasks: 2 }]);
   });
 
   test("shows nothing of what is paused or over", () => {

@@ -98,7 +98,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     eventCount: events.length,
     needs: node.writes < EVENT_VERSION ? needs(slot, events) : 0,
     pages: pagesIn(events),
-    totals: totalsOf(events),
+    totals: totalsOf(events, slot.execution?.plan.definition.name ?? ""),
     settled: settledIn(events),
     messages: count,
     chars,
@@ -120,9 +120,9 @@ function pagesIn(events: readonly Recorded[]): readonly Recorded[] {
     : NO_PAGES;
 }
 
-function totalsOf(events: readonly Recorded[]): Totals {
+function totalsOf(events: readonly Recorded[], workflow: string): Totals {
   const totals = noTotals();
-  for (const recorded of events) countEvent(totals, recorded);
+  for (const recorded of events) countEvent(totals, recorded, workflow);
   return totals;
 }
 

@@ -5,13 +5,25 @@ export interface Totals {
   started: number;
   readonly ended: Record<FinalStatus, number>;
   readonly settled: Record<SettledStatus, number>;
+  /** Settled tasks and their running times by `<workflow>.<phase>.<handler>`; a bounded number of names. */
+  readonly handlers: Map<string, HandlerTotals>;
 }
+
+export interface HandlerTotals extends Record<SettledStatus, number> {
+  /** How long the attempts that settled tasks ran. */
+  runMs: number;
+}
+
+/** The most names of handlers. Those after them are counted together. */
+const HANDLERS_MAX = 500;
+const OTHERS = "(others)";
 
 export function noTotals(): Totals {
   return {
     started: 0,
     ended: { done: 0, failed: 0, cancelled: 0 },
     settled: { done: 0, failed: 0, cancelled: 0 },
+    handlers: new Map(),
   };
 }
 
@@ -19,12 +31,35 @@ export function addTotals(totals: Totals, more: Totals): void {
   totals.started += more.started;
   addCounts(totals.ended, more.ended);
   addCounts(totals.settled, more.settled);
+  for (const [name, counts] of more.handlers) {
+    const sum = handlerOf(totals, name);
+    addCounts(sum, counts);
+    sum.runMs += counts.runMs;
+  }
 }
 
-export function countEvent(totals: Totals, { event }: Recorded): void {
+function handlerOf({ handlers }: Totals, name: string): HandlerTotals {
+  const key = handlers.has(name) || handlers.size < HANDLERS_MAX ? name : OTHERS;
+  let found = handlers.get(key);
+  if (found === undefined) {
+    found = { done: 0, failed: 0, cancelled: 0, runMs: 0 };
+    handlers.set(key, found);
+  }
+  return found;
+}
+
+/** Counts an event of an execution of a workflow. */
+export function countEvent(totals: Totals, { event }: Recorded, workflow: string): void {
   if (event.kind === "created") totals.started++;
   else if (event.kind === "finished") totals.ended[event.status]++;
-  else if (event.kind === "tasks.settled") for (const status of event.statuses) totals.settled[status]++;
+  else if (event.kind === "tasks.settled") {
+    const handler = handlerOf(totals, `${workflow}.${event.phase}.${event.handler}`);
+    event.statuses.forEach((status, i) => {
+      totals.settled[status]++;
+      handler[status]++;
+      handler.runMs += event.ms[i] ?? 0;
+    });
+  }
 }
 
 function addCounts(counts: Record<FinalStatus, number>, more: Record<FinalStatus, number>): void {

@@ -2,10 +2,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
-import { context, propagation, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import type { Context } from "hono";
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
+import {
+  activeTrace,
+  contextOf,
+  hasTracer,
+  inSpan as inActiveSpan,
+  SPAN_KIND,
+  SPAN_STATUS,
+  startSpan,
+} from "../../std/open-telemetry.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
 import { toError } from "../../std/to-error.ts";
 import { Longer, within } from "../../std/within.ts";
@@ -368,33 +376,28 @@ export async function inSpan(
   route: { readonly method: string; readonly path: string },
   run: () => Promise<number>,
 ): Promise<number> {
-  const parent = propagation.extract(context.active(), incoming.headers);
-  const span = trace.getTracer("rondo").startSpan(
-    `${route.method.toUpperCase()} ${route.path}`,
-    {
-      kind: SpanKind.SERVER,
-      attributes: { "http.request.method": route.method.toUpperCase(), "http.route": route.path },
-    },
-    parent,
-  );
-  if (!span.isRecording()) return run();
+  if (!hasTracer()) return run();
+  const parent = contextOf(clientTrace(incoming));
+  const method = route.method.toUpperCase();
+  const attributes = { "http.request.method": method, "http.route": route.path };
+  const span = startSpan(`${method} ${route.path}`, { kind: SPAN_KIND.server, attributes }, parent);
+  if (span === null || span.isRecording?.() !== true) return run();
   try {
-    const status = await context.with(trace.setSpan(parent, span), run);
+    const status = await inActiveSpan(span, parent, run);
     span.setAttribute("http.response.status_code", status);
-    if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+    if (status >= 500) span.setStatus({ code: SPAN_STATUS.error });
     return status;
   } finally {
     span.end();
   }
 }
 
-/** The trace context to pass on: the request's span if it is recorded, else the client's. */
+/** The trace context to pass on: that of the request's span if it is recorded, else the client's. */
 export function traceOf(incoming: IncomingMessage): string | null {
-  const span: Span | undefined = trace.getSpan(context.active());
-  if (span?.isRecording() === true) {
-    const { traceId, spanId, traceFlags } = span.spanContext();
-    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
-  }
-  const header = incoming.headers["traceparent"];
+  return activeTrace() ?? clientTrace(incoming);
+}
+
+function clientTrace({ headers }: IncomingMessage): string | null {
+  const header = headers["traceparent"];
   return typeof header === "string" && TRACEPARENT.test(header) ? header : null;
 }

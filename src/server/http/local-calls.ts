@@ -22,6 +22,8 @@ export interface LocalRequest {
 export interface LocalCallParts {
   readonly routes: readonly Route[];
   readonly audit: Pick<AuditLog, "note">;
+  /** Why a caller may not use a route; null if it may. */
+  readonly refuse: (caller: Caller, route: Route) => Rejection | null;
   /** Throws if the server is closing. */
   readonly throwIfClosing: () => void;
 }
@@ -36,18 +38,29 @@ export class LocalCalls {
     this.#parts = parts;
   }
 
-  /** Answers a request. A refusal is thrown as a `RondoError`. */
-  async json<T>(path: string, request: LocalRequest = {}): Promise<T> {
+  /** Answers a request of the program itself. A refusal is thrown as a `RondoError`. */
+  json<T>(path: string, request: LocalRequest = {}): Promise<T> {
+    return this.#answer(LOCAL, path, request);
+  }
+
+  /** The same with the rights of a caller. */
+  as(caller: Caller): { json<T>(path: string, request?: LocalRequest): Promise<T> } {
+    return { json: (path, request = {}) => this.#answer(caller, path, request) };
+  }
+
+  async #answer<T>(caller: Caller, path: string, request: LocalRequest): Promise<T> {
     this.#parts.throwIfClosing();
     const found = this.#find(path, request.method ?? "GET");
     assert(found !== null, `there is a route ${request.method ?? "GET"} ${path}`);
     const { route, params } = found;
-    const ask = unwrapped(askOf(route, params, request));
+    const refused = this.#parts.refuse(caller, route);
+    if (refused !== null) throw new RondoError(refused);
+    const ask = unwrapped(askOf(route, params, { ...request, caller }));
     let answer: Answer = await route.handle(ask);
     while (answer.kind === "waits") answer = await answer.answer();
     if (isRejection(answer)) throw new RondoError(answer);
     if (route.audit !== undefined) {
-      const { name: who, role } = LOCAL;
+      const { name: who, role } = caller;
       await this.#parts.audit.note({ who, role, action: route.audit, ...ask.named });
     }
     assert(answer.kind === "json" || answer.kind === "bytes", "a local request is not answered by a stream");
@@ -80,7 +93,11 @@ function match(pattern: readonly string[], given: readonly string[]): Record<str
 
 type LocalAsk = Ask & { named: { target: string; project: string | null } };
 
-function askOf(route: Route, given: Record<string, string>, request: LocalRequest): LocalAsk | Rejection {
+function askOf(
+  route: Route,
+  given: Record<string, string>,
+  request: LocalRequest & { readonly caller: Caller },
+): LocalAsk | Rejection {
   const params = route.params === undefined ? null : checkPart(route.params, given, "path");
   if (isRejection(params)) return { ...params, code: "not_found" };
   const query = route.query === undefined ? null : checkPart(route.query, texts(request.query), "query");
@@ -92,7 +109,7 @@ function askOf(route: Route, given: Record<string, string>, request: LocalReques
     params: params?.value,
     query: query?.value,
     body: body.value,
-    caller: LOCAL,
+    caller: request.caller,
     bearer: null,
     idempotencyKey: request.idempotencyKey ?? null,
     trace: null,
@@ -105,9 +122,9 @@ function askOf(route: Route, given: Record<string, string>, request: LocalReques
     },
     signal: new AbortController().signal,
     target: (name, project) => {
-      ask.named = { target: name, project: project ?? null };
+      ask.named = { target: name, project: project ?? request.caller.project };
     },
-    named: { target: target ?? "", project: null },
+    named: { target: target ?? "", project: request.caller.project },
   };
   return ask;
 }

@@ -32,7 +32,7 @@ export function sendAnswer(
     outgoing.writeHead(304, { ...COMMON_HEADERS, "cache-control": "no-cache", etag }).end();
     return 304;
   }
-  const isEmpty = status === 204;
+  const isEmpty = status === 204 || (status === 202 && answer.kind === "json" && answer.body === null);
   const body = answer.kind === "json" ? JSON.stringify(answer.body) : answer.body;
   if (outgoing.headersSent) {
     give(outgoing, body);

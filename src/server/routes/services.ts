@@ -1,5 +1,6 @@
 /** The services that handlers of routes use. */
 import type { Inspection } from "../../engine/io.ts";
+import type { ApiPort } from "../../sdk/operations-over.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Alerts } from "../alerts/alerts.ts";
@@ -42,6 +43,8 @@ export interface Services extends Omit<ApiParts, "alerts"> {
   /** Returns the address of this server. */
   readonly url: () => string;
   readonly document: () => { readonly openapi: string };
+  /** Requests of this process with the rights of a caller. */
+  readonly callsOf: (caller: Caller) => ApiPort;
 }
 
 /** Declares routes with this tag, whose handlers use the services. */

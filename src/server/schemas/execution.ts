@@ -452,6 +452,10 @@ export const lineSchema = z
       .string()
       .describe("debug, info, warn, error, progress; `run`: the start and end of a script's runs"),
     text: z.string(),
+    fields: z
+      .record(z.string(), anyJson)
+      .optional()
+      .describe("the fields of the first value, if that was an object, as in `log.info({ order: 7 }, text)`"),
     run: z.string().optional(),
     phase: z.string(),
     visit: z.number().int(),

@@ -1,5 +1,6 @@
 /** Log lines of an execution, as pages and as server-sent events. The id of a line is `<row>.<line>`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Json } from "../../std/json.ts";
 import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
 import type { LogLine } from "../schemas/execution.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
@@ -98,7 +99,7 @@ export function logSource(
 }
 
 function showLine(row: StoredLogRow, index: number): LogLine {
-  const { at, level, text, run } = row.lines[index] as StoredLogRow["lines"][number];
+  const { at, level, text, run, fields } = row.lines[index] as StoredLogRow["lines"][number];
   const { order, phase, visit, handler, task, attempt, number, worker } = row;
   return {
     id: `${order}.${index}`,
@@ -106,6 +107,7 @@ function showLine(row: StoredLogRow, index: number): LogLine {
     level,
     text,
     ...(run === undefined ? {} : { run }),
+    ...(fields === undefined ? {} : { fields: JSON.parse(fields) as Record<string, Json> }),
     phase,
     visit,
     handler,

@@ -121,6 +121,7 @@ export class WorkerLane {
       startsAfterMs: STARTS_AFTER_MS,
       ...(options.scripts === undefined ? {} : { scripts: options.scripts }),
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+      middleware: options.middleware,
       onBug,
     });
     this.#addCode(options.workflows);

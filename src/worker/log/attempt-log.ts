@@ -5,6 +5,7 @@
 import type { RunNotice } from "../../kernel/message.ts";
 import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
+import { defined } from "../../std/defined.ts";
 import { linesOf } from "./log-text.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -46,19 +47,27 @@ export class AttemptLog {
     this.#queue = desk;
   }
 
-  write(level: string, text: string, run?: string): void {
+  /** Adds the lines of a text. `fields` is JSON text, and belongs to the first line. */
+  write(
+    level: string,
+    text: string,
+    more: { readonly run?: string | undefined; readonly fields?: string | undefined } = {},
+  ): void {
+    const { run } = more;
+    let { fields } = more;
     if (this.#isOver) return;
     const at = this.#queue.clock.now();
     const wasEmpty = this.#isEmpty;
     for (const line of linesOf(text, this.#queue.secrets)) {
       if (level === "progress") this.#dropProgress();
-      const bytes = Buffer.byteLength(line);
+      const bytes = Buffer.byteLength(line) + (fields?.length ?? 0);
       const isFull = this.#taken + this.#lines.length >= LINES_MAX || this.#bytes + bytes > BYTES_MAX;
       const added = isFull ? { at, level: "warn", text: NOTICE } : { at, level, text: line };
       this.#bytes += bytes;
       this.#waitingBytes += bytes;
       if (level === "progress") this.#progressAt = this.#lines.length;
-      this.#lines.push(run === undefined ? added : { ...added, run });
+      this.#lines.push({ ...added, ...defined({ run, fields: isFull ? undefined : fields }) });
+      fields = undefined;
       if (isFull) {
         this.#isOver = true;
         break;

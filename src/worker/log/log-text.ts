@@ -1,5 +1,6 @@
 /** Converts logged values to lines of plain text, without terminal escapes, secrets and overwritten text. */
 import { inspect, stripVTControlCharacters } from "node:util";
+import { isNativeError } from "node:util/types";
 import type { Secrets } from "./secrets.ts";
 
 /** The longest line in bytes of UTF-8, including the notice about a cut. */
@@ -17,6 +18,47 @@ const CONTROLS = /(?![\t\n\r])\p{Cc}/gu;
 export function showParts(parts: readonly unknown[]): string {
   const [only] = parts;
   return parts.length === 1 && typeof only === "string" ? only : parts.map(showPart).join(" ");
+}
+
+/** The largest fields that are stored with a line, in characters of JSON. */
+const FIELDS_CHARS_MAX = 4_096;
+
+/**
+ * The fields of a logged line, and the values after them. As pino does, the first value gives them: a plain object its members, an
+ * error the field `err`.
+ */
+export function fieldsOf(parts: readonly unknown[]): {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly rest: readonly unknown[];
+} {
+  const [first, ...rest] = parts;
+  if (isNativeError(first)) return { fields: { err: first }, rest: parts };
+  if (typeof first !== "object" || first === null) return { fields: {}, rest: parts };
+  const prototype: unknown = Object.getPrototypeOf(first);
+  if (prototype !== Object.prototype && prototype !== null) return { fields: {}, rest: parts };
+  return { fields: first as Readonly<Record<string, unknown>>, rest };
+}
+
+/** Fields as JSON text, redacted; undefined if they are too large or cannot be JSON. An error has its name, message and stack. */
+export function storedFields(
+  fields: Readonly<Record<string, unknown>>,
+  secrets: Secrets,
+): string | undefined {
+  try {
+    const text = JSON.stringify(fields, (_, value: unknown) =>
+      isNativeError(value)
+        ? { type: value.name, message: value.message, stack: value.stack }
+        : typeof value === "bigint"
+          ? String(value)
+          : value,
+    );
+    return text === undefined || text.length > FIELDS_CHARS_MAX || text === "{}"
+      ? undefined
+      : secrets.redactJson(text.toWellFormed());
+  } catch {
+    // Getters and `toJSON` are user code, and a value may refer to itself. The text of the line still shows it.
+    return undefined;
+  }
 }
 
 export function linesOf(text: string, secrets: Secrets): string[] {

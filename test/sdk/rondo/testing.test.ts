@@ -273,7 +273,10 @@ test("what handlers log is told to the test", async () => {
   await t.run(talk, null);
   const attemptId = expect.stringMatching(/^ex_\w+\.a\.1\.a\.1\.0\.1\.0\.\d+$/);
   expect(lines).toEqual([
-    { phase: "a", handler: "a", task: 0, attempt: 1, attemptId, level: "warn", parts: ["careful", 7] },
+    {
+      ...{ workflow: "talk", phase: "a", handler: "a", task: 0, attempt: 1, attemptId, level: "warn" },
+      ...{ at: t.clock.now(), parts: ["careful", 7], fields: {}, message: "careful 7" },
+    },
   ]);
 });
 

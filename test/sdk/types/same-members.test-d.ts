@@ -5,7 +5,7 @@ import type { TestRondo } from "rondo/testing";
 import { same, some } from "../../fixtures/sdk/same-type.ts";
 
 /** Runs handlers, at a client as a worker of its server; and the address of the process itself. */
-type OnlyInProcess = "serve" | "url" | Internal;
+type OnlyInProcess = "serve" | "use" | "url" | Internal;
 /** Members that the declarations of the package leave out. */
 type Internal = "api" | "attach";
 /** Documents of commands, which only a server takes. */

@@ -1,0 +1,168 @@
+/**
+ * OpenTelemetry, if the program has registered an SDK. Rondo does not load `@opentelemetry/api`: it uses the objects that any version
+ * 1.x of it registers under a global symbol. So a program can have any such version, and none is needed.
+ */
+
+/** The parts of a span that are used here. */
+export interface Span {
+  spanContext(): SpanContext;
+  setAttribute(name: string, value: string | number | boolean): unknown;
+  addEvent?(name: string, attributes?: Attributes): unknown;
+  recordException?(error: { readonly name: string; readonly message: string; readonly stack?: string }): void;
+  setStatus(status: { readonly code: number; readonly message?: string }): unknown;
+  isRecording?(): boolean;
+  end(): void;
+}
+
+export interface SpanContext {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly traceFlags: number;
+  readonly isRemote?: boolean;
+}
+
+export type Attributes = Readonly<Record<string, string | number | boolean>>;
+
+/** The values that are active in a chain of calls. */
+export interface Context {
+  getValue(key: symbol): unknown;
+  setValue(key: symbol, value: unknown): Context;
+  deleteValue(key: symbol): Context;
+}
+
+interface SpanOptions {
+  readonly kind?: number;
+  readonly attributes?: Attributes;
+  readonly links?: readonly { readonly context: SpanContext }[];
+}
+
+interface Instrument {
+  add?(value: number, attributes: Attributes): void;
+  record?(value: number, attributes: Attributes): void;
+}
+
+interface Meter {
+  createCounter(name: string, options: object): Instrument;
+  createHistogram(name: string, options: object): Instrument;
+}
+
+/** The objects that the API registers. */
+interface Registry {
+  readonly trace?: {
+    getTracer(name: string): { startSpan(name: string, options: SpanOptions, context: Context): Span };
+  };
+  readonly context?: { active(): Context; with<T>(context: Context, run: () => T): T };
+  readonly metrics?: { getMeter(name: string): Meter };
+}
+
+export const SPAN_KIND = { internal: 0, server: 1, client: 2, producer: 3, consumer: 4 } as const;
+export const SPAN_STATUS = { ok: 1, error: 2 } as const;
+
+const REGISTRY = Symbol.for("opentelemetry.js.api.1");
+/** The key under which all versions of the API keep the active span. */
+const SPAN_KEY = Symbol.for("OpenTelemetry Context Key SPAN");
+const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})/;
+const NONE = /^0+$/;
+
+function registry(): Registry | undefined {
+  return (globalThis as { [REGISTRY]?: Registry })[REGISTRY];
+}
+
+class Values implements Context {
+  readonly #values: ReadonlyMap<symbol, unknown>;
+
+  constructor(values: ReadonlyMap<symbol, unknown> = new Map()) {
+    this.#values = values;
+  }
+
+  getValue(key: symbol): unknown {
+    return this.#values.get(key);
+  }
+
+  setValue(key: symbol, value: unknown): Context {
+    return new Values(new Map(this.#values).set(key, value));
+  }
+
+  deleteValue(key: symbol): Context {
+    const left = new Map(this.#values);
+    left.delete(key);
+    return new Values(left);
+  }
+}
+
+const ROOT: Context = new Values();
+
+/** Whether the program has registered a tracer. */
+export function hasTracer(): boolean {
+  return registry()?.trace !== undefined;
+}
+
+/** The context that is active now; empty if the program has no context manager. */
+export function activeContext(): Context {
+  return registry()?.context?.active() ?? ROOT;
+}
+
+/** Begins a span under a context; null if the program has no tracer. */
+export function startSpan(name: string, options: SpanOptions, context: Context): Span | null {
+  return registry()?.trace?.getTracer("rondo").startSpan(name, options, context) ?? null;
+}
+
+/** Runs code with a span as the active one. */
+export function inSpan<T>(span: Span, under: Context, run: () => T): T {
+  const manager = registry()?.context;
+  return manager === undefined ? run() : manager.with(under.setValue(SPAN_KEY, span), run);
+}
+
+/** The W3C `traceparent` of the active span; null if there is none. */
+export function activeTrace(): string | null {
+  const span = registry()?.context?.active().getValue(SPAN_KEY) as Partial<Span> | undefined;
+  const context = span?.spanContext?.();
+  return context === undefined || NONE.test(context.traceId) ? null : traceparentOf(context);
+}
+
+export function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-${(traceFlags & 0xff).toString(16).padStart(2, "0")}`;
+}
+
+/** The context of a W3C `traceparent`. If the text is missing or invalid, a new trace begins. */
+export function contextOf(traceparent: string | null | undefined): Context {
+  const [, traceId = "", spanId = "", flags = "00"] = TRACEPARENT.exec(traceparent ?? "") ?? [];
+  if (traceId === "" || NONE.test(traceId) || NONE.test(spanId)) return ROOT;
+  const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+  return ROOT.setValue(SPAN_KEY, remoteSpan(context));
+}
+
+/** A span of another process: it can only be a parent. */
+function remoteSpan(context: SpanContext): Span {
+  return {
+    spanContext: () => context,
+    setAttribute() {},
+    setStatus() {},
+    isRecording: () => false,
+    end() {},
+  };
+}
+
+let meters: { readonly of: object; readonly instruments: Map<string, Instrument> } | null = null;
+
+/** Counts a value by a counter or histogram of the program's meter provider, if there is one. */
+export function measure(
+  instrument: "counter" | "histogram",
+  { name, description, unit }: { readonly name: string; readonly description: string; readonly unit: string },
+  value: number,
+  attributes: Attributes,
+): void {
+  const provider = registry()?.metrics;
+  if (provider === undefined) return;
+  if (meters?.of !== provider) meters = { of: provider, instruments: new Map() };
+  let known = meters.instruments.get(name);
+  if (known === undefined) {
+    const meter = provider.getMeter("rondo");
+    const options = { description, unit };
+    known =
+      instrument === "counter" ? meter.createCounter(name, options) : meter.createHistogram(name, options);
+    meters.instruments.set(name, known);
+  }
+  if (instrument === "counter") known.add?.(value, attributes);
+  else known.record?.(value, attributes);
+}

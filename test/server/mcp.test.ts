@@ -1,0 +1,231 @@
+// The Model Context Protocol: the public client against a server, over HTTP, and messages of both eras by hand.
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { openRondo, type Rondo, workflow } from "rondo";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import { answerMcp } from "../../src/mcp/mcp-server.ts";
+
+const double = workflow({ name: "double", input: z.object({ n: z.number() }) })
+  .phase("twice", { process: ({ input }) => input.n * 2 })
+  .returns(async ({ phases }) => ({ twice: await phases.twice.only() }));
+const echo = workflow<string>({ name: "echo" }).phase("say", { process: ({ input }) => `hello ${input}` });
+const approval = workflow<{ order: number }>({ name: "approval" })
+  .waitFor("approved")
+  .returns(({ phases }) => ({ by: phases.approved.value }));
+const failing = workflow({ name: "failing" }).phase("a", {
+  process() {
+    throw new Error("no ink");
+  },
+  retry: { attempts: 1 },
+});
+const ADMIN = "a-token-of-some-length";
+
+async function serve(): Promise<Rondo & { readonly url: string }> {
+  const rondo = await openRondo({ store: "memory:", server: { port: 0, adminToken: ADMIN } });
+  onTestFinished(() => rondo.close({ graceMs: 0 }));
+  rondo.serve(double, echo, approval, failing);
+  await rondo.schedules.list();
+  await expect.poll(async () => (await ask(rondo, "tools/list", {})).result.tools.length).toBe(10);
+  return rondo as Rondo & { readonly url: string };
+}
+
+interface Task {
+  readonly taskId: string;
+  readonly status: string;
+}
+
+/** The fields of the results that are read here. */
+interface Result extends Task {
+  readonly tools: readonly unknown[];
+  readonly task: Task;
+  readonly tasks: readonly Task[];
+  readonly inputRequests: Readonly<Record<string, unknown>>;
+}
+
+interface Answer {
+  readonly result: Result;
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+/** Sends a message to the route, with the token of an admin. */
+async function ask(rondo: Rondo, method: string, params: object, token = ADMIN): Promise<Answer> {
+  const response = await fetch(`${rondo.url}/mcp`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+  });
+  return (await response.json()) as Answer;
+}
+
+const modern = (params: object, hasTasks = true): object => ({
+  ...params,
+  _meta: {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {
+      extensions: hasTasks ? { "io.modelcontextprotocol/tasks": {} } : {},
+    },
+  },
+});
+
+test("the public client lists the workflows as tools and calls them", async () => {
+  const rondo = await serve();
+  const client = new Client({ name: "test", version: "1" });
+  const headers = { authorization: `Bearer ${ADMIN}` };
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(`${rondo.url}/mcp`), { requestInit: { headers } }),
+  );
+  onTestFinished(() => client.close());
+  expect(client.getServerVersion()?.name).toBe("rondo");
+  const { tools } = await client.listTools();
+  expect(tools.map(({ name }) => name)).toEqual([
+    ...["rondo_list", "rondo_start", "rondo_get", "rondo_wait", "rondo_signal", "rondo_cancel"],
+    ...["approval", "double", "echo", "failing"],
+  ]);
+  expect(tools.find(({ name }) => name === "double")?.inputSchema).toMatchObject({
+    type: "object",
+    properties: { n: { type: "number" } },
+    required: ["n"],
+  });
+  expect(await client.callTool({ name: "double", arguments: { n: 21 } })).toMatchObject({
+    structuredContent: { twice: 42 },
+  });
+  expect(await client.callTool({ name: "echo", arguments: { input: "ann" } })).toMatchObject({
+    structuredContent: { output: "hello ann" },
+  });
+  const failed = await client.callTool({ name: "failing", arguments: {} });
+  expect(failed.isError).toBe(true);
+  expect(JSON.stringify(failed.content)).toContain("no ink");
+  const wrong = await client.callTool({ name: "double", arguments: { n: "x" } });
+  expect(wrong.isError).toBe(true);
+  const start = { workflow: "approval", input: { order: 7 }, id: "order-7" };
+  await client.callTool({ name: "rondo_start", arguments: start });
+  expect(await client.callTool({ name: "rondo_get", arguments: { id: "order-7" } })).toMatchObject({
+    structuredContent: { status: "running", awaits: ["approved"] },
+  });
+  await client.callTool({ name: "rondo_signal", arguments: { id: "order-7", name: "approved", data: "jo" } });
+  expect(
+    await client.callTool({ name: "rondo_wait", arguments: { id: "order-7", seconds: 10 } }),
+  ).toMatchObject({
+    structuredContent: { status: "done", output: { by: "jo" } },
+  });
+  const listed = await client.callTool({ name: "rondo_list", arguments: { workflow: "approval" } });
+  expect(JSON.stringify(listed)).toContain("order-7");
+});
+
+describe("version 2025-11-25", () => {
+  test("a call with a task answers at once, a wait needs input, the result comes later", async () => {
+    const rondo = await serve();
+    const opened = await ask(rondo, "initialize", {
+      protocolVersion: "2025-11-25",
+      capabilities: {},
+      clientInfo: {},
+    });
+    expect(opened.result).toMatchObject({
+      protocolVersion: "2025-11-25",
+      capabilities: { tasks: { requests: { tools: { call: {} } } } },
+    });
+    const call = { name: "approval", arguments: { order: 1 }, task: { ttl: 60_000 } };
+    const { task } = (await ask(rondo, "tools/call", call)).result;
+    expect(task).toMatchObject({ status: "working", ttl: null, pollInterval: 1_000 });
+    const { taskId } = task;
+    await expect
+      .poll(async () => (await ask(rondo, "tasks/get", { taskId })).result.status)
+      .toBe("input_required");
+    await rondo.execution(taskId).signal("approved", "jo");
+    const { result } = await ask(rondo, "tasks/result", { taskId });
+    expect(result).toMatchObject({
+      structuredContent: { by: "jo" },
+      _meta: { "io.modelcontextprotocol/related-task": { taskId } },
+    });
+    expect((await ask(rondo, "tasks/get", { taskId })).result.status).toBe("completed");
+    const other = (await ask(rondo, "tools/call", call)).result.task.taskId;
+    expect((await ask(rondo, "tasks/cancel", { taskId: other })).result.taskId).toBe(other);
+    await expect
+      .poll(async () => (await ask(rondo, "tasks/get", { taskId: other })).result.status)
+      .toBe("cancelled");
+    const { tasks } = (await ask(rondo, "tasks/list", {})).result;
+    expect(tasks.map((one) => one.taskId)).toEqual([other, taskId]);
+    expect((await ask(rondo, "tasks/get", { taskId: "nobody" })).error).toMatchObject({ code: -32_602 });
+    expect((await ask(rondo, "nonsense", {})).error).toMatchObject({ code: -32_601 });
+  });
+});
+
+describe("version 2026-07-28", () => {
+  test("is discovered, and other versions are refused with those that are known", async () => {
+    const rondo = await serve();
+    expect((await ask(rondo, "server/discover", modern({}))).result).toMatchObject({
+      resultType: "complete",
+      supportedVersions: expect.arrayContaining(["2026-07-28", "2025-11-25"]),
+      capabilities: { extensions: { "io.modelcontextprotocol/tasks": {} } },
+    });
+    const _meta = { "io.modelcontextprotocol/protocolVersion": "1900-01-01" };
+    expect((await ask(rondo, "tools/list", { _meta })).error).toMatchObject({
+      code: -32_022,
+      data: { supported: expect.arrayContaining(["2026-07-28"]), requested: "1900-01-01" },
+    });
+    expect((await ask(rondo, "tools/list", modern({}))).result).toMatchObject({ cacheScope: "private" });
+  });
+
+  test("a short call is answered, a long one becomes a task whose wait is answered by the client", async () => {
+    const rondo = await serve();
+    const short = await ask(rondo, "tools/call", modern({ name: "double", arguments: { n: 1 } }));
+    expect(short.result).toMatchObject({ resultType: "complete", structuredContent: { twice: 2 } });
+    const call = modern({ name: "approval", arguments: { order: 2 } });
+    const { result: task } = await ask(rondo, "tools/call", call);
+    expect(task).toMatchObject({ resultType: "task", status: "working", ttlMs: null });
+    const { taskId } = task;
+    const { result: waiting } = await ask(rondo, "tasks/get", modern({ taskId }));
+    expect(waiting).toMatchObject({ resultType: "complete", status: "input_required" });
+    const [[key, request] = ["", null]] = Object.entries(waiting.inputRequests);
+    expect(request).toMatchObject({ method: "elicitation/create", params: { mode: "form" } });
+    const declined = { taskId, inputResponses: { [key]: { action: "decline" } } };
+    await ask(rondo, "tasks/update", modern(declined));
+    const accepted = {
+      taskId,
+      inputResponses: { [key]: { action: "accept", content: { data: '{ "by": "jo" }' } } },
+    };
+    expect((await ask(rondo, "tasks/update", modern(accepted))).result).toMatchObject({
+      resultType: "complete",
+    });
+    await ask(rondo, "tasks/update", modern(accepted));
+    await expect
+      .poll(async () => (await ask(rondo, "tasks/get", modern({ taskId }))).result)
+      .toMatchObject({ status: "completed", result: { structuredContent: { by: { by: "jo" } } } });
+    expect((await ask(rondo, "tasks/result", modern({ taskId }))).error?.code).toBe(-32_601);
+  }, 30_000);
+});
+
+test("the rights are those of the token", async () => {
+  const rondo = await serve();
+  const made = await fetch(`${rondo.url}/v1/tokens`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${ADMIN}` },
+    body: JSON.stringify({ name: "reader", role: "viewer" }),
+  });
+  const { token } = (await made.json()) as { token: string };
+  expect((await ask(rondo, "tools/list", {}, token)).result.tools).toHaveLength(10);
+  const refused = await ask(rondo, "tools/call", { name: "double", arguments: { n: 1 } }, token);
+  expect(refused.result).toMatchObject({ isError: true });
+  expect(JSON.stringify(refused.result)).toContain("needs the role operator");
+  const nobody = await fetch(`${rondo.url}/mcp`, { method: "POST", body: "{}" });
+  expect(nobody.status).toBe(401);
+});
+
+test("notifications and responses have no answer, and what is no message is refused", async () => {
+  const options = { api: { json: () => Promise.reject(new Error("nothing is asked")) }, version: "1" };
+  expect(await answerMcp({ jsonrpc: "2.0", method: "notifications/initialized" }, options)).toBe(null);
+  expect(await answerMcp({ jsonrpc: "2.0", id: 3, result: {} }, options)).toBe(null);
+  expect(await answerMcp("x", options)).toMatchObject({ id: null, error: { code: -32_600 } });
+  expect(await answerMcp({ jsonrpc: "2.0", id: 4, method: "ping" }, options)).toEqual({
+    jsonrpc: "2.0",
+    id: 4,
+    result: {},
+  });
+  const rondo = await serve();
+  const told = await fetch(`${rondo.url}/mcp`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${ADMIN}` },
+    body: JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }),
+  });
+  expect([told.status, await told.text()]).toEqual([202, ""]);
+});
