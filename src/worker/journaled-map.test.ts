@@ -125,3 +125,31 @@ test("refuses a name that has no room for its batches, and items that cannot be 
   expect(parse(odd.outcomes.get(0)?.payload)).toMatchObject({ name: "NotStorable" });
   expect(ran).toEqual([]);
 });
+
+test("refuses a sleep, a wait and a child inside of an item, and waits out the back-off of a step there", async () => {
+  const asleep = fixtureOf(({ map, sleep }) =>
+    map("all", items(2), async (n) => {
+      await sleep(`nap ${n}`, "1m");
+      return n;
+    }),
+  );
+  await asleep.give([1]);
+  await asleep.clock.advance(100);
+  expect(asleep.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  expect(parse(asleep.outcomes.get(0)?.payload)).toMatchObject({
+    message: expect.stringContaining('waits inside of the map "all"'),
+  });
+  let tries = 0;
+  const budget = { retry: { attempts: 2, backoff: "constant", min: "30s" } } as const;
+  const steps = fixtureOf(({ map, step }) =>
+    map("all", items(1), (n) =>
+      step(`s${n}`, budget, () => {
+        if (++tries === 1) throw new Error("not yet");
+        return n;
+      }),
+    ),
+  );
+  await steps.give([1]);
+  await steps.clock.advance(60_000);
+  expect(steps.outcomes.get(0)).toMatchObject({ status: "done", payload: "[0]" });
+});

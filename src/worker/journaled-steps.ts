@@ -73,6 +73,8 @@ interface Frame {
   readonly above: Frame | undefined;
   /** How many failures the code had got when the step began. */
   readonly failures: number;
+  /** The name of the map, if this is one. */
+  readonly map?: string;
 }
 
 /** A sleep or wait that ends the attempt when no step runs beside it. */
@@ -250,7 +252,7 @@ export class JournaledSteps {
       return new JournaledMap({
         ...{ name, items, run, concurrency, clock, signal, isOver, known, journal, idempotencyKey },
       }).run();
-    });
+    }, name);
   }
 
   /** Called when the attempt has ended: stops the timers of its sleeps. */
@@ -260,8 +262,12 @@ export class JournaledSteps {
   }
 
   /** Runs a part of the code beside which no sleep or wait ends the attempt. */
-  async #besideOthers<T>(run: (frame: Frame) => Promise<T>): Promise<T> {
-    const frame = { above: inside.getStore(), failures: this.#failures.size };
+  async #besideOthers<T>(run: (frame: Frame) => Promise<T>, map?: string): Promise<T> {
+    const frame: Frame = {
+      above: inside.getStore(),
+      failures: this.#failures.size,
+      ...(map === undefined ? {} : { map }),
+    };
     this.#underWay.add(frame);
     try {
       return await inside.run(frame, () => run(frame));
@@ -346,7 +352,9 @@ export class JournaledSteps {
   /** Waits before the next try of a step. */
   async #backOff(name: string, ms: number, above: Frame): Promise<void> {
     const { clock, isOver } = this.#options;
-    if (ms <= SHORT_BACK_OFF_MS) await new Promise<void>((resolve) => clock.after(ms, resolve));
+    // Inside a map, a longer back-off is waited out, too: to end the attempt would run the other items again.
+    if (ms <= SHORT_BACK_OFF_MS || mapAround(above) !== undefined)
+      await new Promise<void>((resolve) => clock.after(ms, resolve));
     else {
       const due = clock.now() + ms;
       const wait = (): TaskWait => ({ name, forMs: Math.max(0, due - clock.now()), retry: true });
@@ -409,6 +417,11 @@ export class JournaledSteps {
       above = inside.getStore(),
     }: Pick<Held, "wait" | "due"> & { readonly above?: Frame | undefined },
   ): Promise<void> {
+    const map = mapAround(above);
+    if (map !== undefined)
+      throw fatal(
+        `"${name}" waits inside of the map "${map}", whose other items would run again: wait before or after the map`,
+      );
     return new Promise((resolve) => {
       const failures = this.#failures.size;
       this.#held.set(name, { above, failures, wait, due, resolve, stop: null });
@@ -587,6 +600,12 @@ function matchOf(name: string, match: unknown): Pick<TaskWait, "match"> {
   const text = toStoredText(match, { bytesMax: MATCH_CHARS_MAX, what: `waitFor "${name}".match` });
   if (isRejection(text)) throw refused(text);
   return { match: text };
+}
+
+/** The name of the map that contains a step or a wait; undefined if there is none. */
+function mapAround(frame: Frame | undefined): string | undefined {
+  for (let one = frame; one !== undefined; one = one.above) if (one.map !== undefined) return one.map;
+  return undefined;
 }
 
 function never(): Promise<never> {
