@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { workflow } from "rondo";
+import { ChildFailed, Fatal, flow, workflow } from "rondo";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { scriptsOf } from "../../src/compose/compose.ts";
 import { openServer } from "../../src/compose/compose-server.ts";
@@ -121,6 +121,30 @@ describe("handlers at a remote worker", () => {
       });
     await work(server, [loop], { capacity: 500 });
     expect(await server.rondo.run("loop", null)).toEqual([3_123_750, 3_123_750]);
+  });
+
+  test("run and start other workflows, read a clock that stays, and go on after failures", async () => {
+    const server = await serve();
+    const times: number[] = [];
+    const half = flow("half", async ({ sleep }, n: number) => {
+      await sleep("a moment", 20);
+      if (n % 2 === 1) throw new Fatal(`${n} is odd`);
+      return n / 2;
+    });
+    const parent = flow("parent", async ({ run, start, now, step }, n: number) => {
+      times.push(now("began"));
+      const quarter = await run(half, await run(half, n), { name: "again" });
+      const odd = await run(half, 3, { name: "odd" }).catch((thrown: unknown) => thrown);
+      const { id } = await start(half, 8, { name: "alone" });
+      const failed = odd instanceof ChildFailed ? (odd.cause as Error).message : "nothing";
+      return step("sum", () => ({ quarter, failed, id }));
+    });
+    await work(server, [half, parent]);
+    const output = (await server.rondo.run("parent", 20)) as { quarter: number; failed: string; id: string };
+    expect(output).toEqual({ quarter: 5, failed: "3 is odd", id: expect.stringContaining("~") });
+    expect(await server.rondo.execution(output.id).result()).toBe(4);
+    expect(times.length).toBeGreaterThan(3);
+    expect(new Set(times).size).toBe(1);
   });
 
   test("read earlier results once a server that is not there is there again", async () => {
