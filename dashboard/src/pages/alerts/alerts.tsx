@@ -103,10 +103,10 @@ function Rules(props: {
           <tr>
             <th>Rule</th>
             <th>When</th>
-            <th>Sends to</th>
             <th>
               <span class="unseen">Actions</span>
             </th>
+            <th>Sends to</th>
           </tr>
         </thead>
         <tbody>
@@ -117,7 +117,6 @@ function Rules(props: {
                 {rule.isOfFile ? <span class="muted small"> configuration file</span> : null}
               </td>
               <td>{whenText(rule)}</td>
-              <td class="mono">{rule.to}</td>
               <td>
                 <span class="row">
                   <Button whyNot={noTest} label={`Test ${rule.id}`} onClick={() => test(rule.id)}>
@@ -132,6 +131,7 @@ function Rules(props: {
                   />
                 </span>
               </td>
+              <td class="mono">{rule.to}</td>
             </tr>
           ))}
         </tbody>

@@ -125,13 +125,13 @@ function WorkerCard(props: {
           </div>
         )}
       </dl>
-      <p class="worker-serves">
+      <div class="worker-serves" role="group" aria-label={`Served by ${workerName(worker.id)}`} tabIndex={0}>
         {[...worker.handlers.map(served), ...worker.topics].map((name) => (
           <span key={name} class="tag mono">
             {name}
           </span>
         ))}
-      </p>
+      </div>
       {worker.kind === "local" ? null : <Drain worker={worker} onChange={onChange} />}
     </li>
   );
