@@ -24,6 +24,7 @@ import type { RateLimit } from "../auth/rate-limit.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ApiLimits } from "../parts.ts";
 import type { Answer, Ask, Route } from "../route.ts";
+import { WAIT_MAX_MS } from "../schemas/execution.ts";
 import type { AuditLog } from "../services/audit-log.ts";
 import type { IdempotencyKeys, KeyUse } from "../services/idempotency-keys.ts";
 import { describeRoute } from "./openapi.ts";
@@ -130,15 +131,18 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   });
   if ("code" in given) return sendProblem(outgoing, given);
   if (given.kind === "streamed") return "streamed";
-  const last = await lastAnswer(given);
+  const last = await lastAnswer(given, parts);
   if ("code" in last) return sendProblem(outgoing, last);
   return sendAnswer(outgoing, last, incoming.headers["if-none-match"]);
 }
 
-/** The answer itself, after a wait if the handler wants one. */
-async function lastAnswer(given: Answer): Promise<Sendable | Rejection> {
-  let last = given;
-  while (last.kind === "waits") last = await last.answer();
+/** The answer itself, after a wait if the handler wants one. The engine is asked again after the wait, so that has a bound too. */
+async function lastAnswer(given: Answer, { clock, limits }: AppParts): Promise<Sendable | Refusal> {
+  const longestMs = WAIT_MAX_MS + limits.answerMs;
+  let last: Answer | Refusal = given;
+  while ("kind" in last && last.kind === "waits")
+    last = await within<Answer | Refusal>(clock, longestMs, last.answer(), () => late(longestMs));
+  if ("code" in last) return last;
   assert(last.kind !== "streamed", "an answer that waits is no stream");
   return last;
 }
@@ -232,8 +236,12 @@ async function inTime<T>(route: Route, parts: AppParts, work: () => Promise<T>):
     const fault = storeFault();
     if (fault !== null) return notWritten(fault);
     if (leftMs > 0) return new Longer(nextMs());
-    return { code: "timeout", message: `there was no answer within ${timeMs} ms`, hint: REPEAT };
+    return late(timeMs);
   });
+}
+
+function late(ms: number): Refusal {
+  return { code: "timeout", message: `there was no answer within ${ms} ms`, hint: REPEAT };
 }
 
 /**

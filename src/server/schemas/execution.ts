@@ -238,7 +238,7 @@ export const resultSchema = z
 export type Result = Shape<typeof resultSchema>;
 
 /** The longest wait of a request. */
-const WAIT_MAX_MS = 60_000;
+export const WAIT_MAX_MS = 60_000;
 
 /** How long a request waits for the end of an execution, in milliseconds. */
 export function wait(description: string) {

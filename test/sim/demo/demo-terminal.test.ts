@@ -49,7 +49,7 @@ describe.runIf(process.platform === "linux" && needCommand("script", "bsdutils")
     await terminal.line(/⚡ from now on, every message of a worker is delivered twice$/);
     await terminal.line(FOUND);
     terminal.type("what?\n");
-    await terminal.line(/keys +k kills a worker, f freezes one, .* q ends it$/);
+    await terminal.line(/keys +k kills a worker, f freezes one, .* q ends the demo$/);
     terminal.type("r\n");
     await terminal.line(/⚡ a round is under way: it has to end first$/);
     await terminal.line(/although 1 worker was killed and 1 was frozen/);
