@@ -310,6 +310,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...DAMAGE,
   ...GROWTH,
   ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
-  ...RACES.map((bug) => ({ ...bug, races: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
+  ...RACES.map((bug) => ({ ...bug, races: true })),
 ];
