@@ -129,7 +129,7 @@ const ENGINE: readonly PlantedBug[] = [
 
 /** Bugs in the choice of the worker for a task. */
 const WORKERS: readonly PlantedBug[] = [
-  { name: "version range ignored", seed: 4, change: "const $key = $callee($1, null);" },
+  { name: "version range ignored", seed: 4, change: "$callee($1, null)" },
   {
     name: "lower version gets work too",
     seed: 1,

@@ -292,10 +292,9 @@ export class WorkerRoster {
     const key = this.#keyOf(wanted, project);
     const known = this.#chosen.get(key);
     if (known !== undefined) return known;
-    // @plant version range ignored
     const chosen = this.#paused.has(wanted.use)
       ? null
-      : highest(this.versions(wanted.use, project), wanted.range);
+      : /* @plant version range ignored */ highest(this.versions(wanted.use, project), wanted.range);
     this.#chosen.set(key, chosen);
     return chosen;
   }
