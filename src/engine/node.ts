@@ -160,8 +160,7 @@ export class EngineNode {
       case "timers-due":
         return this.#cluster.handle(input);
       case "members":
-        node.newest.missingAgain(node.now).forEach((workflow) => this.#mayBeDefined(workflow));
-        return this.#cluster.handle(input);
+        return this.#onMembers(input);
       case "closing":
         return void (node.closing = true);
       case "clock-stepped":
@@ -171,6 +170,13 @@ export class EngineNode {
       default:
         return unreachable(input);
     }
+  }
+
+  /** Looks again for definitions that were missing, because another node may have stored them. */
+  #onMembers(input: Extract<Input, { kind: "members" }>): void {
+    const { newest, now } = this.#node;
+    for (const workflow of newest.missingAgain(now)) this.#mayBeDefined(workflow);
+    this.#cluster.handle(input);
   }
 
   /** Advances as far as possible and returns the outputs. */
