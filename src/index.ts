@@ -22,12 +22,24 @@ export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
+export type { EventTarget, RefusedTrigger, SentEvent } from "./protocol/sent-event.ts";
 export { ChildFailed, StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { Rondo } from "./rondo/rondo.ts";
 export type * from "./sdk/command.ts";
 export type * from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
+export {
+  type CancelOn,
+  type EventMatch,
+  type EventToSend,
+  type EventType,
+  event,
+  on,
+  type Trigger,
+  type TriggerData,
+  type TriggerOptions,
+} from "./sdk/event.ts";
 export { type Flow, type FlowContext, type FlowOptions, flow } from "./sdk/flow.ts";
 export type * from "./sdk/handle.ts";
 export {

@@ -219,6 +219,11 @@ export class Auditor {
         this.#next = null;
         if (this.#status !== "paused") this.#status = "cleaning";
         return;
+      case "gate.taken":
+        // A gate that has ended opens again.
+        this.#isOver = false;
+        this.#status = "running";
+        return;
       case "retried":
         return this.#retried(seq, event);
       case "tasks.retried":
@@ -504,7 +509,7 @@ function reopened(tally: VisitTally): VisitTally {
   return tally;
 }
 
-const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried)$/;
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.taken)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
 function keyOf(phase: string, visit: number): string {

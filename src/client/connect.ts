@@ -8,7 +8,9 @@ import type {
   WorkflowDocument,
   WorkflowSubmission,
 } from "../protocol/command-document.ts";
+import type { SentEvent } from "../protocol/sent-event.ts";
 import { checkWorkflow } from "../sdk/check.ts";
+import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
   ExecutionHandle,
@@ -221,6 +223,13 @@ export class RemoteRondo implements RemoteClient {
     const request = await this.#startRequest(workflow, input, start);
     const handle = new RemoteHandle<WorkflowOutput<W>>(request.body.id, this.#parts);
     return handle.run(request, defined({ signal, timeout }));
+  }
+
+  async send(event: EventToSend): Promise<SentEvent> {
+    const { clock, random } = this.#parts;
+    // The id is made before the first try, so that a repeated request sends the event once.
+    const body = { ...event, id: event.id ?? newMessageId(clock.now(), random) };
+    return this.requester.json<SentEvent>("/v1/events", { method: "POST", body, isRepeatable: true });
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {

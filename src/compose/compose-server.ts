@@ -54,6 +54,10 @@ export interface ServerOptions extends Omit<PartOptions, "server"> {
   readonly retentionMs?: number;
   /** Rules and targets of alerts. Programs can be named here only, not over the API. */
   readonly alerts?: AlertsGiven;
+  /** How long ids of events are remembered; 7 days by default. */
+  readonly eventsKeptMs?: number;
+  /** The sources of signed webhooks that become events, by name. */
+  readonly webhooks?: ApiConfig["webhooks"];
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
   /** Additional routes and pages of this server. */
@@ -219,6 +223,7 @@ async function serveOwner(
       adminToken: options.adminToken ?? null,
       limits: options.limits ?? {},
       brokerRequests: options.brokerRequests ?? "trusted",
+      webhooks: options.webhooks ?? {},
       version: readManifest().version,
       settings: options.shown ?? [],
       pages: `${packageRoot}dist/dashboard`,
@@ -227,6 +232,7 @@ async function serveOwner(
     heartbeatMs: options.heartbeatMs ?? 30_000,
     leaseMs: options.settings?.claimLeaseMs ?? REMOTE.claimLeaseMs,
     retentionMs: options.retentionMs ?? 30 * 86_400_000,
+    eventsKeptMs: options.eventsKeptMs,
     announce: async (url) => files?.announce(url),
     alerts: await alertParts(options),
     ...defined({ extension: options.extension }),

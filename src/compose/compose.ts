@@ -43,6 +43,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { DirectoryOwned } from "../store/sqlite/faults.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { withTriggerIndex } from "../triggers/trigger-index.ts";
 import type { Middleware } from "../worker/handler-code.ts";
 import { Secrets } from "../worker/log/secrets.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
@@ -418,7 +419,7 @@ export async function assembleOn(
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
   const { postOps, elsewhere, otherNodes } = options;
-  const store = withCommandIndex(options.store);
+  const store = withTriggerIndex(withCommandIndex(options.store));
   const registry = new TopicRegistry(store);
   const broker = await openBroker(opened, options, { store, registry, clock, random, onFault, otherNodes });
   const engine = broker === null ? opened : closedAfter(opened, broker);

@@ -1,5 +1,5 @@
 /** Every setting in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and default. */
-import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
+import { type WebhookSecretsGiven, webhookKey } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { BROKER_REQUEST_MODES, type BrokerRequestMode } from "../protocol/broker-requests.ts";
@@ -36,6 +36,14 @@ export interface ProjectSettings {
   readonly topics?: readonly string[];
 }
 
+/** A source of signed webhooks that become events. */
+export interface WebhookSettings {
+  /** The secrets with which the source signs. */
+  readonly secrets: readonly string[];
+  /** The project of the events. */
+  readonly project?: string;
+}
+
 /** Limits on the requests of one client. A missing limit has its default. */
 export interface LimitSettings {
   /** The largest request body: in bytes, and in keys. */
@@ -67,6 +75,19 @@ export interface RingTimes {
   /** How long an overdue timer is left to its owner before a clockworker notifies the owner. */
   readonly grace?: number;
 }
+
+/** Decodes sources of webhooks. Errors show none of the secrets. */
+const webhooks: Decode<Readonly<Record<string, WebhookSettings>>> = mapOf(
+  object({
+    secrets: secret<readonly string[]>(
+      "a list of secrets",
+      (value) => Array.isArray(value) && value.length > 0 && value.every((one) => webhookKey(one) !== null),
+      "each is whsec_ and base64, or another text, of at least 16 bytes",
+    ),
+    project: optional(settingName),
+  }),
+  { key: settingName },
+);
 
 const bytes = optional(count("in bytes, without a unit, such as 1048576"));
 const ms = optional(count("in milliseconds, without a unit, such as 30000"));
@@ -211,6 +232,13 @@ export const SETTINGS = {
     decoder: () => oneOf(BROKER_REQUEST_MODES),
   } satisfies Setting<BrokerRequestMode>,
   retention: duration(30 * 86_400_000, 0),
+  eventsKept: duration(7 * 86_400_000, 1_000),
+  webhooks: {
+    inFile: true,
+    fallback: {},
+    isSecret: true,
+    decoder: () => webhooks,
+  } satisfies Setting<Readonly<Record<string, WebhookSettings>>>,
   lease: duration(10_000, 1_000),
   ring: { inFile: true, fallback: {}, decoder: () => ring } as Setting<RingTimes>,
   turnMessages: { inFile: true, fallback: 256, decoder: () => count() } satisfies Setting<number>,

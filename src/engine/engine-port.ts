@@ -133,6 +133,8 @@ export interface StartOptions {
   readonly trace?: string | null;
   /** The signal with which the execution starts, or that an existing execution gets. */
   readonly signal?: SignalMessage;
+  /** The messages of an event. */
+  readonly relays?: StartMessage["relays"];
 }
 
 /** The parts of the process that a start needs. */
@@ -155,7 +157,7 @@ export function startExecution(
   input: string,
   options: StartOptions,
 ): PreparedStart {
-  const { project, tags, startAt, deadline, trace = null, signal } = options;
+  const { project, tags, startAt, deadline, trace = null, signal, relays } = options;
   const id = options.id ?? newOwnId(engine, clock.now(), random);
   const plain: StartMessage = {
     kind: "start",
@@ -166,10 +168,10 @@ export function startExecution(
     input,
     tags,
   };
-  const isPlain = startAt === undefined && deadline === undefined && trace === null && signal === undefined;
+  const isPlain = [startAt, deadline, trace ?? undefined, signal, relays].every((one) => one === undefined);
   const message = isPlain
     ? plain
-    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal }) };
+    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal, relays }) };
   const fresh = options.id === undefined;
   return { id, send: (more = {}) => engine.send(id, message, { plan, fresh, ...more }) };
 }

@@ -170,6 +170,9 @@ function finish(step: Step, { status, output, error }: End): void {
     ...(unread.length === 0 ? {} : { unread }),
   });
   notifyParent(step);
+  // @plant gate not told about an end
+  if (execution.notifies !== null)
+    step.send(execution.notifies, { kind: "gate.ended", execution: execution.id });
 }
 
 function startPhase(step: Step, plan: PhasePlan): void {

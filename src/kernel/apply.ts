@@ -31,6 +31,7 @@ import {
   HandlerState,
   Visit,
 } from "./execution.ts";
+import { applyGate } from "./relay/apply-gate.ts";
 import {
   consumeSignal,
   taskNoted,
@@ -121,6 +122,11 @@ function fold(execution: Execution, event: Event): void {
     case "timer.fired":
     case "timer.cleared":
       return timerGone(execution, event);
+    case "gate.taken":
+    case "gate.passed":
+    case "gate.dropped":
+    case "gate.freed":
+      return applyGate(execution, event);
     case "signalled":
       return signalled(execution, event);
     case "paused":

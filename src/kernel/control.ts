@@ -5,6 +5,7 @@ import { nextCleanup } from "./cleanup.ts";
 import { LIMITS } from "./definition/definition.ts";
 import type { Ending, Execution, HandlerState } from "./execution.ts";
 import type { Answer, ChosenTasks, ControlMessage } from "./message.ts";
+import { isRelayName } from "./relay/relay.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
 import { clearTimers } from "./timer-ids.ts";
@@ -13,6 +14,12 @@ import { arm } from "./timers.ts";
 /** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
+  if (isRelayName(execution.plan.definition.name))
+    return wrongStatus(
+      execution,
+      message.kind === "cancel" ? "cancelled" : `${message.kind}d`,
+      "it passes events on",
+    );
   // @plant repeated messages applied again
   const before = execution.applied.get(message.id);
   // @plant repeated retry without its answer

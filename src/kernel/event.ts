@@ -3,6 +3,7 @@
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
 import type { Afters } from "./definition/task-name.ts";
+import type { GatePolicy } from "./relay/relay.ts";
 import type { UnreadSignals } from "./unread.ts";
 
 export const EVENT_VERSION = 6;
@@ -35,12 +36,22 @@ const SINCE_5: readonly string[] = [
 ];
 
 /**
- * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, tasks with several waits, and what code
- * has read between its checkpoints. An older version knows nothing of them, so it must not continue such a task.
+ * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, tasks with several waits, what code
+ * has read between its checkpoints, and events of gates. An older version knows nothing of them, so it must not continue such an
+ * execution.
  */
-const SINCE_6: readonly string[] = ["task.step.retrying", "task.step.failed", "task.waiting", "task.noted"];
+const SINCE_6: readonly string[] = [
+  "task.step.retrying",
+  "task.step.failed",
+  "task.waiting",
+  "task.noted",
+  "gate.taken",
+  "gate.passed",
+  "gate.dropped",
+  "gate.freed",
+];
 
-/** The first version that knows tasks that add tasks or wait for tasks, and children that the code of a task runs. */
+/** The first version that knows tasks that add tasks or wait for tasks, children that the code of a task runs, and gates. */
 const GROWTH_SINCE = 6;
 
 /** The first version that knows this event with all of its fields. */
@@ -54,7 +65,7 @@ function hasNewFields(event: Event): boolean {
     case "tasks.enumerated":
       return event.afters !== undefined || event.addedBy !== undefined;
     case "created":
-      return event.parent?.name !== undefined;
+      return event.parent?.name !== undefined || event.notifies !== undefined;
     case "child.started":
     case "child.finished":
       return event.name !== undefined;
@@ -159,6 +170,8 @@ export interface Created {
   readonly deadline?: number;
   /** The W3C trace context of the start. */
   readonly trace?: string;
+  /** The gate that is notified when the execution has ended. */
+  readonly notifies?: string;
 }
 
 export interface TasksEnumerated extends Place {
@@ -437,7 +450,7 @@ export interface PostOpRetried extends PostOpRef {
   readonly id: string;
 }
 
-export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task" | "cleanup";
+export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task" | "cleanup" | "gate";
 
 export interface TimerEvent {
   readonly kind: "timer.set" | "timer.fired" | "timer.cleared";
@@ -445,6 +458,29 @@ export interface TimerEvent {
   readonly purpose: TimerPurpose;
   readonly due: number;
 }
+
+/** The events of a gate (relay/relay.ts): it took an event, passed events on, dropped them, or one of its executions ended. */
+export type GateEvent =
+  | {
+      readonly kind: "gate.taken";
+      readonly event: string;
+      /** The data of the event, as JSON text. */
+      readonly data: string;
+      readonly policy: GatePolicy;
+    }
+  | {
+      readonly kind: "gate.passed";
+      readonly events: readonly string[];
+      readonly execution: string;
+      readonly as: "start" | "signal";
+      readonly startAt?: number;
+    }
+  | {
+      readonly kind: "gate.dropped";
+      readonly events: readonly string[];
+      readonly reason: "singleton" | "cancelled";
+    }
+  | { readonly kind: "gate.freed"; readonly execution: string };
 
 /** The end of the work and the begin of the clean-up. After the clean-up, the execution ends with this status. */
 export interface EndingEvent {
@@ -514,6 +550,7 @@ export type Event =
   | PostOpEvent
   | PostOpRetried
   | TimerEvent
+  | GateEvent
   | { readonly kind: "signalled"; readonly signal: string; readonly id: string; readonly data: string }
   | {
       readonly kind: "paused" | "resumed" | "cancelling";

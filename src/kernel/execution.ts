@@ -17,6 +17,7 @@ import type {
   TimerPurpose,
 } from "./event.ts";
 import type { RetriedTasks } from "./message.ts";
+import type { GateState } from "./relay/relay.ts";
 import { ProgressTable } from "./tasks/checkpoint.ts";
 import { Dependencies } from "./tasks/dependencies.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
@@ -441,6 +442,10 @@ export class Execution {
   readonly retriedTasks = new SparseMap<string, RetriedTasks>();
   paused: { by: string; reason: string | null; at: number } | null = null;
   cancelling: { by: string; reason: string | null; force?: true } | null = null;
+  /** The state of a gate; null for any other execution. */
+  gate: GateState | null = null;
+  /** The gate that is notified when the execution has ended. */
+  notifies: string | null = null;
 
   constructor(id: string, plan: Plan) {
     this.id = id;
@@ -536,6 +541,7 @@ export function applyCreated(execution: Execution, event: Created): void {
   execution.tags = event.tags;
   execution.parent = event.parent ?? null;
   execution.trace = event.trace ?? null;
+  execution.notifies = event.notifies ?? null;
   execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
   execution.deadline = event.deadline ?? null;
   execution.createdAt = execution.now;

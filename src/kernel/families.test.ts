@@ -253,5 +253,7 @@ describe("what reaches the children:", () => {
 function controls(run: KernelRun): ControlMessage[] {
   return run.sent
     .map(({ message }) => message)
-    .filter((message) => message.kind !== "start" && message.kind !== "child");
+    .filter((message): message is ControlMessage =>
+      ["pause", "resume", "cancel", "retry"].includes(message.kind),
+    );
 }

@@ -6,6 +6,7 @@ import type { Rejection } from "../std/rejection.ts";
 import { versionOfId } from "./definition/names.ts";
 import type { Afters, Items } from "./definition/task-name.ts";
 import type { Parent, Place, PostOpRef, RunStats } from "./event.ts";
+import type { GateEntry } from "./relay/relay.ts";
 
 export interface StartMessage {
   readonly kind: "start";
@@ -27,13 +28,29 @@ export interface StartMessage {
    * is.
    */
   readonly signal?: SignalMessage;
+  /** For an event: the messages that it sends, and its output as JSON text. A repeated event changes nothing, whatever it sends. */
+  readonly relays?: { readonly messages: readonly Relayed[]; readonly output: string };
+  /** For a gate: the event that it takes. An existing gate takes it too. */
+  readonly gate?: GateEntry;
+  /** The gate that is notified when the execution has ended. */
+  readonly notifies?: string;
+}
+
+/** A message that an event sends. */
+export interface Relayed {
+  readonly to: string;
+  readonly message: StartMessage | SignalMessage | ControlMessage;
 }
 
 /** The first version of events whose nodes read the signal of a start. Older nodes would start without it. */
 const SIGNAL_SINCE = 5;
 
+/** The first version of events whose nodes know events and gates. */
+const RELAYS_SINCE = 6;
+
 /** The version of events that a node must know to accept the start. */
-export function versionOfStart({ execution, signal }: StartMessage): number {
+export function versionOfStart({ execution, signal, relays }: StartMessage): number {
+  if (relays !== undefined) return RELAYS_SINCE;
   return Math.max(versionOfId(execution), signal === undefined ? 1 : SIGNAL_SINCE);
 }
 
@@ -205,6 +222,20 @@ export interface SignalMessage {
   readonly id: string;
   readonly signal: string;
   readonly data: string;
+  /** The gate that gets the event back if the execution has ended. */
+  readonly from?: { readonly gate: string; readonly entry: GateEntry };
+}
+
+/** A notice to a gate that an execution which it started has ended. */
+export interface GateEndedMessage {
+  readonly kind: "gate.ended";
+  readonly execution: string;
+}
+
+/** A message of a start to a gate that exists. */
+export interface GateMessage {
+  readonly kind: "gate";
+  readonly entry: GateEntry;
 }
 
 /** A report that a step or a run of a live attempt is done, or that a run began or crashed. */
@@ -355,13 +386,15 @@ export type Message =
   | PostOpMessage
   | PostOpRetryMessage
   | TimerDueMessage
-  | DrainedMessage;
+  | DrainedMessage
+  | GateMessage
+  | GateEndedMessage;
 
 /** A message that an execution sends to another one. */
 export interface Sent {
   readonly id: string;
   readonly to: string;
-  readonly message: StartMessage | ControlMessage | ChildMessage;
+  readonly message: StartMessage | ControlMessage | ChildMessage | SignalMessage | GateEndedMessage;
 }
 
 /** The verdict on a report. A rejection means that it is invalid: nothing is journaled, and the attempt keeps its lease. */

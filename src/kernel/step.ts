@@ -12,6 +12,7 @@ import type { Plan } from "./definition/plan.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
+import { enterGate, leaveGate } from "./relay/gate.ts";
 import { answerTo, keepSignal, signal } from "./signals.ts";
 import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
 import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
@@ -70,7 +71,10 @@ export function create(
   if (startAt !== undefined) created.startAt = startAt;
   if (deadline !== undefined) created.deadline = deadline;
   if (trace !== undefined) created.trace = trace;
+  if (message.notifies !== undefined) created.notifies = message.notifies;
   step.emit(created);
+  if (message.relays !== undefined) relay(step, message.relays);
+  if (message.gate !== undefined) enterGate(step, message.gate);
   // @plant start loses its signal
   if (message.signal !== undefined) keepSignal(step, message.signal);
   if (execution.startAt !== null)
@@ -84,6 +88,13 @@ export function create(
       ? { kind: "applied", seq }
       : answerTo(execution, message.signal, execution.applied.get(message.signal.id) ?? seq);
   return { execution, events: step.events, answer, sent: step.sent };
+}
+
+/** Sends the messages of an event, and ends it. */
+function relay(step: Step, { messages, output }: NonNullable<StartMessage["relays"]>): void {
+  // @plant messages of an event not sent
+  for (const { to, message } of messages) step.send(to, message);
+  step.emit({ kind: "finished", status: "done", output, error: null, round: 1 });
 }
 
 /** Applies a message to an execution. */
@@ -132,6 +143,10 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return timerDue(step, message);
     case "drained":
       return drained(step, message);
+    case "gate":
+      return enterGate(step, message.entry);
+    case "gate.ended":
+      return leaveGate(step, message);
     default:
       return unreachable(message);
   }

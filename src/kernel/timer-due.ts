@@ -4,6 +4,7 @@ import { advance } from "./advance.ts";
 import { cancelExecution } from "./control.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, TimerDueMessage } from "./message.ts";
+import { gateDue } from "./relay/gate.ts";
 import type { Step } from "./step.ts";
 import { childOutOfTime } from "./tasks/children.ts";
 import { waitOutOfTime } from "./tasks/task-waits.ts";
@@ -21,6 +22,9 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
   step.emit({ kind: "timer.fired", timer: message.timer, purpose: timer.purpose, due: timer.due });
   switch (timer.purpose) {
     case "start":
+      break;
+    case "gate":
+      gateDue(step);
       break;
     case "task": {
       const timed = taskOfTimer(step, message.timer);

@@ -1,12 +1,13 @@
 /**
  * Deletes data that ended longer ago than the retention: executions (through the engine that owns them), their generated
- * definitions, the audit log, alerts and the figures of workflows. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
+ * definitions, events, the audit log, alerts and the figures of workflows. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
  * not disturb other work. If a round leaves a rest, the next round follows soon. Every node of a cluster deletes its own data
  * and skips the data of other nodes.
  */
 import type { Clock } from "../std/clock.ts";
 import { sleep } from "../std/within.ts";
 import { type Store, StoreFault } from "../store/store.ts";
+import { EVENTS_KEPT_MS, forgetEvents, UNMATCHED_KEPT_MS } from "../triggers/event-log.ts";
 import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from "./unused-definitions.ts";
 
 export interface RetentionOptions {
@@ -20,6 +21,8 @@ export interface RetentionOptions {
   readonly isMine?: (id: string) => boolean;
   /** How long ended executions are kept; 0 or Infinity for ever. The default is 30 days. */
   readonly retentionMs?: number;
+  /** How long ids of events are remembered. The default is 7 days. */
+  readonly eventsKeptMs?: number;
   /** Called when the store failed; the next round tries again. */
   readonly onFault?: (fault: Error) => void;
 }
@@ -76,6 +79,8 @@ export class Retention {
       isLeft = await this.#purge(before);
       for (const kind of BY_TIME)
         isLeft = (await this.#inPages(() => this.#dropPage(kind, before))) || isLeft;
+      isLeft = (await this.#inPages(() => this.#forget(false))) || isLeft;
+      isLeft = (await this.#inPages(() => this.#forget(true))) || isLeft;
       await this.#unused?.round();
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
@@ -108,6 +113,13 @@ export class Retention {
       return ids.length === PAGE;
     });
     return isLeft && asked > 1;
+  }
+
+  /** Forgets a page of old events, or of those that matched nothing; true if there may be more. */
+  #forget(unmatched: boolean): Promise<boolean> {
+    const { store, clock, purge, isMine = () => true, eventsKeptMs = EVENTS_KEPT_MS } = this.#options;
+    const before = clock.now() - (unmatched ? Math.min(UNMATCHED_KEPT_MS, eventsKeptMs) : eventsKeptMs);
+    return forgetEvents(store, { unmatched, before }, { purge, isMine });
   }
 
   /** Reads the oldest ended executions of this node, skipping a bounded number of other nodes' executions. */

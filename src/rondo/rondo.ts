@@ -16,9 +16,11 @@ import {
   checkSignalStart,
   checkStart,
 } from "../protocol/check-request.ts";
+import type { SentEvent } from "../protocol/sent-event.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkMiddleware, checkWorkflow } from "../sdk/check.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
+import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
   ExecutionHandle,
@@ -47,6 +49,7 @@ import { activeTrace } from "../std/open-telemetry.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { listOrSearch } from "../store/search-heads.ts";
 import { StoreFault } from "../store/store.ts";
+import { type SendParts, sendEvent, type TriggeredWorkflow } from "../triggers/send-event.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import {
   type HandlerCode,
@@ -135,6 +138,7 @@ export class Rondo implements RondoClient {
 
   readonly #parts: LocalParts;
   readonly #signals: SignalStarter;
+  readonly #sending: SendParts;
 
   /** @internal */
   constructor(options: RondoParts) {
@@ -143,6 +147,7 @@ export class Rondo implements RondoClient {
     this.#middleware = options.middleware ?? [];
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
+    this.#sending = { engine, store, clock, random, newest: (workflow) => this.#triggered(workflow) };
     // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
     const [own] = engine.info.owned;
     this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
@@ -319,6 +324,12 @@ export class Rondo implements RondoClient {
     return { execution: this.execution<W>(id), started: !reply.existed, signal: state };
   }
 
+  async send(event: EventToSend): Promise<SentEvent> {
+    // Triggers of workflows that were served a moment ago count.
+    await Promise.all(this.#stored.values());
+    return unwrap(await sendEvent(this.#sending, event));
+  }
+
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
     if (typeof id !== "string")
       throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
@@ -473,6 +484,17 @@ export class Rondo implements RondoClient {
       });
     const text = await validateInput({ inputSchema: undefined }, input);
     return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
+  }
+
+  /** The newest definition of a workflow, with the check of its input if the workflow is served here. */
+  async #triggered(workflow: string): Promise<TriggeredWorkflow | null> {
+    const found = await this.#options.store.getDefinition({ newestOf: workflow });
+    if (found === null) return null;
+    const served = this.#served.get(workflow);
+    const own = served?.plan.hash === found.hash ? served : null;
+    const plan = own?.plan ?? compilePlan(unwrap(usableDefinition(found)));
+    const typed: AnyWorkflow | undefined = own?.workflow;
+    return { plan, check: async (input) => validateInput(typed ?? { inputSchema: undefined }, input) };
   }
 
   #host(workflow: string, code: HandlerCode): void {

@@ -30,6 +30,7 @@ import {
   type Surroundings,
   withDefaults,
 } from "./compile-handler.ts";
+import { type TriggerData, triggersOf } from "./event.ts";
 import type { AnswerOptions } from "./handler.ts";
 import { COMMAND, childOf, SCRIPT } from "./mode.ts";
 import { type AnyPhaseOptions, decideOf, type PhaseData, readHandlers, readPhase } from "./phase.ts";
@@ -38,7 +39,8 @@ import { parserOf } from "./validate-input.ts";
 import type { WorkflowOptions } from "./workflow.ts";
 
 /** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
-export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout" | "returns"> {
+export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout" | "returns" | "on"> {
+  readonly on?: readonly TriggerData[];
   readonly phases: readonly PhaseData[];
   readonly returns?: ({ readonly use: string } & AnswerOptions) | typeof LAST;
   readonly cleanupTimeout?: Duration;
@@ -105,6 +107,7 @@ export class WorkflowBuilder implements HostedWorkflow {
       "cleanupTimeout",
       "defaults",
       "use",
+      "on",
     ]);
     const { name, version, input, unread, cleanupTimeout, defaults = {}, children = [], use = [] } = options;
     checkMiddleware(use);
@@ -123,7 +126,7 @@ export class WorkflowBuilder implements HostedWorkflow {
       );
     const schema = input === undefined ? undefined : jsonSchemaOf(input);
     const given = unread === undefined ? undefined : (storedCopy(unread, "unread") as typeof unread);
-    const ends = { ...named, ...defined({ unread: given, cleanupTimeout }) };
+    const ends = { ...named, ...defined({ unread: given, cleanupTimeout, on: triggersOf(options.on) }) };
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ version, input: schema }), phases: [], ...ends },
       input,

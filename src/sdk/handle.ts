@@ -5,9 +5,11 @@
 import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
+import type { SentEvent } from "../protocol/sent-event.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { RondoError } from "../std/rejection.ts";
+import type { EventToSend } from "./event.ts";
 import type { ExecutionFilter, Operations, PageOptions } from "./operations.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
@@ -453,6 +455,14 @@ export interface RondoClient extends AsyncDisposable, Operations {
     signal: StartSignal,
     options: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>>;
+  /**
+   * Sends an event: it starts, signals or cancels executions of the workflows that have a trigger for it (`on`). The promise
+   * resolves when the event is durable. Its effects follow, whatever crashes.
+   *
+   * @throws RondoError with the code `invalid_input` if the event is wrong, `too_large` if it has more than 1,000 targets
+   * @example await rondo.send({ name: "order/paid", data: { order: "A-17" }, id: "payment-9" });
+   */
+  send(event: EventToSend): Promise<SentEvent>;
   /**
    * Gives the handle of an execution. Its existence is checked when the handle is used.
    *

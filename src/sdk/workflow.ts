@@ -8,6 +8,7 @@ import type { HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import { WorkflowBuilder } from "./builder.ts";
 import type { CommandSpec } from "./command.ts";
 import type { Context, ContextExtensions } from "./context.ts";
+import type { Trigger } from "./event.ts";
 import type {
   AnswerOptions,
   Compensation,
@@ -32,7 +33,7 @@ import type { Stored } from "./stored.ts";
  *   .returns(({ phases }) => ({ copied: phases.copy.count }));
  */
 export function workflow<Schema extends StandardSchema, const Cleanup extends string = never>(
-  options: WorkflowOptions<Cleanup> & { readonly input: Schema },
+  options: WorkflowOptions<Cleanup, NoInfer<SchemaInput<Schema>>> & { readonly input: Schema },
 ): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null, never, Cleanup>;
 /**
  * Begins a workflow whose input is described by a type only, or is any JSON.
@@ -41,7 +42,7 @@ export function workflow<Schema extends StandardSchema, const Cleanup extends st
  * @example const ping = workflow<{ host: string }>({ name: "ping" }).phase("ping", { process: ({ input }) => ping(input.host) });
  */
 export function workflow<Input = Json>(
-  options: WorkflowOptions<never>,
+  options: WorkflowOptions<never, NoInfer<Input>>,
 ): Workflow<Input, Stored<Input>, NoPhases, null>;
 /**
  * Begins a workflow that names phases of its clean-up, and whose input is described by a type only. Its output has a type only
@@ -51,14 +52,14 @@ export function workflow<Input = Json>(
  * @example const order = workflow<{ id: string }>({ name: "order", onCancel: "release" });
  */
 export function workflow<Input = Json>(
-  options: WorkflowOptions,
+  options: WorkflowOptions<string, NoInfer<Input>>,
 ): Workflow<Input, Stored<Input>, NoPhases, unknown, OutputGiven>;
 export function workflow(options: WorkflowOptions & { readonly input?: StandardSchema }): unknown {
   return WorkflowBuilder.begin(options);
 }
 
 /** The name of a workflow, and what it does when it ends. Phases named here are outside of the default order. */
-export interface WorkflowOptions<Cleanup extends string = string> {
+export interface WorkflowOptions<Cleanup extends string = string, Input = unknown> {
   /** The name of the workflow. */
   readonly name: string;
   /**
@@ -75,6 +76,12 @@ export interface WorkflowOptions<Cleanup extends string = string> {
    * @default []
    */
   readonly children?: readonly AnyWorkflow[];
+  /**
+   * The events that start executions of the workflow. Their data is the input.
+   *
+   * @default none
+   */
+  readonly on?: Trigger<Input> | readonly Trigger<Input>[];
   /**
    * By the name of a signal: the phase to go on with, instead of the end, while such a signal is kept and no wait has taken
    * it. So none of that name is left over when the execution is done.

@@ -64,6 +64,14 @@ export interface ShownSetting {
   readonly isSecret?: boolean;
 }
 
+/** A sender of signed webhooks (Standard Webhooks). */
+export interface WebhookSource {
+  /** The secrets with which the source signs: `whsec_` and base64, or another text. */
+  readonly secrets: readonly string[];
+  /** The project of the events; `default` by default. */
+  readonly project?: string;
+}
+
 export interface ApiConfig {
   readonly host: string;
   /** The TCP port; 0 for any free port; null for the directory's socket only. */
@@ -79,6 +87,8 @@ export interface ApiConfig {
   readonly limits: Partial<ApiLimits>;
   /** Which requests of the broker count. */
   readonly brokerRequests: BrokerRequestMode;
+  /** The sources of signed webhooks that become events, by name. */
+  readonly webhooks: Readonly<Record<string, WebhookSource>>;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
   /** The folder with the built dashboard. If it is null or missing, the server has no dashboard. */

@@ -16,6 +16,7 @@ import { overviewRoutes } from "./routes/overview.ts";
 import { queueRoutes } from "./routes/queues.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { sentEventRoutes } from "./routes/sent-events.ts";
 import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
@@ -26,6 +27,7 @@ export const ROUTES = [
   ...auditRoutes,
   ...controlRoutes,
   ...eventRoutes,
+  ...sentEventRoutes,
   ...taskRoutes,
   ...workflowRoutes,
   ...commandRoutes,

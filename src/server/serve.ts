@@ -8,6 +8,7 @@ import { Retention } from "../retention/retention.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import { Schedules } from "../schedule/schedules.ts";
 import type { CloseOptions } from "../sdk/handle.ts";
+import { defined } from "../std/defined.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import { toError } from "../std/to-error.ts";
 import type { ApiParts } from "./parts.ts";
@@ -39,6 +40,8 @@ export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "s
   readonly leaseMs: number;
   /** How long ended executions are kept; 0 keeps them for ever. */
   readonly retentionMs: number;
+  /** How long ids of events are remembered; 7 days by default. */
+  readonly eventsKeptMs?: number | undefined;
   /** In a cluster: calls `listener` after executions have moved to another node. */
   readonly onMoved?: (listener: () => void) => () => void;
   /** In a cluster: the URLs of its nodes, which workers get. */
@@ -97,6 +100,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     purge: (ids) => engine.purge(ids),
     made: SUBMISSION_NAMES,
     retentionMs: parts.retentionMs,
+    ...defined({ eventsKeptMs: parts.eventsKeptMs }),
     onFault,
   });
   const expired = new ExpiredDocuments({ clock, store, forms: [KEY_FORM, PLACE_FORM], onFault });

@@ -9,6 +9,8 @@ export const DOCUMENT_KINDS = [
   "audit",
   "command-workflow",
   "ended-session",
+  "event",
+  "event-unmatched",
   "figures",
   "idempotency-key",
   "paused-queue",
@@ -20,6 +22,7 @@ export const DOCUMENT_KINDS = [
   "state",
   "token",
   "topic",
+  "trigger",
   "undelivered",
   "workflow-version",
 ] as const;

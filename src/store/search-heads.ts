@@ -6,6 +6,7 @@
  * list is complete to the end, its executions are checked; else those that are in all lists, as far as all of them go. One
  * call checks a bounded number of executions: a page can be short, and the next page continues from its cursor.
  */
+import { isRelayName } from "../kernel/relay/relay.ts";
 import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
 import type { ExecutionSearch, HeadFilter, StoredHead } from "./store.ts";
@@ -80,7 +81,29 @@ async function listPlain(store: ExecutionSearch, search: Omit<Search, "choice">)
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
   const heads = await store.listHeads(filter, { before, max });
-  return { heads, next: heads.length === max ? (heads.at(-1)?.order ?? null) : null };
+  const next = heads.length === max ? (heads.at(-1)?.order ?? null) : null;
+  if (filter.workflow !== undefined || !heads.some(({ workflow }) => isRelayName(workflow)))
+    return { heads, next };
+  return listWithoutRelays(store, search);
+}
+
+/** Reads a page of executions without events and gates, which are listed only by their workflow. The page can be short. */
+async function listWithoutRelays(
+  store: ExecutionSearch,
+  { filter, before, max }: Search,
+): Promise<FoundHeads> {
+  const found: StoredHead[] = [];
+  let from = before;
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const heads = await store.listHeads(filter, { before: from, max: Math.max(max, READ_MAX) });
+    for (const head of heads) {
+      if (!isRelayName(head.workflow)) found.push(head);
+      if (found.length === max) return { heads: found, next: head.order };
+    }
+    if (heads.length < Math.max(max, READ_MAX)) return { heads: found, next: null };
+    from = heads.at(-1)?.order ?? null;
+  }
+  return { heads: found, next: from };
 }
 
 async function searchHeads(store: ExecutionSearch, search: Omit<Search, "choice">): Promise<FoundHeads> {

@@ -6,6 +6,7 @@ import { membersOf } from "../engine/limits/quota-exchange.ts";
 import { Rondo } from "../rondo/rondo.ts";
 import { toError } from "../std/to-error.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
+import { withTriggerIndex } from "../triggers/trigger-index.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { KillableProcess } from "./killable-process.ts";
 import { type ProcessRunOptions, withFaults } from "./process-run.ts";
@@ -80,7 +81,7 @@ export class ClusterRun {
     });
     const rondo = new Rondo({
       engine,
-      store,
+      store: withTriggerIndex(store),
       clock,
       random,
       capacity,

@@ -11,6 +11,7 @@ import { toError } from "../std/to-error.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { ExecutionStore } from "../store/store.ts";
+import { withTriggerIndex } from "../triggers/trigger-index.ts";
 import type { HostedTopic, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { KillableProcess } from "./killable-process.ts";
@@ -82,7 +83,7 @@ export class ProcessRun {
     const engine = await Engine.open({ store, clock, settings, postOps, onStop });
     const rondo = new Rondo({
       engine,
-      store,
+      store: withTriggerIndex(store),
       clock,
       random,
       capacity,

@@ -5,7 +5,9 @@ import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { checkCloseOptions } from "../protocol/check-request.ts";
+import type { SentEvent } from "../protocol/sent-event.ts";
 import type { Rondo } from "../rondo/rondo.ts";
+import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
   ExecutionHandle,
@@ -109,6 +111,11 @@ export class TestRondo implements RondoClient {
     return outcomes.map((one) =>
       one.execution === null ? one : { ...one, execution: this.execution<W>(one.execution.id) },
     );
+  }
+
+  async send(event: EventToSend): Promise<SentEvent> {
+    const run = await this.#life;
+    return orCrashed(run.rondo.send(event), run);
   }
 
   /** Starts an execution and waits for its output; time does not move by itself, see `testRondo`. */

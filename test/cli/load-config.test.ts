@@ -73,6 +73,8 @@ describe("a value", () => {
       ring: {},
       turnMessages: 256,
       retention: 2_592_000_000,
+      eventsKept: 604_800_000,
+      webhooks: {},
       lease: 10_000,
       claimLease: 30_000,
       sweep: 10_000,

@@ -23,6 +23,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/fan-out.md": "test/docs/guides.test.ts",
   "docs/guides/retries.md": "test/docs/guides.test.ts",
   "docs/guides/timers-and-signals.md": "test/docs/guides.test.ts",
+  "docs/guides/events.md": "test/docs/guides.test.ts",
   "docs/guides/steps.md": "test/docs/guides.test.ts",
   "docs/guides/flows.md": "test/docs/guides.test.ts",
   "docs/guides/scripts.md": "test/docs/more-guides.test.ts",

@@ -32,6 +32,7 @@ get /v1/counts
 get /v1/dead-letter-groups
 get /v1/dead-letters
 get /v1/dead-letters/messages
+get /v1/events
 get /v1/executions
 get /v1/executions/{id}
 get /v1/executions/{id}/audit
@@ -76,6 +77,7 @@ post /v1/dead-letter-groups/{id}/drop
 post /v1/dead-letter-groups/{id}/retry
 post /v1/dead-letters/{id}/drop
 post /v1/dead-letters/{id}/retry
+post /v1/events
 post /v1/executions
 post /v1/executions/batch
 post /v1/executions/bulk
@@ -97,6 +99,7 @@ post /v1/schedules/{id}/resume
 post /v1/schedules/{id}/run
 post /v1/session
 post /v1/tokens
+post /v1/webhooks/{source}
 post /v1/workers
 post /v1/workers/{id}/claim
 post /v1/workers/{id}/drain

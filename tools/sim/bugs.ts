@@ -16,6 +16,8 @@ export interface PlantedBug {
   readonly endings?: boolean;
   /** Whether `rondo sim --races` finds the bug. */
   readonly races?: boolean;
+  /** Whether `rondo sim --events` finds the bug. */
+  readonly events?: boolean;
 }
 
 const ENGINE: readonly PlantedBug[] = [
@@ -303,6 +305,19 @@ const RACES: readonly PlantedBug[] = [
   { name: "repeated signal placed anew", seed: 1, change: "const $key = true;" },
 ];
 
+/** Bugs in events and gates. */
+const EVENTS: readonly PlantedBug[] = [
+  { name: "messages of an event not sent", seed: 1, change: "" },
+  { name: "gate not told about an end", seed: 1, change: "" },
+  { name: "signal refused by its execution is lost", seed: 1, change: "" },
+  { name: "debounce passes each event", seed: 1, change: "$then" },
+  { name: "debounce does not wait for the last event", seed: 1, change: "if ($left) $then" },
+  { name: "singleton starts a second execution", seed: 1, change: "" },
+  { name: "throttle starts at once", seed: 1, change: "return $then;" },
+  { name: "gate forgets its timer", seed: 1, change: "" },
+  { name: "batch forgets the events before", seed: 1, change: "$key: $then" },
+];
+
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENGINE,
   ...WORKERS,
@@ -312,4 +327,5 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
   ...RACES.map((bug) => ({ ...bug, races: true })),
+  ...EVENTS.map((bug) => ({ ...bug, events: true })),
 ];

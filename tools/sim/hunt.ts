@@ -79,7 +79,7 @@ function isRun(source: string): boolean {
 
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
-  const { name, cluster = false, drill = false, endings = false, races = false } = bug;
+  const { name, cluster = false, drill = false, endings = false, races = false, events = false } = bug;
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
@@ -96,11 +96,19 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     drill,
     endings,
     races,
+    events,
   });
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill, endings, races }).violation;
+  const without = runSeed({
+    seed,
+    nodes: cluster ? nodesOf(seed) : 0,
+    drill,
+    endings,
+    races,
+    events,
+  }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
@@ -127,11 +135,28 @@ async function search(
     drill,
     endings,
     races,
-  }: { from: number; seeds: number; cluster: boolean; drill: boolean; endings: boolean; races: boolean },
+    events,
+  }: {
+    from: number;
+    seeds: number;
+    cluster: boolean;
+    drill: boolean;
+    endings: boolean;
+    races: boolean;
+    events: boolean;
+  },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
-    const kind = drill ? ["--drill"] : races ? ["--races"] : cluster ? ["--cluster"] : [];
+    const kind = events
+      ? ["--events"]
+      : drill
+        ? ["--drill"]
+        : races
+          ? ["--races"]
+          : cluster
+            ? ["--cluster"]
+            : [];
     return JSON.parse(await run(main, [...args, ...kind, ...(endings ? ["--endings"] : [])]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };

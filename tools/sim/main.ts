@@ -25,6 +25,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --seed N           one seed, with its trace (--quiet: without the trace)
   --drill            a handler with a limit on three nodes, of which one dies every 7 s
   --races            signals with starts meet the ends of executions; every item is taken exactly once
+  --events           events start, signal and cancel executions by triggers; each has its effect exactly once
   --endings          workflows clean up when they end; a payment service counts charges and refunds
   --cluster          2 to 7 nodes over one database (--nodes N: exactly N)
   --executions N     only N executions; --without a,b leaves out these faults (both as printed for a broken seed)
@@ -50,6 +51,7 @@ const OPTIONS = {
   drill: { type: "boolean" },
   endings: { type: "boolean" },
   races: { type: "boolean" },
+  events: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
   within: { type: "string" },
@@ -133,6 +135,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       drill: values.drill === true,
       endings: values.endings === true,
       races: values.races === true,
+      events: values.events === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -149,6 +152,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     drill: values.drill === true,
     endings: values.endings === true,
     races: values.races === true,
+    events: values.events === true,
     without,
     twice: values.twice === true,
     complete: values.complete === true,
@@ -166,6 +170,7 @@ function runOne(options: {
   drill: boolean;
   endings: boolean;
   races: boolean;
+  events: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -189,6 +194,7 @@ interface Many {
   readonly drill: boolean;
   readonly endings: boolean;
   readonly races: boolean;
+  readonly events: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly complete: boolean;
@@ -198,7 +204,7 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill, endings, races } = options;
+  const { executions, without, twice, nodesOf, drill, endings, races, events } = options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
     yield {
       seed,
@@ -207,9 +213,10 @@ function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
       drill,
       endings,
       races,
+      events,
       without,
       twice,
-      shrinks: shrinks && !drill && !races,
+      shrinks: shrinks && !drill && !races && !events,
     };
 }
 

@@ -1,6 +1,7 @@
 /** Runs one seed, and shrinks a failure. */
 import type { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
+import { eventsWorld } from "./event-races.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { racesWorld } from "./races.ts";
 import { Violation } from "./trace.ts";
@@ -19,6 +20,8 @@ export interface RunOptions {
   readonly endings?: boolean | undefined;
   /** Runs the races of signals with the ends of executions instead of the random run. */
   readonly races?: boolean | undefined;
+  /** Runs events with triggers instead of the random run. */
+  readonly events?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -57,9 +60,10 @@ export function runSeed(options: RunOptions): RunResult {
 }
 
 function worldOf(options: RunOptions): World {
-  const { seed, executions, nodes, without, show = null, drill, endings, races } = options;
+  const { seed, executions, nodes, without, show = null, drill, endings, races, events } = options;
   if (drill === true) return drillWorld(seed, show);
   if (races === true) return racesWorld(seed, show);
+  if (events === true) return eventsWorld(seed, show);
   return new World({
     seed,
     executions: executions ?? 1 + (seed % 5),

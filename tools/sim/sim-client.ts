@@ -229,6 +229,21 @@ export class SimClient {
     this.#ask({ execution, message, plan, onAnswer });
   }
 
+  /** Sends an event until it is durable. `before` is sent first, unless it has been: then this is a repetition. */
+  event(message: StartMessage, plan: Plan, before?: () => void): void {
+    const { execution } = message;
+    if (before !== undefined && this.#world.ledger.model(execution) === undefined) return before();
+    this.unsent++;
+    let isOver = false;
+    const onAnswer = (answer: Answer) => {
+      must(answer.kind === "applied", `${execution}: an event is applied`);
+      if (isOver) return;
+      isOver = true;
+      this.unsent--;
+    };
+    this.#ask({ execution, message, plan, onAnswer });
+  }
+
   /** Retries some tasks of an execution that are not done, or all failed ones of a handler. */
   retryTasks(execution: string, random: SeededRandom): void {
     const places = this.#world.ledger.model(execution)?.retriable ?? [];

@@ -5,7 +5,7 @@
  */
 import type { Input } from "../../src/engine/io.ts";
 import type { HandlerPlan, Plan } from "../../src/kernel/definition/plan.ts";
-import type { Event } from "../../src/kernel/event.ts";
+import type { Event, Recorded } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { Grant, GrantItem } from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
@@ -42,9 +42,11 @@ export interface WorldOptions {
   readonly races?: Races;
 }
 
-/** Signals with starts that meet the ends of executions (races.ts). */
+/** Signals with starts that meet the ends of executions (races.ts), or events with triggers (event-races.ts). */
 interface Races {
   readonly plan: Plan;
+  /** Further workflows that executions may have. */
+  readonly others?: readonly Plan[];
   /** How long faults last. */
   readonly lastsMs: number;
   begin(world: World): void;
@@ -303,8 +305,12 @@ export class World {
 
   /** All events of an execution. */
   *eventsOf(execution: string): Generator<Event> {
-    for (const entry of this.#tables.readJournal({ execution, from: 1 }))
-      for (const { event } of decodeEntry(entry)) yield event;
+    for (const { event } of this.recordedOf(execution)) yield event;
+  }
+
+  /** All events of an execution, with their times. */
+  *recordedOf(execution: string): Generator<Recorded> {
+    for (const entry of this.#tables.readJournal({ execution, from: 1 })) yield* decodeEntry(entry);
   }
 
   /** Reads an event of the journal, as workers read checkpoints; null: it was purged. */
@@ -334,7 +340,7 @@ export class World {
     const { roots, children, newer } =
       given === undefined
         ? randomGrammar(random, this.hasEndings)
-        : { roots: [given], children: [], newer: null };
+        : { roots: [given, ...(races?.others ?? [])], children: [], newer: null };
     races?.begin(this);
     const kids = given === undefined && runsChildren(this.behaviour.seed) ? [kidPlan()] : [];
     for (const plan of kids) {
@@ -499,6 +505,9 @@ export class World {
     const hasMail = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
     if (!this.#isHealed || hasMail || !this.ledger.allEnded(this.#executions.keys())) return false;
     if (this.client.unsent > 0) return false;
+    // An execution that a message has just started may not be read yet.
+    this.ledger.sync();
+    if (!this.ledger.isRead || !this.ledger.allEnded(this.#executions.keys())) return false;
     // Checked only now and then, because the check takes long.
     if (this.timeline.now < this.#lookAt) return false;
     this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;

@@ -2,7 +2,7 @@
  * Signs broadcasts by the Standard Webhooks scheme: an HMAC over id, time and body with every secret of the host, so that a
  * receiver can rotate its secret while both are configured.
  */
-import { createHmac } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { plainHost } from "../../net/guard/allow-list.ts";
 import { at, type Decode, decode, mapped, secret, Undecodable } from "../../std/decode.ts";
 import type { Rejection } from "../../std/rejection.ts";
@@ -23,10 +23,10 @@ const objectOfLists = secret<object>(
 const secretList: Decode<readonly Buffer[]> = mapped(
   secret<readonly string[]>(
     "a list of secrets",
-    (value) => Array.isArray(value) && value.every((one) => keyOf(one) !== null),
+    (value) => Array.isArray(value) && value.every((one) => webhookKey(one) !== null),
     HINT,
   ),
-  (secrets) => secrets.flatMap((one) => keyOf(one) ?? []),
+  (secrets) => secrets.flatMap((one) => webhookKey(one) ?? []),
 );
 
 export class WebhookSecrets {
@@ -74,6 +74,35 @@ export class WebhookSecrets {
   }
 }
 
+/** How far the time of a webhook may be from now. */
+const TOLERANCE_MS = 300_000;
+
+/** The signed parts of a webhook that came in. */
+export interface SignedWebhook {
+  readonly id: string | undefined;
+  readonly timestamp: string | undefined;
+  readonly signature: string | undefined;
+  readonly body: Uint8Array;
+}
+
+/** Why a webhook is not accepted: it lacks a header, its time is far from now, or no secret gives its signature; null if it is. */
+export function whyNotSigned(webhook: SignedWebhook, secrets: readonly string[], now: number): string | null {
+  const { id, timestamp, signature, body } = webhook;
+  if (id === undefined || timestamp === undefined || signature === undefined)
+    return "it needs the headers webhook-id, webhook-timestamp and webhook-signature";
+  if (!/^\d{1,15}$/.test(timestamp) || Math.abs(Number(timestamp) * 1_000 - now) > TOLERANCE_MS)
+    return "its timestamp is more than 5 minutes from now";
+  const given = signature.split(" ").flatMap((one) => (one.startsWith("v1,") ? [one.slice(3)] : []));
+  for (const key of secrets.flatMap((one) => webhookKey(one) ?? [])) {
+    const wanted = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
+    for (const one of given) {
+      const bytes = Buffer.from(one, "base64");
+      if (bytes.length === wanted.length && timingSafeEqual(bytes, wanted)) return null;
+    }
+  }
+  return "its signature fits none of the secrets";
+}
+
 /** A host in the form that URLs use, where names with other than ASCII characters are encoded. */
 function hostOf(text: string): string {
   const url = URL.canParse(`http://${text}/`) ? new URL(`http://${text}/`) : null;
@@ -85,7 +114,7 @@ function hostOf(text: string): string {
 }
 
 /** The bytes of a secret: base64 after `whsec_`, else the text itself; null if the secret is invalid or too short. */
-function keyOf(secret: unknown): Buffer | null {
+export function webhookKey(secret: unknown): Buffer | null {
   if (typeof secret !== "string") return null;
   const isEncoded = secret.startsWith(PREFIX);
   const text = isEncoded ? secret.slice(PREFIX.length) : secret;

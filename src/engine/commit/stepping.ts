@@ -5,11 +5,12 @@ import type { Execution } from "../../kernel/execution.ts";
 import { encodeEntries, versionNeeded } from "../../kernel/journal/journal-entry.ts";
 import { snapshotKey, writeSnapshot } from "../../kernel/journal/snapshot.ts";
 import type { Answer, Message, Sent, SignalMessage, StartMessage } from "../../kernel/message.ts";
+import { gateMessage } from "../../kernel/relay/gate.ts";
 import { create, step } from "../../kernel/step.ts";
 import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
-import { reject } from "../../std/rejection.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
 import { seal } from "../../std/seal.ts";
 import type { DeadLetter, ExecutionWrite, Head, LogRow, Snapshot, Want } from "../../store/store.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
@@ -77,6 +78,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     if (queued.kind === "message" && queued.mail !== undefined) {
       letters.push(queued.mail);
       const { mail: id, message } = queued;
+      if (message.kind === "signal" && isRejection(answer)) returnSignal(slot, message, id, into);
       if (slot.execution === null) node.emit({ kind: "undelivered", id, to: slot.id, at: node.now, message });
     }
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
@@ -179,6 +181,11 @@ function stepOne(
   if (slot.execution !== null) {
     if (message.signal !== undefined)
       return { answer: signalInstead(node, slot, message, into), existed: true };
+    if (message.gate !== undefined)
+      return { answer: run(node, slot, { kind: "gate", entry: message.gate }, into), existed: true };
+    // The first event of an id counts. Triggers may have changed since, so a repeat may have other messages.
+    if (message.relays !== undefined)
+      return { answer: { kind: "applied", seq: slot.execution.seq }, existed: true };
     const answer = repeatedStart(slot.execution, message);
     if (queued.mail !== undefined) rejoin(node, slot, { message, letter: queued.mail, answer }, into);
     return { answer, existed: true };
@@ -190,6 +197,19 @@ function stepOne(
   collect(into, created.events);
   for (const sent of created.sent) into.effects.sent.push(sent);
   return { answer: created.answer, existed: false };
+}
+
+/** Sends a signal that was refused back to the gate that sent it. */
+function returnSignal(
+  { id: returnedBy }: Slot,
+  { from }: SignalMessage,
+  mail: string,
+  into: Collected,
+): void {
+  if (from === undefined) return;
+  const message = gateMessage(from.gate, { ...from.entry, returnedBy });
+  // @plant signal refused by its execution is lost
+  into.effects.sent.push({ id: `${mail}/returned`, to: from.gate, message });
 }
 
 /** Adds the log lines of a live attempt to this commit. */

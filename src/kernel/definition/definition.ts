@@ -31,6 +31,40 @@ export interface Definition {
   readonly finally?: string;
   /** The longest time that the clean-up may take, in milliseconds. */
   readonly cleanupTimeout?: number;
+  /** The events that start, signal or cancel executions of the workflow. */
+  readonly on?: readonly TriggerDefinition[];
+}
+
+/** An event that starts executions of a workflow, or signals one. Times are in milliseconds. */
+export interface TriggerDefinition {
+  /** The name of the event. */
+  readonly event: string;
+  /** Values that the data of the event must have. */
+  readonly match?: Json;
+  /** A JSON Pointer into the data. The options below count for each value that it finds; without it, for all events together. */
+  readonly key?: string;
+  /** Events are held until none has come for `quiet`, or the first is `max` old. The last one starts an execution. */
+  readonly debounce?: { readonly quiet: number; readonly max?: number };
+  /** The most starts within any time of this length. Further executions start later. */
+  readonly throttle?: { readonly limit: number; readonly per: number };
+  /** Events are collected; a list of their data starts one execution. */
+  readonly batch?: { readonly max: number; readonly wait: number };
+  /** What happens to an event while an execution of its key is open. */
+  readonly singleton?: "skip" | "cancel" | "signal";
+  /** The signal that an open execution gets. */
+  readonly signal?: string;
+  /** A JSON Pointer to the id of the execution that gets the signal. Nothing is started. */
+  readonly execution?: string;
+  /** Events that cancel the open executions of a key. */
+  readonly cancelOn?: readonly CancelDefinition[];
+}
+
+/** An event that cancels the executions which a trigger started. */
+export interface CancelDefinition {
+  readonly event: string;
+  readonly match?: Json;
+  /** A JSON Pointer into the data of the cancelling event; by default that of the trigger. */
+  readonly key?: string;
 }
 
 export interface PhaseDefinition {

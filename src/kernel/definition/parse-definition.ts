@@ -21,11 +21,13 @@ import {
 import { parseAnswer, parseVersion } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
+import { checkOwnName, parseTriggers } from "./parse-trigger.ts";
 
 /** Parses `data` in version 1 or 2 to a canonical definition, or returns a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => {
     const parsed = definition(given, [1, 2]);
+    checkOwnName(parsed.name);
     for (const { name, handlers } of parsed.phases)
       for (const [key, handler] of Object.entries(handlers))
         at(phaseAt(name), () => at(handlerAt(key), () => checkMeaning(handler), handler), handler);
@@ -49,6 +51,7 @@ const definitionFields = known([
   "unread",
   ...CLEANUPS,
   "cleanupTimeout",
+  "on",
 ]);
 
 function definition(data: unknown, known: readonly GivenVersion[]): Definition {
@@ -74,6 +77,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
     phases,
     ...defined({ unread: unreadBy(fields["unread"], phases, Object.values(ends)) }),
     ...ends,
+    ...defined({ on: at("on", parseTriggers, fields["on"]) }),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Json } from "../../std/json.ts";
 import { type CommandPlan, commandPlanner } from "../command/command-plan.ts";
 import { planReferred, type Referred } from "../command/reference.ts";
 import { topicUse } from "../command/topic-rules.ts";
+import { isRelayName } from "../relay/relay.ts";
 import {
   type AnswerDefinition,
   COMPENSATION,
@@ -21,7 +22,7 @@ export { NEXT, RETURNS };
 
 /** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
-/** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks and tasks that wait for tasks. */
+/** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks, tasks that wait for tasks, and triggers. */
 const SINCE_6 = 6;
 
 /** The name under which workers serve script tasks. */
@@ -146,6 +147,7 @@ export function compilePlan(definition: Definition): Plan {
   const inOrder = (from: number): number =>
     definition.phases.findIndex(({ name }, i) => i >= from && !cleanups.includes(name));
   const returnsLast = definition.returns === LAST;
+  const isRelay = isRelayName(definition.name);
   const phases = definition.phases.map((phase, i): PhasePlan => {
     const next =
       phase.final !== undefined
@@ -192,7 +194,7 @@ export function compilePlan(definition: Definition): Plan {
   return {
     hash: definitionHash(definition),
     version:
-      isSince6(definition) || isGrowing(definition)
+      isRelay || isSince6(definition) || isGrowing(definition)
         ? SINCE_6
         : compensations.length > 0 || isSince5(definition)
           ? SINCE_5
@@ -201,7 +203,7 @@ export function compilePlan(definition: Definition): Plan {
     phases,
     byName,
     compensations,
-    first: inOrder(0),
+    first: isRelay ? -1 : inOrder(0),
     unread: new Map(
       Object.entries(definition.unread ?? {}).map(([signal, name]) => [
         signal,
@@ -237,8 +239,9 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
 }
 
 /** Whether a definition has fields that came with version 6. */
-function isSince6({ returns, version, phases }: Definition): boolean {
-  if (returns === LAST || version !== undefined || returns?.version !== undefined) return true;
+function isSince6({ returns, version, phases, on }: Definition): boolean {
+  if (returns === LAST || version !== undefined || on !== undefined || returns?.version !== undefined)
+    return true;
   return phases.some(({ next }) => typeof next === "object" && next.version !== undefined);
 }
 

@@ -66,6 +66,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "created":
       return { ...rest, input: parse(event.input) };
     case "signalled":
+    case "gate.taken":
       return { ...rest, data: parse(event.data) };
     case "ending":
       return { status: event.status, output: parse(event.output), error: viewError(event.error) };

@@ -52,6 +52,8 @@ const PLAIN = [
   "paused",
   "cancelling",
   "ending",
+  "gate",
+  "notifies",
 ] as const satisfies readonly (keyof Execution)[];
 
 interface HandlerSnapshot {

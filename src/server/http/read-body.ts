@@ -53,7 +53,8 @@ function parse(bytes: Uint8Array): Parsed | Rejection {
   }
 }
 
-function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array | Rejection> {
+/** Reads the bytes of a body. */
+export function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array | Rejection> {
   const tooLarge = () =>
     reject("too_large", `the body is larger than ${max} bytes`, {
       hint: "send the data in several requests",

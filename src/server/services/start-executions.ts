@@ -168,6 +168,11 @@ export class ExecutionStarter {
     );
   }
 
+  /** The input in its stored form, or the reason why the workflow refuses it. */
+  async inputText(known: KnownDefinition, input: unknown): Promise<string | Rejection> {
+    return textOf(known, input);
+  }
+
   /** Finds the execution that an equal request started under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;

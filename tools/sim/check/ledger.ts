@@ -118,6 +118,11 @@ export class Ledger {
     this.#families.settle();
   }
 
+  /** Whether all rows that were written have been read. */
+  get isRead(): boolean {
+    return this.#written.size === 0;
+  }
+
   durableSeq(execution: string): number {
     return this.model(execution)?.seq ?? 0;
   }

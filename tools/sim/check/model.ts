@@ -133,6 +133,7 @@ export class Model {
         event.kind === "tasks.late" ||
           event.kind === "retried" ||
           event.kind === "tasks.retried" ||
+          event.kind === "gate.taken" ||
           event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
       );
@@ -321,6 +322,9 @@ export class Model {
         if (event.kind === "cancelling") this.cleanup.cancelled({ ...event, isDraining: this.isDraining });
         this.status = event.kind === "resumed" ? "running" : event.kind;
         this.pausedBy = event.by;
+        return;
+      case "gate.taken":
+        this.status = "running";
         return;
       case "ending":
         must(this.visit === null || !this.visit.open, `${this.id}: its work ends with no phase open`);

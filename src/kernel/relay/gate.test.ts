@@ -1,0 +1,174 @@
+import { describe, expect, test } from "vitest";
+import { compilePlan } from "../definition/plan.ts";
+import type { Execution } from "../execution.ts";
+import { readSnapshot, writeSnapshot } from "../journal/snapshot.ts";
+import type { Sent, StartMessage } from "../message.ts";
+import { create, step } from "../step.ts";
+import { gateMessage } from "./gate.ts";
+import { type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
+
+const PLAN = compilePlan(RELAY_DEFINITIONS[1] as (typeof RELAY_DEFINITIONS)[0]);
+
+/** A gate with a policy, and the messages that it sends. */
+class Gate {
+  readonly #policy: GatePolicy;
+  execution: Execution | null = null;
+  sent: Sent[] = [];
+
+  constructor(policy: Partial<GatePolicy>) {
+    this.#policy = { workflow: "w", hash: "h", project: "default", trigger: "e", ...policy };
+  }
+
+  take(event: string, now: number, more: { cancels?: true; returnedBy?: string } = {}): void {
+    const message = gateMessage("gate", { event, data: `"${event}"`, policy: this.#policy, ...more });
+    if (this.execution === null) {
+      const created = create(message, PLAN, now);
+      this.execution = created.execution;
+      this.sent.push(...created.sent);
+    } else this.#step({ kind: "gate", entry: message.gate as NonNullable<typeof message.gate> }, now);
+  }
+
+  due(now: number): void {
+    this.#step({ kind: "timer", timer: "gate" }, now);
+  }
+
+  ended(execution: string, now: number): void {
+    this.#step({ kind: "gate.ended", execution }, now);
+  }
+
+  #step(message: Parameters<typeof step>[1], now: number): void {
+    const execution = this.execution as Execution;
+    // A gate that is read from a snapshot continues in the same way.
+    this.execution = readSnapshot(execution.id, PLAN, writeSnapshot(execution));
+    this.sent.push(...step(this.execution, message, now).sent);
+  }
+
+  get starts(): StartMessage[] {
+    return this.sent.flatMap(({ message }) => (message.kind === "start" ? [message] : []));
+  }
+
+  get inputs(): unknown[] {
+    return this.starts.map(({ input }) => JSON.parse(input) as unknown);
+  }
+
+  get dueAt(): number | undefined {
+    return this.execution?.timers.get("gate")?.due;
+  }
+}
+
+describe("a gate", () => {
+  test("passes the last event after a quiet time, at most `max` after the first", () => {
+    const gate = new Gate({ debounce: { quiet: 10, max: 25 } });
+    gate.take("a", 0);
+    gate.take("b", 8);
+    gate.due(10);
+    expect(gate.inputs).toEqual([]);
+    expect(gate.dueAt).toBe(18);
+    gate.take("c", 17);
+    gate.due(18);
+    expect(gate.dueAt).toBe(25);
+    gate.due(25);
+    expect(gate.inputs).toEqual(["c"]);
+    expect(gate.execution?.status).toBe("done");
+  });
+
+  test("opens again with the next event after its end", () => {
+    const gate = new Gate({ debounce: { quiet: 10 } });
+    gate.take("a", 0);
+    gate.due(10);
+    gate.take("b", 20);
+    expect(gate.execution?.status).toBe("running");
+    gate.due(30);
+    expect(gate.inputs).toEqual(["a", "b"]);
+    expect(new Set(gate.starts.map(({ execution }) => execution)).size).toBe(2);
+  });
+
+  test("collects a batch until it is full or old", () => {
+    const gate = new Gate({ batch: { max: 2, wait: 10 } });
+    for (const event of ["a", "b", "c"]) gate.take(event, 0);
+    expect(gate.inputs).toEqual([["a", "b"]]);
+    gate.due(10);
+    expect(gate.inputs).toEqual([["a", "b"], ["c"]]);
+  });
+
+  test("starts no more than the throttle allows within any time of its length", () => {
+    const gate = new Gate({ throttle: { limit: 2, per: 100 } });
+    for (const [event, at] of [
+      ["a", 0],
+      ["b", 90],
+      ["c", 95],
+      ["d", 96],
+    ] as const)
+      gate.take(event, at);
+    expect(gate.starts.map(({ startAt }) => startAt)).toEqual([undefined, undefined, 100, 190]);
+    gate.due(100);
+    expect(gate.execution?.status).toBe("running");
+    gate.due(290);
+    expect(gate.execution?.status).toBe("done");
+  });
+
+  test("skips events while an execution of its key is open", () => {
+    const gate = new Gate({ singleton: "skip", tracks: true });
+    gate.take("a", 0);
+    gate.take("b", 1);
+    gate.ended(gate.starts[0]?.execution ?? "", 2);
+    expect(gate.execution?.status).toBe("done");
+    gate.take("c", 3);
+    expect(gate.inputs).toEqual(["a", "c"]);
+    expect(gate.starts.every(({ notifies }) => notifies === "gate")).toBe(true);
+  });
+
+  test("cancels the open execution for a new one", () => {
+    const gate = new Gate({ singleton: "cancel", tracks: true });
+    gate.take("a", 0);
+    gate.take("b", 1);
+    expect(gate.sent.map(({ to, message }) => [message.kind, to === gate.starts[0]?.execution])).toEqual([
+      ["start", true],
+      ["cancel", true],
+      ["start", false],
+    ]);
+  });
+
+  test("signals the open execution, and starts one with a signal that comes back", () => {
+    const gate = new Gate({ singleton: "signal", signal: "item", tracks: true });
+    gate.take("a", 0);
+    const first = gate.starts[0]?.execution ?? "";
+    gate.take("b", 1);
+    expect(gate.sent[1]).toMatchObject({
+      to: first,
+      message: { kind: "signal", signal: "item", data: '"b"' },
+    });
+    gate.take("b", 2, { returnedBy: first });
+    expect(gate.inputs).toEqual(["a", "b"]);
+    expect(gate.execution?.gate?.open).toEqual([gate.starts[1]?.execution]);
+    // The notice of the end comes after the signal that came back.
+    gate.ended(first, 3);
+    expect(gate.execution?.gate?.open).toEqual([gate.starts[1]?.execution]);
+  });
+
+  test("cancels what is open and drops what it holds", () => {
+    const gate = new Gate({ debounce: { quiet: 10 }, tracks: true });
+    gate.take("a", 0);
+    gate.due(10);
+    gate.take("b", 11);
+    gate.take("x", 12, { cancels: true });
+    expect(gate.sent.map(({ message }) => message.kind)).toEqual(["start", "cancel"]);
+    expect(gate.execution?.gate?.held).toEqual([]);
+    gate.ended(gate.starts[0]?.execution ?? "", 13);
+    expect(gate.execution?.status).toBe("done");
+  });
+
+  test("ends at once if a cancelling event is its first", () => {
+    const gate = new Gate({ tracks: true });
+    gate.take("x", 0, { cancels: true });
+    expect(gate.execution?.status).toBe("done");
+    expect(gate.sent).toEqual([]);
+  });
+
+  test("cannot be cancelled or retried", () => {
+    const gate = new Gate({ debounce: { quiet: 10 } });
+    gate.take("a", 0);
+    const message = { kind: "cancel", id: "c", by: "user", reason: null } as const;
+    expect(step(gate.execution as Execution, message, 1).answer).toMatchObject({ code: "wrong_status" });
+  });
+});

@@ -1,0 +1,163 @@
+/** Gates: take events, hold them as their policy says, and pass them on as starts or signals. See relay.ts. */
+import type { Execution } from "../execution.ts";
+import type { Answer, GateEndedMessage, StartMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import { clearTimer } from "../timer-ids.ts";
+import { ENGINE } from "../timers.ts";
+import { GATE_WORKFLOW, type GateEntry, type GateState } from "./relay.ts";
+import { GATE_HASH, startedBy } from "./relay-ids.ts";
+
+/** The one timer of a gate. */
+const TIMER = "gate";
+
+/** Takes an event. The gate may have ended before: then it opens again. */
+export function enterGate(step: Step, entry: GateEntry): Answer {
+  const { execution } = step;
+  const { event, data, policy, cancels, returnedBy } = entry;
+  if (cancels === true) return cancelAll(step, entry);
+  if (returnedBy !== undefined && isOpen(execution, returnedBy))
+    step.emit({ kind: "gate.freed", execution: returnedBy });
+  step.emit({ kind: "gate.taken", event, data, policy });
+  const { batch, debounce } = policy;
+  const isHeld =
+    debounce !== undefined || (batch !== undefined && stateOf(execution).held.length < batch.max);
+  // @plant debounce passes each event
+  if (!isHeld) pass(step);
+  settle(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** Notes that an execution of the gate's key has ended. */
+export function leaveGate(step: Step, { execution: ended }: GateEndedMessage): Answer {
+  const { execution } = step;
+  if (!isOpen(execution, ended)) return { kind: "ignored", why: "the gate does not know the execution" };
+  step.emit({ kind: "gate.freed", execution: ended });
+  settle(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** Called when the timer of the gate has fired. */
+export function gateDue(step: Step): void {
+  const { gate } = step.execution;
+  // @plant debounce does not wait for the last event
+  if (gate !== null && gate.held.length > 0 && heldUntil(gate) <= step.now) pass(step);
+  settle(step);
+}
+
+/** The message that brings an event to a gate. It creates the gate if there is none. */
+export function gateMessage(gate: string, entry: GateEntry): StartMessage {
+  const { project } = entry.policy;
+  const { workflow, trigger } = entry.policy;
+  return {
+    kind: "start",
+    execution: gate,
+    workflow: GATE_WORKFLOW,
+    hash: GATE_HASH,
+    project,
+    input: JSON.stringify({ workflow, event: trigger }),
+    tags: {},
+    gate: entry,
+  };
+}
+
+/** Cancels the open executions of the key, and drops the events that are held. */
+function cancelAll(step: Step, { event }: GateEntry): Answer {
+  const { execution } = step;
+  const { gate } = execution;
+  if (gate !== null && gate.held.length + gate.open.length > 0) {
+    // The ids of messages contain the number of the last event, so each step that sends has an event of its own.
+    step.emit({ kind: "gate.dropped", events: gate.held.map((held) => held.event), reason: "cancelled" });
+    cancelOpen(step, gate, event);
+  }
+  settle(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+function cancelOpen(step: Step, { open }: GateState, event: string): void {
+  for (const target of open)
+    step.send(target, { kind: "cancel", id: `${event}~cancel`, by: ENGINE, reason: `event ${event}` });
+}
+
+/** Passes what the gate holds on: as the start of an execution, or as a signal to the open one. */
+function pass(step: Step): void {
+  const { execution } = step;
+  const gate = stateOf(execution);
+  const { policy, held, open } = gate;
+  const events = held.map(({ event }) => event);
+  const last = held[held.length - 1] as GateState["held"][number];
+  const input = policy.batch === undefined ? last.data : `[${held.map(({ data }) => data).join(",")}]`;
+  const { singleton, workflow, hash, project, trigger } = policy;
+  const current = open[open.length - 1];
+  // @plant singleton starts a second execution
+  if (singleton === "skip" && current !== undefined)
+    return step.emit({ kind: "gate.dropped", events, reason: "singleton" });
+  if (singleton === "signal" && policy.signal !== undefined && current !== undefined) {
+    step.emit({ kind: "gate.passed", events, execution: current, as: "signal" });
+    // If the execution ends before it gets the signal, it sends the event back.
+    const from = { gate: execution.id, entry: { event: last.event, data: input, policy } };
+    step.send(current, { kind: "signal", id: last.event, signal: policy.signal, data: input, from });
+    return;
+  }
+  if (singleton === "cancel") cancelOpen(step, gate, last.event);
+  const startAt = throttled(gate, step.now);
+  const started = startedBy(last.event, policy);
+  step.emit({ kind: "gate.passed", events, execution: started, as: "start", startAt });
+  step.send(started, {
+    kind: "start",
+    execution: started,
+    workflow,
+    hash,
+    project,
+    input,
+    tags: { event: trigger },
+    ...(startAt > step.now ? { startAt } : {}),
+    ...(policy.tracks === true ? { notifies: execution.id } : {}),
+  });
+}
+
+/** When the next execution may start, so that no window of the throttle's length has more starts than its limit. */
+function throttled({ policy: { throttle }, starts }: GateState, now: number): number {
+  if (throttle === undefined) return now;
+  const first = starts[starts.length - throttle.limit];
+  // @plant throttle starts at once
+  return first === undefined ? now : Math.max(now, first + throttle.per);
+}
+
+/** When the held events are passed on. */
+function heldUntil({ policy: { debounce, batch }, since, last }: GateState): number {
+  if (debounce !== undefined)
+    return Math.min(last + debounce.quiet, since + (debounce.max ?? Number.POSITIVE_INFINITY));
+  return since + (batch?.wait ?? 0);
+}
+
+/** Sets the timer for what the gate still holds or must remember. A gate with nothing of either ends. */
+function settle(step: Step): void {
+  const { execution } = step;
+  const { gate } = execution;
+  const due = gate === null ? null : nextDue(gate, step.now);
+  const set = execution.timers.get(TIMER)?.due;
+  // A timer that is too early is left alone: it sets itself again.
+  if (due === null || (set !== undefined && set > due)) clearTimer(step, TIMER);
+  // @plant gate forgets its timer
+  if (due !== null && !execution.timers.has(TIMER))
+    step.emit({ kind: "timer.set", timer: TIMER, purpose: "gate", due });
+  if (due !== null || (gate !== null && gate.open.length > 0) || execution.ended) return;
+  step.emit({ kind: "finished", status: "done", output: null, error: null, round: execution.round });
+}
+
+function nextDue(gate: GateState, now: number): number | null {
+  if (gate.held.length > 0) return heldUntil(gate);
+  const { throttle } = gate.policy;
+  const last = gate.starts[gate.starts.length - 1];
+  if (throttle === undefined || last === undefined || last + throttle.per <= now) return null;
+  return last + throttle.per;
+}
+
+function isOpen({ gate }: Execution, id: string): boolean {
+  return gate?.open.includes(id) === true;
+}
+
+function stateOf({ gate }: Execution): GateState {
+  if (gate === null) throw new Error("a gate that has taken an event has a state");
+  return gate;
+}

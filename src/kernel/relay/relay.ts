@@ -1,0 +1,77 @@
+/**
+ * Relays: executions without phases that pass events on. There are two kinds. An event is a relay that sends one message for
+ * each of its triggers in the commit that creates it, and ends. A gate is a relay for one key of one trigger: it holds events
+ * back (debounce, batch, throttle) and knows which executions of its key are open (singleton, cancelOn). A gate that holds
+ * nothing ends, and the next event opens it again.
+ */
+import type { Definition } from "../definition/definition.ts";
+
+/** The names of the workflows of relays. No other workflow can have them. */
+export const EVENT_WORKFLOW = "rondo-event";
+export const GATE_WORKFLOW = "rondo-gate";
+
+export function isRelayName(workflow: string): boolean {
+  return workflow === EVENT_WORKFLOW || workflow === GATE_WORKFLOW;
+}
+
+/** The definitions of relays. Their phase is never entered. */
+export const RELAY_DEFINITIONS: readonly Definition[] = [EVENT_WORKFLOW, GATE_WORKFLOW].map((name) => ({
+  rondo: 1,
+  name,
+  phases: [{ name: "relay", handlers: {} }],
+}));
+
+/** The most executions that one event starts or signals. */
+export const TARGETS_MAX = 1_000;
+
+/** What a gate does while an execution of its key is open. */
+export type Singleton = "skip" | "cancel" | "signal";
+
+/** The rules of a trigger as a gate needs them, with the workflow that it starts. Times are in milliseconds. */
+export interface GatePolicy {
+  readonly workflow: string;
+  readonly hash: string;
+  readonly project: string;
+  /** The name of the event. */
+  readonly trigger: string;
+  readonly debounce?: { readonly quiet: number; readonly max?: number };
+  readonly throttle?: { readonly limit: number; readonly per: number };
+  readonly batch?: { readonly max: number; readonly wait: number };
+  readonly singleton?: Singleton;
+  /** The signal that an open execution gets, if `singleton` is `signal`. */
+  readonly signal?: string;
+  /** Whether the gate must know which executions are open. */
+  readonly tracks?: true;
+}
+
+/** An event on its way into a gate. */
+export interface GateEntry {
+  /** The id of the event's own execution. */
+  readonly event: string;
+  /** The data of the event, as JSON text. */
+  readonly data: string;
+  readonly policy: GatePolicy;
+  /** Whether the event cancels what the gate holds and the executions that are open. */
+  readonly cancels?: true;
+  /** The execution that refused the event as a signal, because it had ended. */
+  readonly returnedBy?: string;
+}
+
+/** An event that a gate holds. */
+export interface HeldEvent {
+  readonly event: string;
+  readonly data: string;
+}
+
+export interface GateState {
+  readonly policy: GatePolicy;
+  /** The events that are held: the last one (debounce), or all of a batch. */
+  readonly held: readonly HeldEvent[];
+  /** When the first and the last of the held events came. */
+  readonly since: number;
+  readonly last: number;
+  /** The latest starts, as many as the throttle needs. */
+  readonly starts: readonly number[];
+  /** The open executions of the key. */
+  readonly open: readonly string[];
+}

@@ -1,0 +1,99 @@
+/**
+ * The log of events: one document for each event, by its time. Lists of events read it, and retention forgets the events by it.
+ * Events that matched no trigger have documents of their own kind, because they are forgotten sooner.
+ */
+import { flag, KEPT, number, object, string } from "../std/decode.ts";
+import { jsonForm, listDocuments } from "../store/document-form.ts";
+import type { DocumentStore, Store } from "../store/store.ts";
+
+/** An event in the log. */
+export interface LoggedEvent {
+  /** When the event was sent, in milliseconds since 1970. */
+  readonly at: number;
+  /** The id of the event's own execution. */
+  readonly execution: string;
+  /** The name of the event. */
+  readonly name: string;
+  /** The id of the event. */
+  readonly id: string;
+  /** The project of the event. */
+  readonly project: string;
+  /** Whether a trigger matched. */
+  readonly isMatched: boolean;
+}
+
+const shape = object(
+  { at: number, execution: string, name: string, id: string, project: string, isMatched: flag },
+  KEPT,
+);
+export const EVENT_FORM = jsonForm<LoggedEvent>("event", shape);
+export const UNMATCHED_FORM = jsonForm<LoggedEvent>("event-unmatched", shape);
+
+/** How long events are remembered, and those that matched nothing. */
+export const EVENTS_KEPT_MS = 7 * 86_400_000;
+export const UNMATCHED_KEPT_MS = 3_600_000;
+
+const TIME_DIGITS = 15;
+const PAGE = 500;
+
+/** Stores an event in the log, before it is sent. */
+export function keepEvent(store: Pick<DocumentStore, "putDocument">, event: LoggedEvent): Promise<void> {
+  const { kind } = event.isMatched ? EVENT_FORM : UNMATCHED_FORM;
+  return store.putDocument(kind, `${timeKey(event.at)}-${event.execution}`, JSON.stringify(event));
+}
+
+/** A page of events. */
+export interface EventPage {
+  /** The events, newest first. */
+  readonly data: readonly LoggedEvent[];
+  /** The `cursor` of the next page; null on the last page. */
+  readonly next: string | null;
+}
+
+/** Lists events, newest first. */
+export async function listEvents(
+  store: Pick<Store, "listDocuments">,
+  {
+    unmatched,
+    cursor,
+    limit,
+  }: { readonly unmatched: boolean; readonly cursor?: string; readonly limit: number },
+): Promise<EventPage> {
+  const form = unmatched ? UNMATCHED_FORM : EVENT_FORM;
+  const range = { descending: true, max: limit, ...(cursor === undefined ? {} : { before: cursor }) };
+  const found = await listDocuments(store, form, range);
+  const data = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
+  return { data, next: found.length === limit ? (found.at(-1)?.id ?? null) : null };
+}
+
+/**
+ * Forgets a page of events that were sent before a time: their executions are deleted through the engine, then their documents.
+ * True if there may be more.
+ */
+export async function forgetEvents(
+  store: Pick<Store, "listDocuments" | "putDocument">,
+  { unmatched, before }: { readonly unmatched: boolean; readonly before: number },
+  {
+    purge,
+    isMine,
+  }: {
+    readonly purge: (ids: readonly string[]) => void | Promise<void>;
+    readonly isMine: (id: string) => boolean;
+  },
+): Promise<boolean> {
+  const form = unmatched ? UNMATCHED_FORM : EVENT_FORM;
+  const found = await listDocuments(store, form, { before: timeKey(before), max: PAGE });
+  const own = found.filter(({ id }) => isMine(executionIn(id)));
+  if (own.length === 0) return false;
+  await purge(own.map(({ id }) => executionIn(id)));
+  await Promise.all(own.map(({ id }) => store.putDocument(form.kind, id, null)));
+  return found.length === PAGE;
+}
+
+function executionIn(id: string): string {
+  return id.slice(TIME_DIGITS + 1);
+}
+
+function timeKey(at: number): string {
+  return String(Math.max(0, at)).padStart(TIME_DIGITS, "0");
+}

@@ -1,0 +1,42 @@
+/**
+ * The index of triggers: documents that name the workflows which an event may start, signal or cancel. A document is only a
+ * hint. The newest definition of the workflow decides, so a document of an older one does no harm.
+ */
+import type { Definition } from "../kernel/definition/definition.ts";
+import { encodeName } from "../kernel/definition/names.ts";
+import { decorate } from "../std/decorate.ts";
+import type { Store } from "../store/store.ts";
+
+const TRIGGER = "trigger";
+
+/** The most workflows with a trigger for one event. */
+const WORKFLOWS_MAX = 2_000;
+
+/** Decorates a store so that triggers are indexed when a definition is stored. */
+export function withTriggerIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
+  const replaced: Pick<Store, "putDefinition"> = {
+    putDefinition: async (name, hash, body) => {
+      const { on = [] } = JSON.parse(body) as Partial<Definition>;
+      await store.putDefinition(name, hash, body);
+      const events = new Set(
+        on.flatMap(({ event, cancelOn = [] }) => [event, ...cancelOn.map((one) => one.event)]),
+      );
+      for (const event of events) await store.putDocument(TRIGGER, `${encodeName(event)} ${name}`, "{}");
+    },
+  };
+  return decorate(store, replaced as Partial<S>);
+}
+
+/** The names of workflows that may have a trigger for the event. */
+export async function workflowsOn(
+  store: Pick<Store, "listDocuments">,
+  event: string,
+): Promise<readonly string[]> {
+  const prefix = encodeName(event);
+  const found = await store.listDocuments(TRIGGER, {
+    after: `${prefix} `,
+    before: `${prefix}!`,
+    max: WORKFLOWS_MAX,
+  });
+  return found.map(({ id }) => id.slice(prefix.length + 1));
+}

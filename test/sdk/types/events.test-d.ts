@@ -1,0 +1,47 @@
+/** Type tests of events and triggers. Compiled by tsc, never run. */
+import { z } from "zod";
+import { event, on, type Trigger } from "../../../src/sdk/event.ts";
+import type { RondoClient } from "../../../src/sdk/handle.ts";
+import { workflow } from "../../../src/sdk/workflow.ts";
+import { same } from "../../fixtures/sdk/same-type.ts";
+
+interface Paid {
+  order: string;
+  amount: number;
+}
+
+const paid = event<Paid>("order/paid");
+
+same<Trigger<Paid>>()(on(paid));
+same<Trigger<Paid[]>>()(on(paid, { batch: { max: 10, wait: "1s" } }));
+
+export const fits = [
+  workflow<Paid>({ name: "a", on: on(paid) }),
+  workflow<{ order: string }>({ name: "b", on: [on(paid), on<{ order: string }>("order/late")] }),
+  workflow<Paid[]>({ name: "c", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
+  workflow({ name: "d", input: z.object({ order: z.string() }), on: on(paid, { match: { amount: 3 } }) }),
+];
+
+export const mistakes = [
+  // @ts-expect-error the data has no such member
+  on(paid, { match: { amout: 1 } }),
+  // @ts-expect-error the value is of another type
+  on(paid, { match: { amount: "1" } }),
+  // @ts-expect-error there is no such mode
+  on(paid, { singleton: "replace" }),
+  // @ts-expect-error the data is not the input
+  workflow<{ order: number }>({ name: "e", on: on(paid) }),
+  // @ts-expect-error a batch is a list
+  workflow<Paid>({ name: "f", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
+  // @ts-expect-error the data does not fit the schema
+  workflow({ name: "g", input: z.object({ id: z.string() }), on: on(paid) }),
+];
+
+export async function sending(rondo: RondoClient): Promise<void> {
+  same<boolean>()((await rondo.send(paid({ order: "a", amount: 1 }, { id: "x" }))).repeated);
+  await rondo.send({ name: "any", data: [1, 2] });
+  // @ts-expect-error a member is missing
+  await rondo.send(paid({ order: "a" }));
+  // @ts-expect-error there is no such option
+  await rondo.send(paid({ order: "a", amount: 1 }, { key: "x" }));
+}
