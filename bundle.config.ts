@@ -67,7 +67,9 @@ export default defineConfig({
       transform(code, id) {
         if (!id.includes("/src/") || !code.includes("import.meta.url")) return null;
         const compiled = relative(OUT, `dist/${relative(".", id)}`).replace(/\.ts$/, ".js");
-        const place = `new URL(${JSON.stringify(compiled)}, import.meta.url).href`;
+        // A bundler of a program that makes CommonJS leaves no `import.meta.url`; then the path inside of the package is enough.
+        const path = JSON.stringify(compiled);
+        const place = `(import.meta.url === undefined ? ${path} : new URL(${path}, import.meta.url).href)`;
         return { code: code.replaceAll("import.meta.url", place), map: null };
       },
     },

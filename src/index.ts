@@ -10,12 +10,14 @@ export type {
   StateStoreGiven,
   StateStoreSettings,
 } from "./commands/state/state-settings.ts";
-export {
-  type OpenOptions,
-  type OpenServerOptions,
-  openRondo,
-  type ProjectLimits,
-} from "./compose/compose.ts";
+export type {
+  BrokerOptions,
+  OpenOptions,
+  OpenServerOptions,
+  PostOpOptions,
+  ProjectLimits,
+} from "./compose/open-options.ts";
+export { openRondo } from "./compose/open-rondo.ts";
 export type { ErrorCause, ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";

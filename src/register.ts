@@ -10,6 +10,8 @@ const JITI: string = "jiti/register";
 
 // The thread of the hooks gets a copy of the environment, so this comes before jiti registers its hooks.
 process.env["JITI_SOURCE_MAPS"] ??= "true";
+// Aliases of the program's tsconfig.json (`paths`) are resolved.
+process.env["JITI_TSCONFIG_PATHS"] ??= "true";
 process.setSourceMapsEnabled(true);
 await import(JITI);
 register("./register-hooks.js", import.meta.url);

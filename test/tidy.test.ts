@@ -95,7 +95,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   compose: ANYTHING,
   "client.ts": [...BASE, "sdk", "client", "type worker"],
   "client-node.ts": ["client", "client.ts", "compose"],
-  "package-root.ts": [],
+  "package-root.ts": ["std"],
   "index.ts": [...BASE, "compose", "rondo", "sdk", "type commands", "type worker"],
   "testing.ts": [...BASE, "store", "compose", "sdk", "testing", "type rondo", "type worker"],
   "register.ts": [],
@@ -109,6 +109,7 @@ const NODE_ALLOWED = [
   // It imports types only, and looks the modules up at run time.
   "src/client/node-fetch.ts",
   "src/std/clock.ts",
+  "src/std/compiled-file.ts",
   "src/std/hash.ts",
   "src/std/make-directory.ts",
   "src/std/random.ts",

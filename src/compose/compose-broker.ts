@@ -14,28 +14,7 @@ import { defined } from "../std/defined.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
-
-/** Options of RabbitMQ beside an engine. */
-export interface BrokerOptions {
-  /**
-   * The address of RabbitMQ (`amqp://...`). Tasks of handlers and topics that no other worker serves go to its queues.
-   *
-   * @default null: there is no broker
-   */
-  readonly broker?: string | null;
-  /**
-   * The prefix of the names of queues and exchanges at the broker.
-   *
-   * @default "rondo"
-   */
-  readonly prefix?: string;
-  /**
-   * Patterns of queues from which receipts may be consumed although the queues hold messages or have other consumers.
-   *
-   * @default []
-   */
-  readonly receiptTopics?: readonly string[];
-}
+import type { BrokerOptions } from "./open-options.ts";
 
 /** The options of an engine that depend on the broker, and engine settings. */
 type EngineOptions = BrokerOptions & {

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import type { RingSettings } from "../cluster/ring/settings.ts";
 import { readManifest } from "../package-root.ts";
-import type { Elsewhere } from "../rondo/rondo.ts";
+import type { Elsewhere } from "../rondo/rondo-parts.ts";
 import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import { toError } from "../std/to-error.ts";

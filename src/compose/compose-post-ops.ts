@@ -1,7 +1,5 @@
 /** Opens post-operations with their settings. The settings are checked when Rondo opens; the code is loaded on first use. */
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
-import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
-import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import type { StateEntry, StatePlace } from "../commands/state/state-store.ts";
 import type { PostOps, PostOpTask } from "../engine/post-ops/post-ops.ts";
 import type { PostOpOutcome } from "../kernel/message.ts";
@@ -9,29 +7,7 @@ import { readManifest } from "../package-root.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
-
-/** Options of post-operations, which store or broadcast the results of commands. */
-export interface PostOpOptions {
-  /**
-   * State stores by name: `embedded`, the URL of a database, of Redis or of Dapr's state API, or an object with
-   * more.
-   *
-   * @default every name is kept in Rondo's own store
-   */
-  readonly stateStores?: Readonly<Record<string, StateStoreGiven>>;
-  /**
-   * Hosts, addresses and ranges, each with an optional port, that broadcasts may reach beyond public ones.
-   *
-   * @default []
-   */
-  readonly allowTargets?: readonly string[];
-  /**
-   * Secrets that broadcasts are signed with: a list for every host, or lists by host.
-   *
-   * @default []: broadcasts are not signed
-   */
-  readonly webhookSecrets?: WebhookSecretsGiven;
-}
+import type { PostOpOptions } from "./open-options.ts";
 
 interface PostOpParts {
   readonly store: Store;

@@ -8,7 +8,8 @@ import { TopicRegistry } from "../commands/topic-registry.ts";
 import type { AlertsGiven } from "../config/alert-settings.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import type { BrokerRequestMode } from "../protocol/broker-requests.ts";
-import type { AttachedApi, Rondo } from "../rondo/rondo.ts";
+import type { Rondo } from "../rondo/rondo.ts";
+import type { AttachedApi } from "../rondo/rondo-parts.ts";
 import { urlOf } from "../server/http/listen.ts";
 import type { Metrics } from "../server/metrics.ts";
 import type { AlertParts, ApiConfig, ApiExtension, ApiLimits, ApiParts } from "../server/parts.ts";
@@ -226,7 +227,7 @@ async function serveOwner(
       webhooks: options.webhooks ?? {},
       version: readManifest().version,
       settings: options.shown ?? [],
-      pages: `${packageRoot}dist/dashboard`,
+      pages: `${packageRoot()}dist/dashboard`,
     },
     metrics: metrics ?? new Metrics(),
     heartbeatMs: options.heartbeatMs ?? 30_000,

@@ -9,34 +9,17 @@ import { TopicRegistry } from "../commands/topic-registry.ts";
 import { Engine, type EngineOptions } from "../engine/driver.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Settings } from "../engine/settings.ts";
-import { isBrokerUrl } from "../protocol/broker-address.ts";
-import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import { DirectoryInUse } from "../rondo/directory-in-use.ts";
-import { type Elsewhere, Rondo } from "../rondo/rondo.ts";
+import { Rondo } from "../rondo/rondo.ts";
+import type { Elsewhere } from "../rondo/rondo-parts.ts";
 import { SCHEDULE_KIND } from "../schedule/stored-schedule.ts";
-import type { LogLine } from "../sdk/log-line.ts";
 import type { OtherNodes } from "../server/other-nodes.ts";
 import { type Clock, systemClock } from "../std/clock.ts";
-import {
-  anything,
-  type Decode,
-  flag,
-  integer,
-  isObject,
-  listOf,
-  mapOf,
-  object,
-  optional,
-  orNull,
-  secret,
-  text,
-  where,
-} from "../std/decode.ts";
 import { decorate } from "../std/decorate.ts";
 import { defined } from "../std/defined.ts";
-import { type Duration, parseDuration } from "../std/duration.ts";
+import { parseDuration } from "../std/duration.ts";
 import { type Random, systemRandom } from "../std/random.ts";
-import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import { toError } from "../std/to-error.ts";
 import { FaultLog } from "../store/fault-log.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
@@ -47,128 +30,11 @@ import { withTriggerIndex } from "../triggers/trigger-index.ts";
 import type { Middleware } from "../worker/handler-code.ts";
 import { Secrets } from "../worker/log/secrets.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
-import { type BrokerOptions, engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
-import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-post-ops.ts";
+import { engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
+import { type LazyPostOps, openPostOps } from "./compose-post-ops.ts";
+import type { OpenOptions } from "./open-options.ts";
 
 export { restoreBackup } from "../store/sqlite/restore-backup.ts";
-
-/** Options of `openRondo`. */
-export interface OpenOptions extends PostOpOptions, BrokerOptions {
-  /**
-   * Where executions are stored: `file:<directory>`; `memory:`; or `postgres://...`, which several nodes can share.
-   *
-   * @default "file:.rondo"
-   */
-  readonly store?: string;
-  /**
-   * The most tasks that the worker of this process holds at a time. Half of them run, the others wait for their turn.
-   *
-   * @default 2_000
-   */
-  readonly capacity?: number;
-  /**
-   * Serves the HTTP API and the dashboard from this process. With a store in a directory, the command line finds the process by the
-   * directory: `rondo ps`, `rondo why`, `rondo dlq`. Ended executions are deleted after `retention`.
-   *
-   * @default none: the program does not listen
-   */
-  readonly server?: OpenServerOptions;
-  /**
-   * How many engine nodes run over the PostgreSQL of `store`: this process, and a further process for each of the others. Handlers
-   * run in this process only. A node that dies is started again.
-   *
-   * @default 1
-   */
-  readonly nodes?: number;
-  /**
-   * Limits by project: `concurrency` is the number of attempts at a time, `topics` are the patterns of the topics that
-   * commands of the project may use.
-   *
-   * @default {}
-   */
-  readonly projects?: ProjectLimits;
-  /**
-   * Values that logs and errors show as `[redacted]`. Each has at least 4 characters.
-   *
-   * @default []
-   */
-  readonly secrets?: readonly string[];
-  /**
-   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts only.
-   *
-   * @default false
-   */
-  readonly unsafeNoJail?: boolean;
-  /**
-   * Called with each line that a handler logs.
-   *
-   * @default none: the lines are only stored
-   */
-  readonly onLog?: (line: LogLine) => void;
-  /**
-   * Called with each fault that the engine survives, such as a full disk, as often as the fault occurs.
-   *
-   * @default `onFaultLine` is called
-   */
-  readonly onFault?: (fault: Error) => void;
-  /**
-   * Called with a line of text when a fault begins, lasts, or is over. Not called if `onFault` is given.
-   *
-   * @default writes the line to stderr
-   */
-  readonly onFaultLine?: (line: string) => void;
-  /**
-   * Called when the engine cannot go on.
-   *
-   * @default ends the process, so that another one can open the store
-   */
-  readonly onStop?: (reason: Error) => void;
-}
-
-/** Options of the HTTP API of `openRondo`. */
-export interface OpenServerOptions {
-  /**
-   * The port; 0 is any free one, null listens only on the socket in the directory of the store.
-   *
-   * @default 7777
-   */
-  readonly port?: number | null;
-  /**
-   * The address to listen on. Other addresses than that of this machine need a token.
-   *
-   * @default "127.0.0.1"
-   */
-  readonly host?: string;
-  /**
-   * The address at which other machines reach this server, such as `https://rondo.example.com`.
-   *
-   * @default none
-   */
-  readonly advertise?: string;
-  /**
-   * Host names that requests may use, beside those of this machine.
-   *
-   * @default []
-   */
-  readonly hosts?: readonly string[];
-  /**
-   * A token with all rights, of at least 16 characters. `rondo token create` makes others.
-   *
-   * @default none
-   */
-  readonly adminToken?: string;
-  /**
-   * How long ended executions are kept.
-   *
-   * @default "30d"
-   */
-  readonly retention?: Duration;
-}
-
-/** Limits of projects, by the name of the project. */
-export type ProjectLimits = Readonly<
-  Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
->;
 
 /** Options of Rondo's parts: those of `openRondo`, and the test doubles and engine settings of servers, tools and tests. */
 export interface PartOptions extends Omit<OpenOptions, "store"> {
@@ -187,71 +53,6 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
 export const CAPACITY = 2_000;
 /** The default silence after which an attempt of a remote worker is lost. */
 const REMOTE_SILENCE_MS = 30_000;
-
-const OPEN = {
-  name: "openRondo",
-  example: 'openRondo({ store: "file:.rondo" })',
-  options: object(
-    {
-      store: optional(text()),
-      capacity: optional(integer(1)),
-      server: optional(
-        object(
-          {
-            port: optional(orNull(integer(0, 65_535))),
-            host: optional(text()),
-            advertise: optional(text()),
-            hosts: optional(listOf(text())),
-            adminToken: optional(secret("a text", (value) => typeof value === "string")),
-            retention: optional(
-              where('a duration such as "30d"', (value) => !isRejection(parseDuration(value, "retention"))),
-            ),
-          } satisfies Readonly<Record<keyof OpenServerOptions, Decode<unknown>>>,
-          { what: "server" },
-        ),
-      ),
-      nodes: optional(integer(1)),
-      projects: optional(
-        mapOf(object({ concurrency: optional(integer(1)), topics: optional(listOf(text())) })),
-      ),
-      secrets: optional(secret("a list", Array.isArray)),
-      unsafeNoJail: optional(flag),
-      onLog: anyFunction,
-      onFault: anyFunction,
-      onFaultLine: anyFunction,
-      onStop: anyFunction,
-      stateStores: optional(secret("an object", isObject)),
-      allowTargets: optional(listOf(anything)),
-      webhookSecrets: optional(secret("a list, or an object of lists", (value) => Object(value) === value)),
-      broker: optional(
-        secret(
-          "the address of a broker",
-          (value) => value === null || isBrokerUrl(value),
-          'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
-        ),
-      ),
-      prefix: optional(text()),
-      receiptTopics: optional(listOf(anything)),
-    } satisfies Readonly<Record<keyof OpenOptions, Decode<unknown>>>,
-    { what: "openRondo" },
-  ),
-} satisfies Called;
-
-/**
- * Opens Rondo in this process: an engine over a store, and a worker for the workflows that are given to `serve`.
- *
- * @throws DirectoryInUse (a `RondoError` with the code `conflict`) if a process has the directory open
- * @throws RondoError with the code `invalid_input` if an option is wrong
- * @example
- * await using rondo = await openRondo({ store: "file:.rondo" });
- * rondo.serve(nightly);
- * console.log(await rondo.run(nightly, { bucket: "b" }));
- */
-export async function openRondo(options: OpenOptions = {}): Promise<Rondo> {
-  const refused = checkOptions(options, OPEN);
-  if (refused !== null) throw new RondoError(refused);
-  return openInProcess(options);
-}
 
 /** Opens Rondo in this process. Tools and tests may replace some of its parts. */
 export async function openInProcess(options: PartOptions): Promise<Rondo> {

@@ -2,7 +2,8 @@
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
-import { type AttachedApi, Rondo } from "../rondo/rondo.ts";
+import { Rondo } from "../rondo/rondo.ts";
+import type { AttachedApi } from "../rondo/rondo-parts.ts";
 import type { LogLine } from "../sdk/log-line.ts";
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";

@@ -22,6 +22,9 @@ test("makes a project whose workflow runs and whose tests pass", async () => {
   expect(manifest.name).toBe("my-project");
   mkdirSync(join(project, "node_modules"));
   symlinkSync(root, join(project, "node_modules", "rondo"));
+  symlinkSync(join(root, "node_modules/@types"), join(project, "node_modules/@types"));
+  // Throws with the complaints of the compiler.
+  execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", project], { encoding: "utf8" });
   const input = '{"names":["Ada","Grace"]}';
   const ran = await cli(["run", "src/greetings.ts", "-i", input], { cwd: project });
   expect(ran).toMatchObject({ code: 0, stdout: '{"greeted":2}\n' });

@@ -9,6 +9,7 @@ const PAGES = [
   "guides/children",
   "guides/limits-and-fairness",
   "guides/agents",
+  "guides/coming-from",
   "guides/middleware",
   "guides/programs",
   "guides/testing",

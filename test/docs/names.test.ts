@@ -30,6 +30,8 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/guides/children.md": "test/docs/more-guides.test.ts",
   "docs/guides/limits-and-fairness.md": "test/docs/more-guides.test.ts",
   "docs/guides/agents.md": "test/docs/more-guides.test.ts",
+  "docs/guides/coming-from.md": "test/docs/more-guides.test.ts",
+  "docs/guides/installing.md": "test/sdk/bundle.test.ts",
   "docs/guides/middleware.md": "test/docs/more-guides.test.ts",
   "docs/guides/opentelemetry.md": "test/sdk/rondo/telemetry.test.ts",
   "docs/guides/programs.md": "test/docs/more-guides.test.ts",
@@ -42,6 +44,12 @@ const FOLLOWED: Readonly<Record<string, string>> = {
 /** What no test runs, and why. A short list: add to it only what cannot be run anywhere. */
 const NOT_RUN = [
   "README.md: installs from the network, and is what CI does",
+  "docs/guides/coming-from.md: it is a program of BullMQ",
+  "docs/guides/coming-from.md: it is a program of Temporal",
+  "docs/guides/coming-from.md: it is a program of Inngest",
+  "docs/guides/coming-from.md: it is a definition of Step Functions",
+  "docs/guides/installing.md: it needs a bundler",
+  "docs/guides/installing.md: it is a part of a Next.js project",
   "docs/guides/opentelemetry.md: installs from the network",
   "docs/guides/opentelemetry.md: it needs the packages above, and a collector",
   "docs/operate.md: it needs two servers",

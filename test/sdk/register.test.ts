@@ -1,6 +1,6 @@
 // `node --import rondo/register`: stacks name the lines and columns of the TypeScript files.
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
@@ -29,4 +29,16 @@ test("a stack has the lines and columns of the file, also when its compiled form
     const found = [...stack.matchAll(/program\.ts:(\d+:\d+)/g)].map(([, place]) => place);
     expect([run, ...found.slice(0, 2)]).toEqual([run, ...places]);
   }
+});
+
+test("aliases of tsconfig.json are resolved", () => {
+  const directory = temporaryDirectory();
+  mkdirSync(join(directory, "src/lib"), { recursive: true });
+  const paths = { "@/*": ["./src/*"] };
+  writeFileSync(join(directory, "tsconfig.json"), JSON.stringify({ compilerOptions: { paths } }));
+  writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
+  writeFileSync(join(directory, "src/lib/seven.ts"), "export const seven: number = 7;");
+  writeFileSync(join(directory, "src/main.ts"), 'import { seven } from "@/lib/seven"; console.log(seven);');
+  const args = ["--import", resolve("dist/src/register.js"), "src/main.ts"];
+  expect(execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" })).toBe("7\n");
 });

@@ -101,7 +101,7 @@ class WorkerProcess {
 
   constructor({ files, args }: WorkerSpec) {
     // The worker writes to the stdout and stderr of this process.
-    this.#child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, "worker", ...files, ...args], {
+    this.#child = spawn(process.execPath, [`${packageRoot()}bin/rondo.js`, "worker", ...files, ...args], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     const exited = new Promise<void>((resolve) => {

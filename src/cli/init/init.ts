@@ -1,7 +1,7 @@
 /** `rondo init [directory]`: makes a small project. Existing files are never overwritten. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { packageRoot, readManifest } from "../../package-root.ts";
+import { packageRoot } from "../../package-root.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
@@ -16,10 +16,7 @@ export type InitOptions = Flags<never, "json">;
 export function init(directory: string | undefined, options: InitOptions): void {
   const at = resolve(directory ?? ".");
   refuseUsed(at);
-  const files = projectFiles(
-    nameOf(at),
-    dependencyOf(at, { root: packageRoot, version: readManifest().version }),
-  );
+  const files = projectFiles(nameOf(at), dependencyOf(at, packageRoot()));
   const taken = Object.keys(files).filter((path) => existsSync(join(at, path)));
   if (taken.length > 0)
     throw new CliError(EXIT.conflict, `there is a ${taken.join(", ")} already in ${shown(at)}`, [
@@ -64,19 +61,13 @@ function shown(at: string): string {
   return relative(resolve("."), at) || ".";
 }
 
-interface Installed {
-  /** The folder of this package. */
-  readonly root: string;
-  readonly version: string;
-}
-
 const FILE = "file:";
 
 /**
  * The version of the dependency `rondo`: a path if this package is a checkout, else the version that the installing project
- * has.
+ * has, or the path of the installed package.
  */
-export function dependencyOf(at: string, { root, version }: Installed): string {
+export function dependencyOf(at: string, root: string): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
   for (let folder = dirname(root); dirname(folder) !== folder; folder = dirname(folder)) {
     const specifier = specifierIn(join(folder, "package.json"));
@@ -85,7 +76,8 @@ export function dependencyOf(at: string, { root, version }: Installed): string {
         ? fileSpecifier(at, resolve(folder, specifier.slice(FILE.length)))
         : specifier;
   }
-  return `^${version}`;
+  // This package may be on no registry, so the project gets the copy that is installed here.
+  return fileSpecifier(at, root);
 }
 
 /** A `file:` specifier with slashes on every system, as npm writes it. */

@@ -27,9 +27,10 @@ function manifest(name: string, dependency: string): Readonly<Record<string, unk
       start: "rondo start",
       worker: "rondo worker src/greetings.ts",
       test: "node --import rondo/register --test test/greetings.test.ts",
+      typecheck: "tsc",
     },
     dependencies: { rondo: dependency },
-    devDependencies: { "@types/node": "^22" },
+    devDependencies: { "@types/node": "^22", typescript: ">=5.9" },
   };
 }
 

@@ -35,7 +35,9 @@ function missingModule(error: Error, path: string): CliError | null {
   if (name === undefined) return null;
   const hint = /^[./]|^file:/.test(name)
     ? "check the path; it is relative to the file that imports it"
-    : `install it: npm install ${packageOf(name)} (in ${dirname(path)})`;
+    : /^[@~#]\//.test(name)
+      ? 'if it is an alias, check "paths" in the nearest tsconfig.json above the file'
+      : `install it: npm install ${packageOf(name)} (in ${dirname(path)})`;
   const what = `cannot find "${name}"`;
   const place = userPlace(error);
   if (place === null) return new CliError(EXIT.usage, `${show(path)}: ${what}`, [hint], { cause: error });
@@ -81,7 +83,7 @@ function userPlace(error: Error): Place | null {
     if (match === null) continue;
     const [, found, line] = match as unknown as [string, string, string];
     const file = found.startsWith("file:") ? fileURLToPath(found) : found;
-    const isOurs = file.startsWith(`${packageRoot}dist`) || file.startsWith(`${packageRoot}src`);
+    const isOurs = file.startsWith(`${packageRoot()}dist`) || file.startsWith(`${packageRoot()}src`);
     if (!isOurs && !/[/\\]node_modules[/\\]/.test(file)) return { file, line: Number(line) };
   }
   return null;

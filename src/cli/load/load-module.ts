@@ -47,6 +47,8 @@ async function load(path: string, virtualModules: Record<string, unknown>): Prom
     // No cache is used: other users could change code in a cache in a shared temporary directory.
     fsCache: false,
     virtualModules,
+    // Aliases of the nearest tsconfig.json above the file are resolved.
+    tsconfigPaths: true,
     alias: ownZodIfNeeded(path),
   });
   return explained(path, () => jiti.import<ModuleExports>(path));

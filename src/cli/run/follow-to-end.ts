@@ -147,7 +147,7 @@ export function userFrame(stack: string): string | null {
     if (file === undefined || file.startsWith("node:")) continue;
     const path = file.startsWith("file://") ? fileURLToPath(file) : file;
     const isOurs = ["dist", "src", "node_modules"].some((folder) =>
-      path.startsWith(packageRoot + folder + sep),
+      path.startsWith(packageRoot() + folder + sep),
     );
     if (isOurs) continue;
     const short = relative(process.cwd(), path);

@@ -68,7 +68,7 @@ function specOf(i: number, { port, advertise }: LoadedConfig["config"], options:
   );
   return {
     name: `node-${i + 1}`,
-    file: `${packageRoot}bin/rondo.js`,
+    file: `${packageRoot()}bin/rondo.js`,
     args: ["start", ...given, "--port", String(port === 0 ? 0 : port + i), "--json"],
     ...(advertise === null ? {} : { env: { ...process.env, RONDO_ADVERTISE: shifted(advertise, i) } }),
   };

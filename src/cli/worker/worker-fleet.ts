@@ -93,7 +93,7 @@ class WorkerFleet {
     const number = ++this.#numbers;
     const name = `${this.#settings.name}-${number}`;
     const { token } = this.#flags;
-    const child = fork(`${packageRoot}bin/rondo.js`, ["worker", ...this.#args, "--name", name], {
+    const child = fork(`${packageRoot()}bin/rondo.js`, ["worker", ...this.#args, "--name", name], {
       // The token is passed in the environment, because all users can see arguments.
       env: { ...process.env, ...(token === undefined ? {} : { RONDO_TOKEN: token }) },
     });

@@ -52,6 +52,9 @@ redis.call('HSET', KEYS[1], 'version', ARGV[1], 'project', ARGV[2], 'data', ARGV
   'execution', ARGV[4], 'seq', ARGV[5], 'at', ARGV[6])
 return 'stored'`;
 
+/** An optional peer. Bundlers do not look up a name that is not written in the import. */
+const REDIS: string = "redis";
+
 export class RedisState implements StateStore {
   readonly #settings: RedisStateSettings;
   readonly #onFault: (fault: Error) => void;
@@ -61,7 +64,7 @@ export class RedisState implements StateStore {
   constructor(
     settings: RedisStateSettings,
     onFault: (fault: Error) => void,
-    load: LoadRedis = () => import("redis"),
+    load: LoadRedis = () => import(REDIS) as ReturnType<LoadRedis>,
   ) {
     this.#settings = settings;
     this.#onFault = onFault;

@@ -6,6 +6,7 @@ import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
+import { RondoError, reject } from "../../std/rejection.ts";
 import { assertWritable } from "../check-write.ts";
 import { DerivedStore, type StoreMethod } from "../derived-store.ts";
 import { unpackLog } from "../packed-log.ts";
@@ -39,6 +40,17 @@ export interface SqliteStoreOptions {
 }
 
 export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
+  if ("Deno" in globalThis)
+    throw new RondoError(
+      reject(
+        "invalid_input",
+        "a store in a directory does not work in Deno, whose threads differ from those of Node",
+        {
+          path: "store",
+          hint: 'use Node or Bun, or in Deno "memory:", "postgres://..." or connect({ url })',
+        },
+      ),
+    );
   return new SqliteStore(options);
 }
 

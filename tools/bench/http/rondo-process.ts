@@ -11,7 +11,7 @@ import { packageRoot } from "../../../src/package-root.ts";
 import { cpuMsOf, peakRssMbOf } from "../process-cpu.ts";
 import type { Bench } from "../scenario.ts";
 
-const CLI = `${packageRoot}bin/rondo.js`;
+const CLI = `${packageRoot()}bin/rondo.js`;
 const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
 const READY_MS = 30_000;
 const STOP_MS = 30_000;

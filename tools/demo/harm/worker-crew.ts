@@ -126,8 +126,8 @@ export class WorkerCrew {
     const name = `worker-${++this.#numbers}`;
     const served = fileURLToPath(new URL("../parts/served.js", import.meta.url));
     const args = ["worker", served, "--url", url, "--name", name, "--capacity", String(CAPACITY)];
-    const child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, ...args, "--unsafe-no-jail"], {
-      cwd: packageRoot,
+    const child = spawn(process.execPath, [`${packageRoot()}bin/rondo.js`, ...args, "--unsafe-no-jail"], {
+      cwd: packageRoot(),
       env: environment(deliveries),
       // A process group of its own: Ctrl-C goes only to the demo, which then ends the workers.
       detached: true,

@@ -1,0 +1,49 @@
+/** The parts that Rondo in this process is made of. They are apart from the class, whose declarations programs read. */
+import type { Plan } from "../kernel/definition/plan.ts";
+import type { CloseOptions } from "../sdk/handle.ts";
+import type { LogLine } from "../sdk/log-line.ts";
+import type { ApiPort } from "../sdk/operations-over.ts";
+import type { Rejection } from "../std/rejection.ts";
+import type { HostedPart, Middleware } from "../worker/handler-code.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
+import type { LocalParts } from "./local-handle.ts";
+import type { Rondo } from "./rondo.ts";
+
+export interface RondoParts extends LocalParts {
+  /** The most tasks that the worker holds: half of them run, half wait. */
+  readonly capacity: number;
+  /** The options of scripts. Without them, scripts do not run in this process. */
+  readonly scripts?: ScriptOptions;
+  /** In a cluster: the worker that runs the served workflows for other nodes too. */
+  readonly elsewhere?: Elsewhere;
+  /** Values that are redacted in logs and errors. */
+  readonly secrets?: readonly string[];
+  /** The middleware of this process, which `use` adds to. The worker for other nodes shares it. */
+  readonly middleware?: Middleware[];
+  readonly onLog: (line: LogLine) => void;
+  readonly onBug: (thrown: unknown) => void;
+  /** Why a name is reserved and cannot be a topic; null if it is not reserved. */
+  readonly reserved?: (topic: string) => Rejection | null;
+  /** Why a project cannot start a workflow with these commands; null if it can. */
+  readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
+  /** Opens the API of this process on first use, for schedules, dead letters, workers and changes of many executions. */
+  readonly openApi?: (rondo: Rondo) => Promise<AttachedApi>;
+  /** Closes the parts that belong to the engine, after the engine is closed. */
+  readonly onClosed?: () => Promise<void>;
+}
+
+/** The API of this process, for requests without a connection. */
+export interface AttachedApi {
+  readonly calls: ApiPort;
+  /** The address of its server; null if it does not listen. */
+  readonly url: string | null;
+  /** Ends the API before the engine is closed. */
+  shut(options: CloseOptions): Promise<void>;
+}
+
+/** The worker in this process that runs tasks of other nodes. */
+export interface Elsewhere {
+  host(parts: readonly HostedPart[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
+}

@@ -1,0 +1,90 @@
+// `npm run test:runtimes`: packs this repository, installs the package and other runtimes into a folder, and runs a program on each: a store
+// in memory and in a directory, a server, a worker of a client, and steps. Not a part of CI: it downloads the runtimes.
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const PLATFORM = `${process.platform}-${process.arch}`;
+/** Runtimes as packages without install scripts, with their programs. */
+const RUNTIMES = [
+  { name: "Node 22", package: `node-${PLATFORM}@22`, program: "bin/node" },
+  { name: "Node 24", package: `node-${PLATFORM}@24`, program: "bin/node" },
+  { name: "Bun", package: `@oven/bun-${PLATFORM}`, program: "bin/bun" },
+];
+
+const PROGRAM = `
+import { openRondo, flow, workflow } from "rondo";
+import { connect } from "rondo/client";
+import { testRondo } from "rondo/testing";
+
+const sum = workflow({ name: "sum" })
+  .phase("add", { enumerate: ({ input }) => input.numbers, process: ({ task }) => task * 2 })
+  .returns(({ phases }) => phases.add.reduce((a, b) => a + b, 0));
+const order = flow("order", async ({ step, sleep }) => {
+  const one = await step("one", () => 1);
+  await sleep("a while", "10ms");
+  return one + (await step("two", () => 2));
+});
+const same = (found, wanted) => {
+  if (JSON.stringify(found) !== JSON.stringify(wanted)) throw new Error(\`\${JSON.stringify(found)} is not \${JSON.stringify(wanted)}\`);
+};
+for (const store of ["memory:", \`file:\${process.argv[2]}\`]) {
+  const rondo = await openRondo({ store, server: { port: 0 } });
+  rondo.serve(sum, order);
+  same(await rondo.run(sum, { numbers: [1, 2, 3] }), 12);
+  same(await rondo.run(order, null), 3);
+  const client = connect({ url: rondo.url });
+  const far = workflow({ name: "far" }).phase("a", { process: () => "far" });
+  const worker = await client.serve(far, { capacity: 2 });
+  same(await client.run(far, null), "far");
+  same((await client.list({ status: "done" })).data.length, 3);
+  await client.close();
+  same(worker.id !== "", true);
+  await rondo.close();
+}
+const t = await testRondo({ workflows: [sum] });
+same(await t.run(sum, { numbers: [4] }), 8);
+await t.close();
+console.log("ok");
+process.exit(0);
+`;
+
+const folder = mkdtempSync(join(tmpdir(), "rondo-runtimes-"));
+try {
+  execFileSync("npm", ["pack", "--pack-destination", folder, "--ignore-scripts"], {
+    cwd: resolve("."),
+    stdio: "ignore",
+  });
+  const [tarball] = readdirSync(folder);
+  writeFileSync(join(folder, "package.json"), '{ "type": "module", "private": true }');
+  writeFileSync(join(folder, "program.mjs"), PROGRAM);
+  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", join(folder, tarball)], {
+    cwd: folder,
+    stdio: "inherit",
+  });
+  let failed = 0;
+  for (const [i, runtime] of RUNTIMES.entries()) {
+    const own = join(folder, `runtime-${i}`);
+    execFileSync(
+      "npm",
+      ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", own, runtime.package],
+      { stdio: "ignore" },
+    );
+    const program = join(own, "node_modules", runtime.package.replace(/(?<!^)@.*$/, ""), runtime.program);
+    const version = spawnSync(program, ["--version"], { encoding: "utf8" }).stdout?.trim();
+    const { status, stdout, stderr } = spawnSync(program, ["program.mjs", join(folder, `store-${i}`)], {
+      cwd: folder,
+      encoding: "utf8",
+      timeout: 120_000,
+    });
+    const isOk = status === 0 && stdout.includes("ok");
+    if (!isOk) failed++;
+    console.log(
+      `${isOk ? "ok    " : "FAILED"} ${runtime.name} (${version})${isOk ? "" : `\n${stdout}${stderr}`}`,
+    );
+  }
+  process.exitCode = failed;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
