@@ -78,7 +78,6 @@ export class SignalStarter {
       startExecution(this.#parts, plan, input, { ...options, id: execution, signal }).send();
     if (ifExists === "signal") return { id, reply: await offer(id) };
     const { store, engine, clock } = this.#parts;
-    const { kind } = PLACE_FORM;
     const document = placeId(id, signal.id);
     let body: string | null = null;
     let reply: Reply | null = null;
@@ -97,11 +96,11 @@ export class SignalStarter {
           return hasEnded;
         }
         case "read":
-          body = await store.getDocument(kind, document);
+          body = await store.getDocument(PLACE_FORM.kind, document);
           return body === null ? null : parseDocument(PLACE_FORM, document, body).n;
         case "note": {
           const swap: Swap = { was: body, body: placeBody(question.n, clock.now()) };
-          const isStored = await store.swapDocument(kind, document, swap);
+          const isStored = await store.swapDocument(PLACE_FORM.kind, document, swap);
           if (isStored) ({ body } = swap);
           return isStored;
         }
