@@ -57,11 +57,13 @@ function* lastEnded(known: number): Asking<number> {
   return ended;
 }
 
+interface NotedPlace {
+  readonly n: number;
+  readonly until: number;
+}
+
 /** The form of the documents of noted numbers. They expire after a day, as idempotency keys do (retention.ts). */
-export const PLACE_FORM = jsonForm<{ readonly n: number; readonly until: number }>(
-  "signal-place",
-  object({ n: number, until: number }, KEPT),
-);
+export const PLACE_FORM = jsonForm<NotedPlace>("signal-place", object({ n: number, until: number }, KEPT));
 const KEPT_MS = 86_400_000;
 
 /** The id of the document of a signal, from the user's id of the executions and the id of the signal. */
