@@ -60,6 +60,13 @@ function finished({ status, output, error, round, unread }: Finished): Record<st
   return { status, output: parse(output), error: viewError(error), round, ...defined({ unread }) };
 }
 
+function retrying(
+  { fatal: _, ...shown }: Record<string, unknown>,
+  error: string | null,
+): Record<string, unknown> {
+  return { ...shown, error: parse(error) };
+}
+
 function fields(event: Event, detail: Detail): Record<string, unknown> {
   const { kind: _, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
@@ -72,10 +79,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       return { status: event.status, output: parse(event.output), error: viewError(event.error) };
     case "finished":
       return finished(event);
-    case "handler.retrying": {
-      const { fatal: _, ...shown } = rest;
-      return { ...shown, error: parse(event.error) };
-    }
+    case "handler.retrying":
+      return retrying(rest, event.error);
     case "tasks.enumerated": {
       const { from, count, tasks, keys, identities, afters, addedBy } = event;
       const shown = { ...place(event), from, count, ...(addedBy === undefined ? {} : { added: true }) };
