@@ -38,8 +38,11 @@ const PAGE = 500;
 
 /** Stores an event in the log, before it is sent. */
 export function keepEvent(store: Pick<DocumentStore, "putDocument">, event: LoggedEvent): Promise<void> {
-  const { kind } = event.isMatched ? EVENT_FORM : UNMATCHED_FORM;
-  return store.putDocument(kind, `${timeKey(event.at)}-${event.execution}`, JSON.stringify(event));
+  const id = `${timeKey(event.at)}-${event.execution}`;
+  const text = JSON.stringify(event);
+  return event.isMatched
+    ? store.putDocument(EVENT_FORM.kind, id, text)
+    : store.putDocument(UNMATCHED_FORM.kind, id, text);
 }
 
 /** A page of events. */
