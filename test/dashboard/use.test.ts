@@ -1,6 +1,6 @@
 // What people do with the dashboard: by keyboard and by mouse, signed in and not, while it is seen and while it is not.
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -543,12 +543,14 @@ describe.runIf(hasBrowser)("the commands on the first page", () => {
     expect(commands).toHaveLength(2);
     const folder = mkdtempSync(join(tmpdir(), "rondo-first-"));
     try {
-      // Installing is linking here: the package is this one.
+      // The commands are for the folder of the repository. Installing is linking here: the package is this one.
+      const checkout = join(folder, "checkout");
+      mkdirSync(checkout);
       const script = commands
         .join(" && ")
-        .replaceAll("npx rondo", `node ${REPOSITORY}bin/rondo.js`)
+        .replaceAll(/npx rondo|node bin\/rondo\.js/g, `node ${REPOSITORY}bin/rondo.js`)
         .replace("npm install", `mkdir node_modules && ln -s ${REPOSITORY} node_modules/rondo`);
-      await promisify(execFile)("bash", ["-c", script], { cwd: folder });
+      await promisify(execFile)("bash", ["-c", script], { cwd: checkout });
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
