@@ -44,7 +44,7 @@ export function advance(step: Step): void {
         !execution.draining &&
         /* @plant handler ends before it is sealed */ isSealed(execution, handler) &&
         handler.tasks.settled.size === handler.total &&
-        handler.openTaskChildren === 0
+        /* @plant handler ends while a child of its code is open */ handler.openTaskChildren === 0
       )
         finishHandler(step, handler);
     }

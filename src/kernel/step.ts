@@ -4,6 +4,7 @@
  * answer.
  */
 import { assert, unreachable } from "../std/assert.ts";
+import { sha256 } from "../std/hash.ts";
 import { advance, drained } from "./advance.ts";
 import { apply } from "./apply.ts";
 import { postOp, retryPostOp } from "./command/post-op.ts";
@@ -21,13 +22,15 @@ import { attemptsAccepted } from "./tasks/run-notices.ts";
 import { checkpoint } from "./tasks/task-waits.ts";
 import { timerDue } from "./timer-due.ts";
 
+const NO_MESSAGES: readonly Sent[] = [];
+
 /** One step in progress: collects events and applies each at once. */
 export class Step {
   readonly execution: Execution;
   readonly now: number;
   readonly events: Recorded[] = [];
-  /** Messages that this step sends to other executions. */
-  readonly sent: Sent[] = [];
+  /** Messages to other executions. Those without an id get one when the step ends. */
+  readonly sent: (Omit<Sent, "id"> & { readonly id: string | null })[] = [];
 
   constructor(execution: Execution, now: number) {
     this.execution = execution;
@@ -40,10 +43,23 @@ export class Step {
     this.events.push(recorded);
   }
 
-  /** Adds a message to another execution. Its id is derived from the sender and its sequence number. */
+  /** Adds a message to another execution. */
   send(to: string, message: Sent["message"]): void {
+    this.sent.push({ id: null, to, message });
+  }
+
+  /**
+   * The messages of the step, with their ids. No two messages have the same id. An id has the number of the step's last event; a
+   * number in between could be the last one of the step before. A step without an event has no number of its own, so that its
+   * messages are told apart by their contents.
+   */
+  messages(): readonly Sent[] {
+    if (this.sent.length === 0) return NO_MESSAGES;
     const { id, seq } = this.execution;
-    this.sent.push({ id: `${id}/${seq}/${this.sent.length}`, to, message });
+    return this.sent.map(({ id: own, to, message }, index) => {
+      const place = this.events.length > 0 ? index : sha256(JSON.stringify([to, message])).slice(0, 16);
+      return { id: own ?? `${id}/${seq}/${place}`, to, message };
+    });
   }
 }
 
@@ -87,7 +103,7 @@ export function create(
     message.signal === undefined
       ? { kind: "applied", seq }
       : answerTo(execution, message.signal, execution.applied.get(message.signal.id) ?? seq);
-  return { execution, events: step.events, answer, sent: step.sent };
+  return { execution, events: step.events, answer, sent: step.messages() };
 }
 
 /** Sends the messages of an event, and ends it. */
@@ -103,7 +119,7 @@ export function step(execution: Execution, message: Exclude<Message, StartMessag
   const answer = handle(step, message);
   // @plant children not cancelled with their parent
   if (execution.draining) cancelChildren(step);
-  return { events: step.events, answer, sent: step.sent };
+  return { events: step.events, answer, sent: step.messages() };
 }
 
 function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {

@@ -83,6 +83,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "tries of a step forgotten", seed: 7, change: ";" },
   { name: "times that code has read are forgotten", seed: 6, change: "" },
   { name: "snapshot forgets children of code", seed: 6, change: "...{}" },
+  { name: "handler ends while a child of its code is open", seed: 48, change: "true" },
   { name: "journaled runs done again", seed: 3, change: "const $key = [];" },
   { name: "message lost with an unknown commit", seed: 25, change: "" },
   { name: "mailbox not scanned after a restart", seed: 28, change: "$key = false;" },

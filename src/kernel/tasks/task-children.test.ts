@@ -8,8 +8,11 @@ type Run = ReturnType<typeof tasks>;
 
 const kid = (run: Run, name = "kid") => taskChildId(run.execution.id, run.place("a"), 0, name);
 
-const sent = (run: Run) =>
-  run.sent.map(({ to, message }) => `${message.kind} ${to === kid(run) ? "kid" : to}`);
+/** What the execution has sent, in its order. Each message has an id of its own. */
+function sent(run: Run): string[] {
+  expect(new Set(run.sent.map(({ id }) => id)).size).toBe(run.sent.length);
+  return run.sent.map(({ to, message }) => `${message.kind} ${to === kid(run) ? "kid" : to}`);
+}
 
 const ends = (run: Run, status: "done" | "failed" | "cancelled", payload = "7") =>
   run.send({ kind: "child", ...run.place("a"), task: 0, name: "kid", child: kid(run), status, payload });

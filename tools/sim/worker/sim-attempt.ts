@@ -240,9 +240,11 @@ export class SimAttempt {
   /** Asks for a child, and waits for its end unless it is on its own. */
   #child(op: Extract<Op, { kind: "child" }>, isAsked: boolean, next: () => void): void {
     const { host, grant, item } = this;
-    const { name, isDetached } = op;
-    const wait = (): void =>
-      this.end({ status: "suspended", payload: "null", waits: [{ name, child: true }] });
+    const { name, isDetached, isLeft } = op;
+    const wait = (): void => {
+      if (isLeft) next();
+      else this.end({ status: "suspended", payload: "null", waits: [{ name, child: true }] });
+    };
     if (isAsked && !isDetached) return wait();
     const input = JSON.stringify(`${idempotencyKey(grant, item.number)}/${name}`);
     const asked = { kind: "child" as const, name, workflow: KID, input };

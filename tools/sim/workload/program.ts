@@ -20,11 +20,15 @@ export type Op =
       readonly attempts: number;
       readonly isCaught: boolean;
     }
-  /** An execution of `KID`. `isDetached`: the code does not wait for it. `isCaught`: the code goes on after its failure. */
+  /**
+   * An execution of `KID`. `isDetached`: it is on its own. `isLeft`: the code goes on and ends without it. `isCaught`: the code goes on
+   * after its failure.
+   */
   | {
       readonly kind: "child";
       readonly name: string;
       readonly isDetached: boolean;
+      readonly isLeft: boolean;
       readonly isCaught: boolean;
     }
   /** A reading of the clock. */
@@ -74,7 +78,9 @@ export function programOf(seed: number, use: string, task: number): readonly Op[
     const own = runsChildren(seed) ? draw(`child ${i}`) % 10 : 9;
     if (own < 3 && !use.startsWith(`${KID}.`)) {
       const isDetached = draw(`detached ${i}`) % 5 === 0;
-      ops.push({ kind: "child", name: `c${i}`, isDetached, isCaught: draw(`caught ${i}`) % 2 === 0 });
+      const isLeft = draw(`left ${i}`) % 4 === 0;
+      const isCaught = draw(`caught ${i}`) % 2 === 0;
+      ops.push({ kind: "child", name: `c${i}`, isDetached, isLeft, isCaught });
     } else if (own === 3) ops.push({ kind: "now", name: `n${i}` });
     else if (dice >= 5 && later < 3) {
       const fails = draw(`fails ${i}`) % 4;
