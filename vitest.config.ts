@@ -16,11 +16,14 @@ const alias = [
  */
 const ISOLATED = [
   "test/{dashboard,workers/sandbox}/**/*.test.ts",
-  "test/sim/*.test.ts",
+  "test/sim/simulate.test.ts",
   "test/broker/rabbitmq-server.test.ts",
 ];
-/** What takes long: processes that are killed again and again, and the demo with its rounds. */
-const LONG = ["test/{faults,sim/demo}/**/*.test.ts"];
+/**
+ * What takes long: processes that are killed again and again, the demo with its rounds, and the simulator and the bench as
+ * programs, which `npm test` runs with more seeds and `.ci/run` with budgets.
+ */
+const LONG = ["test/{faults,sim/demo}/**/*.test.ts", "test/sim/{sim,bench}.test.ts"];
 /** Clusters of processes with short leases: one at a time. `npm test` runs all other files beside them at a lower priority. */
 const CLUSTERS = ["test/cluster/processes/**/*.test.ts"];
 

@@ -74,7 +74,7 @@ export const REAL_SCENARIOS: readonly Scenario[] = [
 /** The budgets: these jobs of `--real` over a file, and the scenarios that measure more than such a job does. */
 const BUDGET_JOBS: readonly string[] = ["fan-out", "chains", "chain", "starts"];
 export const BUDGET_SCENARIOS: readonly Scenario[] = [
-  ...[million, retries, timers, httpTasks, httpFollowers, httpLatency, httpWorkers, scriptKill],
+  ...[million, retries, timers, httpTasks, httpLatency, scriptKill],
   ...REAL_SCENARIOS.filter((one) => one.store === "file" && BUDGET_JOBS.includes(one.job as string)),
 ];
 
