@@ -228,7 +228,8 @@ const sequenceNumber = where(
   "events are numbered from 1",
 );
 
-const STATUSES = [
+/** All statuses of an execution. */
+export const EXECUTION_STATUSES = [
   "running",
   "paused",
   "cancelling",
@@ -238,7 +239,7 @@ const STATUSES = [
   "cancelled",
   "damaged",
 ] as const;
-const status = oneOf(STATUSES);
+const status = oneOf(EXECUTION_STATUSES);
 const search = text({ max: Q_CHARS_MAX });
 
 const filterFields = {

@@ -134,10 +134,12 @@ describe("POST /v1/webhooks/{source}", () => {
       await post(api, "shop", wrong),
       await post(api, "shop", {}),
       await post(api, "other", signed("msg_1")),
+      // A name that every object has.
+      await post(api, "constructor", signed("msg_1")),
       await post(api, "shop", signed("msg_1", { at: Date.now() - 3_600_000 })),
       await post(api, "shop", signed("msg_1", { text: `${body} ` })),
     ];
-    expect(refused.map(({ status }) => status)).toEqual([401, 401, 401, 401, 401]);
+    expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 401));
     expect((await api.get("/v1/events")).body["data"]).toEqual([]);
   });
 });

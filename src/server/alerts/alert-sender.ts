@@ -52,7 +52,7 @@ export class TargetSender implements AlertSender {
 
   refusalOf(to: string): Rejection | null {
     if (isUrl(to)) return this.#broadcast.guard.refusalOf(to);
-    if (this.#targets[to] !== undefined) return null;
+    if (Object.hasOwn(this.#targets, to)) return null;
     return reject("invalid_input", `to: there is no target "${to}"`, {
       path: "to",
       hint: "write a URL, or the name of a target of `alerts.targets` in the configuration file",
@@ -60,7 +60,7 @@ export class TargetSender implements AlertSender {
   }
 
   async send(to: string, { id, rule, happening, isTest }: AlertMessage): Promise<string | null> {
-    const target = isUrl(to) ? { url: to } : this.#targets[to];
+    const target = isUrl(to) ? { url: to } : Object.hasOwn(this.#targets, to) ? this.#targets[to] : undefined;
     if (target === undefined) return `there is no target "${to}" in the configuration of this node`;
     const { at, text, page, data } = happening;
     const body = JSON.stringify({

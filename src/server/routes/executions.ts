@@ -1,7 +1,7 @@
 /** Routes that start, list and read executions. */
 import { z } from "@hono/zod-openapi";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
-import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
+import { checkList, checkStart, EXECUTION_STATUSES, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -12,7 +12,6 @@ import { etagOf } from "../http/send-answer.ts";
 import { type Answer, bytes, json } from "../route.ts";
 import {
   droppedSchema,
-  EXECUTION_STATUSES,
   executionSchema,
   type Result,
   resultSchema,

@@ -83,7 +83,8 @@ export const sentEventRoutes = [
     refusals: ["unauthorised", "too_large", "invalid_json"],
     async handle(ask, services) {
       const { source } = ask.params;
-      const known = services.config.webhooks[source];
+      const { webhooks } = services.config;
+      const known = Object.hasOwn(webhooks, source) ? webhooks[source] : undefined;
       const body = await readBytes(ask.incoming, WEBHOOK_BYTES_MAX);
       if (isRejection(body)) return body;
       const id = ask.header("webhook-id");

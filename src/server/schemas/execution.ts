@@ -2,23 +2,13 @@
 import { z } from "@hono/zod-openapi";
 import { CODES } from "../../audit/auditor.ts";
 import { WAITS } from "../../engine/views/why.ts";
+import { EXECUTION_STATUSES } from "../../protocol/check-request.ts";
 import { parseDuration } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { BAR_KINDS, BAR_STATES } from "../views/task-bars.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { anyJson, executionId, name, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
-
-export const EXECUTION_STATUSES = [
-  "running",
-  "paused",
-  "cancelling",
-  "cleaning",
-  "done",
-  "failed",
-  "cancelled",
-  "damaged",
-] as const;
 
 const status = z.enum(EXECUTION_STATUSES);
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
