@@ -7,6 +7,7 @@ const source = (file: string): string => fileURLToPath(new URL(`src/${file}`, im
 const alias = [
   { find: /^rondo$/, replacement: source("index.ts") },
   { find: /^rondo\/client$/, replacement: source("client-node.ts") },
+  { find: /^rondo\/react$/, replacement: source("react.ts") },
   { find: /^rondo\/testing$/, replacement: source("testing.ts") },
 ];
 

@@ -19,11 +19,20 @@ export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type * from "./protocol/command-document.ts";
+export type { RefusedUpdate } from "./protocol/update-answer.ts";
 export type { ContextExtensions } from "./sdk/context.ts";
-export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
+export {
+  defineSignal,
+  defineUpdate,
+  type SignalType,
+  type UpdateSchemas,
+  type UpdateType,
+} from "./sdk/declared.ts";
+export { ExecutionCancelled, ExecutionFailed, UpdateRefused } from "./sdk/errors.ts";
 export type * from "./sdk/handle.ts";
 export type { LogLine } from "./sdk/log-line.ts";
 export type * from "./sdk/operations.ts";
+export { StreamFold } from "./sdk/stream-fold.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";

@@ -25,12 +25,20 @@ export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type { EventTarget, RefusedTrigger, SentEvent } from "./protocol/sent-event.ts";
-export { ChildFailed, StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
+export { ChildFailed, type FailedItem, MapFailed, StepFailed, WaitTimeout } from "./protocol/step-errors.ts";
+export type { RefusedUpdate } from "./protocol/update-answer.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { Rondo } from "./rondo/rondo.ts";
 export type * from "./sdk/command.ts";
 export type * from "./sdk/context.ts";
-export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
+export {
+  defineSignal,
+  defineUpdate,
+  type SignalType,
+  type UpdateSchemas,
+  type UpdateType,
+} from "./sdk/declared.ts";
+export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter, UpdateRefused } from "./sdk/errors.ts";
 export {
   type CancelOn,
   type EventMatch,
@@ -46,6 +54,7 @@ export { type Flow, type FlowContext, type FlowOptions, flow } from "./sdk/flow.
 export type * from "./sdk/handle.ts";
 export {
   type AnswerOptions,
+  type AnyHandler,
   type Compensation,
   type EnumerationSpec,
   type Handler,
@@ -55,6 +64,7 @@ export {
   handlerFor,
   type Items,
   type NoItems,
+  type Rate,
   type RetryOptions,
   type TaskOf,
 } from "./sdk/handler.ts";
@@ -64,6 +74,7 @@ export type { Decision, PhaseOptions } from "./sdk/phase.ts";
 export type * from "./sdk/reader.ts";
 export type { SchemaInput, SchemaOutput, SchemaResult, StandardSchema } from "./sdk/standard-schema.ts";
 export type { Stored } from "./sdk/stored.ts";
+export { StreamFold } from "./sdk/stream-fold.ts";
 export { type CommandContext, topic } from "./sdk/topic.ts";
 export {
   type AnyWorkflow,

@@ -57,7 +57,11 @@ export async function auditExecution(
     const partition =
       options.partitions === undefined ? loaded.head.partition : partitionOf(id, options.partitions);
     const stored = { head: loaded.head, timers: timers ?? told, opened: loaded.opened };
-    const { derived, wrong } = compareDerived(stored, { view, timers: told, pages, partition });
+    const { derived, wrong } = compareDerived(stored, {
+      view,
+      hash: reading.hash === "" ? view.workflowHash : reading.hash,
+      ...{ timers: told, pages, partition },
+    });
     const isPut = wrong.length > 0 && options.repair === true && (await store.putDerived?.(derived)) === true;
     for (const what of wrong) auditor.find("differs", 0, what, options.repair === true ? isPut : undefined);
   }
@@ -71,6 +75,8 @@ class Reading {
   readonly #chain = new ChainCheck();
   /** The number of the last event that was read. */
   end = 0;
+  /** The hash of the definition with which the execution was created; empty if it cannot be read. */
+  hash = "";
 
   constructor(store: AuditedStore, execution: string) {
     this.#store = store;
@@ -81,7 +87,8 @@ class Reading {
   /** Reads the definition of the execution. Without a definition, the runs of scripts are checked by their order only. */
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
-    const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
+    this.hash = first === undefined ? "" : hashOf(first);
+    const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: this.hash });
     if (!found) return;
     if (readDefinition(found.body, found.hash) !== null) this.auditor.know(found.body);
     else

@@ -172,6 +172,8 @@ export class Auditor {
       case "created":
         this.#status = "running";
         return;
+      case "moved":
+        return this.know(event.definition);
       case "phase.started":
         return this.#phaseStarted(seq, event.phase, event.visit);
       case "phase.finished":
@@ -509,7 +511,7 @@ function reopened(tally: VisitTally): VisitTally {
   return tally;
 }
 
-const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.taken)$/;
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.taken|newest)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
 function keyOf(phase: string, visit: number): string {

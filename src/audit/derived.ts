@@ -4,7 +4,7 @@
  * start, which is always safe.
  */
 import type { ExecutionView } from "../kernel/view.ts";
-import type { Derived, Head, StoredHead } from "../store/store.ts";
+import { type Derived, type Head, MOVED_TAG, type StoredHead } from "../store/store.ts";
 
 const ERROR_CHARS = 500;
 const FIELDS = [
@@ -40,12 +40,14 @@ export function compareDerived(
   },
   said: {
     readonly view: ExecutionView;
+    /** The hash of the definition with which the execution was created. */
+    readonly hash: string;
     readonly timers: readonly Timer[];
     readonly pages: ReadonlyMap<string, PageBounds>;
     readonly partition: number;
   },
 ): { readonly derived: Derived; readonly wrong: readonly string[] } {
-  const head = headOf(said.view, said.partition, stored.head);
+  const head = headOf(said, stored.head);
   const wrong: string[] = FIELDS.flatMap((field) => {
     const [shown, right] = [stored.head[field], head[field]];
     if (shown === right) return [];
@@ -97,19 +99,9 @@ function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<s
   return { ...events, ...Object.fromEntries(right), ...Object.fromEntries(opened) };
 }
 
-function headOf(view: ExecutionView, partition: number, stored: StoredHead): Head {
-  const {
-    id,
-    workflow,
-    workflowHash: hash,
-    project,
-    status,
-    phase,
-    createdAt,
-    finishedAt,
-    tags,
-    error,
-  } = view;
+function headOf({ view, hash, partition }: Said, stored: StoredHead): Head {
+  const { id, workflow, workflowHash, project, status, phase, createdAt, finishedAt, error } = view;
+  const tags = workflowHash === hash ? view.tags : { ...view.tags, [MOVED_TAG]: workflowHash };
   const isOver = finishedAt !== null;
   const isKnown = stored.want === "work" || stored.want === "time" || (isOver && stored.want === "nothing");
   return {

@@ -1,7 +1,10 @@
 /** Requests that the server answers when an execution has ended. They are repeated after broken connections and after a time. */
 import type { ExecutionView } from "../kernel/view.ts";
+import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Result } from "../server/schemas/execution.ts";
+import type { Updated } from "../server/schemas/stream.ts";
 import { backOffMs } from "../std/back-off.ts";
+import type { Json } from "../std/json.ts";
 import { RondoError } from "../std/rejection.ts";
 import { sleep } from "../std/within.ts";
 import { PASSING, RETRY } from "./follow-stream.ts";
@@ -20,6 +23,23 @@ export async function awaitResult(parts: RemoteParts, path: string, signal: Abor
   for (;;) {
     try {
       return await patiently<Result>(parts, `${path}/result`, { query: QUERY, signal });
+    } catch (thrown) {
+      if (codeOf(thrown) !== "timeout" || signal.aborted) throw thrown;
+    }
+  }
+}
+
+/** The answer to the update that a request sends. The request is repeated with the same id until there is one. */
+export async function awaitAnswer(
+  parts: RemoteParts,
+  path: string,
+  { body, signal }: { readonly body: object; readonly signal: AbortSignal },
+): Promise<UpdateAnswer> {
+  const request = { method: "POST", body, query: QUERY, signal, isRepeatable: true } as const;
+  for (;;) {
+    try {
+      const { answer, error } = await patiently<Updated>(parts, path, request);
+      return error === undefined ? { value: answer as Json } : { error: error as RefusedUpdate };
     } catch (thrown) {
       if (codeOf(thrown) !== "timeout" || signal.aborted) throw thrown;
     }
@@ -49,7 +69,7 @@ export async function startAndAwait(
  * Sends a request, and sends it again if it failed for a passing reason, for at most `reconnectMs`. `isPassing` judges the first
  * failure.
  */
-async function patiently<T>(
+export async function patiently<T>(
   { requester, clock, random, reconnectMs }: RemoteParts,
   path: string,
   request: RequestOptions & { readonly signal: AbortSignal },

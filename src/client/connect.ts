@@ -9,7 +9,7 @@ import type {
   WorkflowSubmission,
 } from "../protocol/command-document.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
-import { checkWorkflow } from "../sdk/check.ts";
+import { checkWorkflow, referenceTo } from "../sdk/check.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
@@ -98,7 +98,9 @@ export class RemoteRondo implements RemoteClient {
   readonly schedules: Operations["schedules"];
   readonly deadLetters: Operations["deadLetters"];
   readonly workers: Operations["workers"];
+  readonly versions: Operations["versions"];
   readonly bulk: Operations["bulk"];
+  readonly tokenFor: Operations["tokenFor"];
   /** Workflows whose definition was sent to the server. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
@@ -126,7 +128,9 @@ export class RemoteRondo implements RemoteClient {
     this.schedules = operations.schedules;
     this.deadLetters = operations.deadLetters;
     this.workers = operations.workers;
+    this.versions = (workflow) => operations.versions(workflow);
     this.bulk = (...given) => operations.bulk(...given);
+    this.tokenFor = (...given) => operations.tokenFor(...given);
   }
 
   async serve(code: ServedCode | readonly ServedCode[], options: ServeOptions = {}): Promise<ServedWorker> {
@@ -204,7 +208,7 @@ export class RemoteRondo implements RemoteClient {
       ),
     );
     if (!isName) await this.register(workflow);
-    const answers = await sendStarts(requester, isName ? workflow : workflow.name, texts);
+    const answers = await sendStarts(requester, referenceTo(workflow), texts);
     return answers.map((answer) =>
       isRejection(answer)
         ? { execution: null, existed: false, error: new RondoError(answer) }
@@ -290,7 +294,7 @@ export class RemoteRondo implements RemoteClient {
     const text = unwrap(await validateInput(isName ? { inputSchema: undefined } : workflow, input));
     if (!isName) await this.register(workflow);
     return {
-      workflow: isName ? workflow : workflow.name,
+      workflow: referenceTo(workflow),
       input: JSON.parse(text) as unknown,
       ...defined({ project, tags, startAt, deadline, ifExists }),
     };

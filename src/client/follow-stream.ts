@@ -10,7 +10,7 @@ import type { Requester } from "./requester.ts";
 
 export interface FollowOptions {
   readonly requester: Requester;
-  readonly path: string;
+  readonly path: () => string;
   readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly clock: Clock;
   readonly random: Random;
@@ -18,6 +18,8 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
   /** How long to retry without a connection before the stream throws. */
   readonly reconnectMs: number;
+  /** Called with true when a connection is made, and with false when it is lost. */
+  readonly onConnection?: ((isConnected: boolean) => void) | undefined;
 }
 
 export const RETRY = { minMs: 50, maxMs: 5_000 } as const;
@@ -39,14 +41,20 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
   let lastId = "";
   let failures = 0;
   let failingSince: number | null = null;
+  let isConnected = false;
+  const connected = (is: boolean): void => {
+    if (is !== isConnected) options.onConnection?.(is);
+    isConnected = is;
+  };
   while (!signal.aborted) {
     const watch = new Watch(clock, signal);
     try {
-      const response = await requester.send(path, {
+      const response = await requester.send(path(), {
         query,
         headers: { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) },
         signal: watch.signal,
       });
+      connected(true);
       for await (const event of readServerEvents(response, () => watch.restart())) {
         failures = 0;
         failingSince = null;
@@ -57,9 +65,11 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
       }
       if (signal.aborted) return;
       watch.rest();
+      connected(false);
       yield "ended";
     } catch (thrown) {
       if (signal.aborted) return;
+      connected(false);
       if (thrown instanceof RondoError && !PASSING.has(thrown.code)) throw thrown;
       failingSince ??= clock.now();
       if (clock.now() - failingSince >= options.reconnectMs)

@@ -1,35 +1,52 @@
 /** An execution's handle over HTTP. */
+import { exactly } from "../kernel/definition/names.ts";
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
 import {
   checkEventsOptions,
   checkLogsOptions,
+  checkMove,
   checkResultOptions,
   checkSignalOptions,
+  checkStreamOptions,
+  checkUpdateOptions,
+  checkWatchOptions,
 } from "../protocol/check-request.ts";
-import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
+import { positionAfter } from "../protocol/stream-piece.ts";
+import { notAnswered } from "../protocol/update-answer.ts";
+import { checkedData, type Declared } from "../sdk/declared.ts";
+import { answerOf, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
+  ExecutionStream,
   LogEntry,
   LogsOptions,
+  MoveOptions,
+  MoveTarget,
   ResultOptions,
   RetryTasksOptions,
+  SendUpdateOptions,
   SignalOptions,
   SignalState,
+  StreamOptions,
+  StreamPiece,
   TaskChoice,
+  WatchOptions,
 } from "../sdk/handle.ts";
+import { executionStream } from "../sdk/stream-fold.ts";
 import type { Result, Signalled, Why } from "../server/schemas/execution.ts";
+import type { PublishedState } from "../server/schemas/stream.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
-import { awaitResult, startAndAwait } from "./await-result.ts";
+import { awaitAnswer, awaitResult, patiently, startAndAwait } from "./await-result.ts";
 import type { ServerEvent } from "./event-stream.ts";
 import { followStream } from "./follow-stream.ts";
 import { OpenCalls } from "./open-calls.ts";
@@ -134,6 +151,83 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
+  stream<Chunk>(name: string, options: StreamOptions = {}): ExecutionStream<Chunk> {
+    checkStreamOptions(name, options);
+    return executionStream((follow) => this.#stream<Chunk>(name, { ...options, follow }), options);
+  }
+
+  async *#stream<Chunk>(
+    name: string,
+    { after, follow, task }: StreamOptions,
+  ): AsyncGenerator<StreamPiece<Chunk>> {
+    const path = `${this.#path}/streams/${encodeURIComponent(name)}`;
+    const { signal, stop } = this.#giveUp();
+    const query = { task, cursor: after === undefined ? undefined : positionAfter(after) };
+    try {
+      yield* follow === true
+        ? this.#followPieces<Chunk>({ path, query, signal })
+        : this.#pages<StreamPiece<Chunk>>({ path, query, signal });
+    } finally {
+      stop();
+    }
+  }
+
+  async *#followPieces<Chunk>(options: Reading): AsyncGenerator<StreamPiece<Chunk>> {
+    let hasEnded = false;
+    for await (const item of followStream({ ...this.#parts, ...options, path: () => options.path })) {
+      if (item !== "ended") {
+        if (item.kind === DAMAGED) throw await this.#damaged(item, options.signal);
+        const piece = JSON.parse(item.data) as StreamPiece<Chunk>;
+        hasEnded = piece.end === true;
+        yield piece;
+      } else if (hasEnded || (await this.#describeAnew(options.signal)).finishedAt !== null) return;
+    }
+  }
+
+  /** Reads a list page by page. */
+  async *#pages<Item>({ path, query, signal }: Reading): AsyncGenerator<Item> {
+    let { cursor }: { cursor?: string | null | undefined } = query;
+    while (cursor !== null) {
+      const page: { data: readonly Item[]; next: string | null } = await this.#parts.requester.json(path, {
+        query: { ...query, cursor, limit: LOG_PAGE },
+        signal,
+      });
+      yield* page.data;
+      cursor = page.next;
+    }
+  }
+
+  async published<Values extends object>(): Promise<Partial<Values>> {
+    const { published } = await this.#parts.requester.json<PublishedState>(`${this.#path}/published`);
+    return published as Partial<Values>;
+  }
+
+  async *watch(options: WatchOptions = {}): AsyncGenerator<ExecutionView> {
+    checkWatchOptions(options);
+    const { signal, stop } = this.#giveUp();
+    let path = this.#path;
+    const stream = followStream({ ...this.#parts, ...options, path: () => path, query: {}, signal });
+    let last: ExecutionView | null = null;
+    try {
+      for await (const item of stream) {
+        // A stream that ends early is opened again. A server of an earlier version sends no stream, so its view is read here.
+        const view: ExecutionView =
+          item === "ended" || item.kind === DAMAGED
+            ? await this.#describeAnew(signal, path)
+            : {
+                ...(last === null ? {} : { input: last.input }),
+                ...(JSON.parse(item.data) as ExecutionView),
+              };
+        if (view.revision !== last?.revision || view.status !== last.status) yield view;
+        if (hasEnded(view)) return;
+        path = pathOf(view.id);
+        last = view;
+      }
+    } finally {
+      stop();
+    }
+  }
+
   async status(): Promise<ShownStatus> {
     return (await this.describe()).status;
   }
@@ -146,11 +240,35 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#parts.requester.json<Why>(`${this.#path}/why`)).why;
   }
 
-  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+  async signal(
+    given: string | Declared,
+    payload?: unknown,
+    options: SignalOptions = {},
+  ): Promise<SignalState> {
     checkSignalOptions(options);
+    const { name, data } = await checkedData(given, payload);
     const body = { name, data: data ?? null };
     const { state = "kept" } = await this.#post<Partial<Signalled>>("signals", body, options.id);
     return state;
+  }
+
+  async update<Answer>(
+    given: string | Declared,
+    payload?: unknown,
+    options: SendUpdateOptions = {},
+  ): Promise<Answer> {
+    checkUpdateOptions(options);
+    const { id = this.#newId(), timeout, ...others } = options;
+    const { name, data } = await checkedData(given, payload);
+    const late = (ms: number) => new RondoError(notAnswered(name, ms));
+    const { signal, stop } = this.#giveUp({ ...others, ...defined({ timeout }) }, late);
+    try {
+      const path = `${this.#path}/updates/${encodeURIComponent(name)}`;
+      const body = { data: data ?? null, id };
+      return answerOf<Answer>(name, await awaitAnswer(this.#parts, path, { body, signal }));
+    } finally {
+      stop();
+    }
   }
 
   pause(options?: ControlOptions): Promise<void> {
@@ -171,6 +289,11 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
 
   retryTasks(choice: TaskChoice, { id, ...options }: RetryTasksOptions = {}): Promise<RetriedTasks> {
     return this.#post<RetriedTasks>("tasks/retry", { ...choice, ...defined(options) }, id);
+  }
+
+  async move(target: MoveTarget, { id, dryRun, ...options }: MoveOptions = {}): Promise<void> {
+    const checked = unwrap(checkMove(target, dryRun));
+    await this.#post("move", { ...checked.to, dryRun: checked.dryRun, ...defined(options) }, id);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -200,23 +323,31 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return this.#parts.requester.json<ExecutionView>(this.#path, { signal });
   }
 
+  /** Reads the execution after a stream has ended. The server may have closed, so it is asked until it answers. */
+  #describeAnew(signal: AbortSignal, path = this.#path): Promise<ExecutionView> {
+    return patiently<ExecutionView>(this.#parts, path, { signal });
+  }
+
   async *#events(options: EventsOptions, signal: AbortSignal): AsyncGenerator<PublicEvent> {
     const { from = 1, detail = "summary", follow = false } = options;
     let next = from;
+    // When the stream is opened again, the id may mean a later execution, whose events have other numbers.
+    let path = this.#path;
     const stream = followStream({
       ...this.#parts,
-      path: `${this.#path}/events`,
+      path: () => `${path}/events`,
       query: { from, detail, follow: follow ? true : undefined },
       signal,
     });
     for await (const item of stream) {
       if (item === "ended") {
-        const { finishedAt, revision } = await this.#describe(signal);
+        const { finishedAt, revision } = await this.#describeAnew(signal, path);
         if (!follow && finishedAt !== null && next > revision) return;
         continue;
       }
       if (item.kind === DAMAGED) throw await this.#damaged(item, signal);
       const event = JSON.parse(item.data) as PublicEvent;
+      path = pathOf(event.execution);
       if (event.seq < next) continue;
       next = event.seq + 1;
       yield event;
@@ -232,35 +363,37 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return new RondoError(reject(code, message, defined({ hint })));
   }
 
-  async *#readLogs(from: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
-    let cursor: string | null | undefined = from;
-    while (cursor !== null) {
-      const page: { data: readonly ShownLine[]; next: string | null } = await this.#parts.requester.json(
-        `${this.#path}/logs`,
-        { query: { cursor, limit: LOG_PAGE }, signal },
-      );
-      yield* page.data.map(entryOf);
-      cursor = page.next;
-    }
+  async *#readLogs(cursor: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    for await (const line of this.#pages<ShownLine>({
+      path: `${this.#path}/logs`,
+      query: { cursor },
+      signal,
+    }))
+      yield entryOf(line);
   }
 
   async *#followLogs(cursor: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
-    const stream = followStream({ ...this.#parts, path: `${this.#path}/logs`, query: { cursor }, signal });
+    // The lines are those of one execution, also if another one continues it meanwhile.
+    const path = pathOf((await this.#describe(signal)).id);
+    const stream = followStream({ ...this.#parts, path: () => `${path}/logs`, query: { cursor }, signal });
     for await (const item of stream) {
       if (item !== "ended") {
         if (item.kind === DAMAGED) throw await this.#damaged(item, signal);
         yield entryOf(JSON.parse(item.data) as ShownLine);
-      } else if ((await this.#describe(signal)).finishedAt !== null) return;
+      } else if ((await this.#describeAnew(signal, path)).finishedAt !== null) return;
     }
   }
 
   /** A signal that is aborted by the caller's signal, by its timeout, or when the handle or its client is closed. */
-  #giveUp({ signal, timeout }: ResultOptions = {}): { signal: AbortSignal; stop: () => void } {
+  #giveUp(
+    { signal, timeout }: ResultOptions = {},
+    late = (ms: number): Error => notEndedWithin(this.id, ms),
+  ): { signal: AbortSignal; stop: () => void } {
     const { calls, clock } = this.#parts;
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
     const call = new AbortController();
     const abort = (): void => call.abort(signal?.reason);
-    const cancel = ms === null ? () => {} : clock.after(ms, () => call.abort(notEndedWithin(this.id, ms)));
+    const cancel = ms === null ? () => {} : clock.after(ms, () => call.abort(late(ms)));
     calls.add(call);
     this.#calls.add(call);
     signal?.addEventListener("abort", abort);
@@ -275,11 +408,23 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
+/** The path of one execution by its own id, which never means a later one. */
+function pathOf(stored: string): string {
+  return `/v1/executions/${encodeURIComponent(exactly(stored))}`;
+}
+
 /** The error of a call that waited for an execution's end when its handle or client was closed. */
 export function closedEarly(what: string): RondoError {
   return new RondoError(
     reject("not_ready", `${what} was closed before the execution ended`, { hint: "it goes on" }),
   );
+}
+
+/** A list that is read or followed. */
+interface Reading {
+  readonly path: string;
+  readonly query: { readonly task?: number | undefined; readonly cursor: string | undefined };
+  readonly signal: AbortSignal;
 }
 
 function entryOf({ id, ...line }: ShownLine): LogEntry {

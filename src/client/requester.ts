@@ -4,7 +4,7 @@
  * can be repeated without harm. The next request begins with the address that answered last.
  */
 import { activeTrace } from "../std/open-telemetry.ts";
-import { RondoError } from "../std/rejection.ts";
+import { RondoError, reject } from "../std/rejection.ts";
 import { notRondo, problemOf, unreachable } from "./problem.ts";
 import type { Fetch, HttpResponse } from "./transport.ts";
 
@@ -32,6 +32,8 @@ export interface RequestOptions {
 
 /** HTTP statuses after which the request is sent to the next address. */
 const PASS_ON: readonly number[] = [421, 502, 503];
+/** Segments of a path that a URL resolves. */
+const DOTS = /\/\.{1,2}(?=\/|$)/;
 /** A proxy got no answer, so the server may have handled the request. */
 const NO_ANSWER = 502;
 /** System error codes that mean that no connection was made. */
@@ -63,6 +65,11 @@ export class Requester {
   /** Sends a request; returns a response with a success status, and throws otherwise. */
   async send(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
     const { urls } = this.#options;
+    const body = bodyOf(options);
+    if (DOTS.test(path))
+      throw new RondoError(
+        reject("not_found", `${path}: "." and ".." are not names: they would lead to another path`),
+      );
     // A single address is tried twice, because the server may have closed a kept-alive connection meanwhile.
     const triesMax = Math.max(2, urls.length);
     const mayRepeat =
@@ -75,7 +82,7 @@ export class Requester {
       const index = (first + tried) % urls.length;
       let response: HttpResponse;
       try {
-        response = await this.#try(`${urls[index]}${path}`, options);
+        response = await this.#try(`${urls[index]}${path}`, body, options);
       } catch (error) {
         options.signal?.throwIfAborted();
         // An error after which the server may have got the request says more than a refused connection.
@@ -102,10 +109,9 @@ export class Requester {
     this.#current = (this.#current + 1) % this.#options.urls.length;
   }
 
-  #try(url: string, options: RequestOptions): Promise<HttpResponse> {
+  #try(url: string, sent: string | undefined, options: RequestOptions): Promise<HttpResponse> {
     const { token, fetch } = this.#options;
-    const { method = "GET", query, body, text, idempotencyKey, headers, signal } = options;
-    const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
+    const { method = "GET", query, idempotencyKey, headers, signal } = options;
     // The server makes the span of the caller the parent of the execution's spans.
     const trace = activeTrace();
     return fetch(`${url}${queryText(query)}`, {
@@ -124,6 +130,17 @@ export class Requester {
   }
 }
 
+/** The body of a request as text. A value that is not JSON is refused here, before it could look like a server out of reach. */
+function bodyOf({ text, body }: RequestOptions): string | undefined {
+  if (text !== undefined || body === undefined) return text;
+  try {
+    return JSON.stringify(body);
+  } catch (cause) {
+    const why = `the request is not JSON: ${(cause as Error).message}`;
+    throw new RondoError(reject("not_storable", why, { hint: "send plain JSON data" }), { cause });
+  }
+}
+
 /**
  * Whether no connection was made, so that no byte of the request was sent. `fetch` hides the reason in the `cause` of its
  * error.
@@ -135,7 +152,7 @@ export function wasRefused(error: unknown): boolean {
 
 function queryText(query: RequestOptions["query"]): string {
   const pairs = Object.entries(query ?? {}).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+    value === undefined ? [] : [`${encodeURIComponent(name)}=${encodeURIComponent(value)}`],
   );
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 }

@@ -7,11 +7,12 @@
 import type { CommandView } from "../kernel/command/command-view.ts";
 import { parseStored } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type Plan } from "../kernel/definition/plan.ts";
+import { splitVersionedName } from "../kernel/definition/version-name.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { decorate } from "../std/decorate.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import { DAMAGED, type Store, type StoredHead } from "../store/store.ts";
+import { DAMAGED, OPEN_STATUSES, type Store, type StoredHead } from "../store/store.ts";
 import { isSubmissionName, submissionName } from "./submission-definition.ts";
 
 /** The fields of a receipt that identify its command. */
@@ -66,7 +67,6 @@ const NAMES_MAX = 100;
 const HEADS = 100;
 /** The most open executions that are read. If there are more, the receipt is ambiguous. */
 const HEADS_MAX = 1_000;
-const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"];
 /** The most ended executions that are read for each status, the newest first. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
@@ -129,7 +129,8 @@ export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDoc
     putDefinition: async (name, hash, body) => {
       const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
       // The index entry is stored before the definition, so that an execution of the definition is found from its start.
-      if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
+      const { name: workflow } = splitVersionedName(name);
+      if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${workflow}`, "{}");
       await store.putDefinition(name, hash, body);
     },
   };

@@ -38,6 +38,8 @@ export interface ServerOptions extends Omit<PartOptions, "server"> {
   readonly advertise?: string | null;
   /** Host names that requests may use, in addition to loopback names and the advertised one. */
   readonly hosts?: readonly string[];
+  /** The origins of other pages that may use the API with a token; none by default. */
+  readonly cors?: ApiConfig["cors"];
   /** RONDO_SECRET, the same on all nodes of a cluster; by default the key in the store. */
   readonly secret?: string | null;
   /** RONDO_ADMIN_TOKEN, a token with all rights. */
@@ -221,6 +223,7 @@ async function serveOwner(
       directory: files?.directory ?? null,
       advertise: options.advertise ?? null,
       hosts: options.hosts ?? [],
+      cors: options.cors ?? { origins: [] },
       adminToken: options.adminToken ?? null,
       limits: options.limits ?? {},
       brokerRequests: options.brokerRequests ?? "trusted",

@@ -9,6 +9,7 @@ import { TopicRegistry } from "../commands/topic-registry.ts";
 import { Engine, type EngineOptions } from "../engine/driver.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Settings } from "../engine/settings.ts";
+import { Retention } from "../retention/retention.ts";
 import { DirectoryInUse } from "../rondo/directory-in-use.ts";
 import { Rondo } from "../rondo/rondo.ts";
 import type { Elsewhere } from "../rondo/rondo-parts.ts";
@@ -42,6 +43,8 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly settings?: Partial<Settings>;
+  /** Called before Rondo closes its engine. */
+  readonly onClosing?: () => Promise<void>;
   /** Called when Rondo has closed. */
   readonly onClosed?: () => Promise<void>;
   readonly brokerSettings?: Partial<BrokerSettings>;
@@ -64,8 +67,9 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
     const { openServer } = await import("./compose-server.ts");
     const { retention, ...listening } = server ?? { port: 0 };
     const retentionMs = retention === undefined ? undefined : unwrap(parseDuration(retention, "retention"));
+    const times = defined({ retentionMs, eventsKeptMs: eventsKeptOf(options) });
     try {
-      return (await openServer({ ...options, ...listening, ...defined({ retentionMs }) })).rondo;
+      return (await openServer({ ...options, ...listening, ...times })).rondo;
     } catch (thrown) {
       throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
     }
@@ -77,14 +81,29 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
     const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
     return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
   };
+  let retention: Retention | null = null;
   try {
-    const { rondo, store } = await assemble({ ...options, settingsFor });
+    const onClosing = async () => retention?.close();
+    const { rondo, store, engine, onFault } = await assemble({ ...options, settingsFor, onClosing });
+    // Executions are kept for ever without a server, but events come without end.
+    retention = new Retention({
+      clock: options.clock ?? systemClock(),
+      store,
+      purge: (ids) => engine.purge(ids),
+      retentionMs: 0,
+      ...defined({ eventsKeptMs: eventsKeptOf(options) }),
+      onFault,
+    });
     // Schedules of an earlier run of the program go on.
     if ((await store.listDocuments(SCHEDULE_KIND, { max: 1 })).length > 0) await rondo.api();
     return rondo;
   } catch (thrown) {
     throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
   }
+}
+
+function eventsKeptOf({ eventsKept }: PartOptions): number | undefined {
+  return eventsKept === undefined ? undefined : unwrap(parseDuration(eventsKept, "eventsKept"));
 }
 
 /** Opens Rondo in this process, and further nodes in processes of their own, which are closed with it. */
@@ -242,6 +261,7 @@ export async function assembleOn(
     ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
     reserved: (name) => topics.reserved(name),
     admit: (project, commands) => topics.admit(project, commands),
+    ...defined({ onClosing: options.onClosing }),
     onClosed: async () => {
       await postOps.close();
       await options.onClosed?.();

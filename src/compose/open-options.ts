@@ -71,6 +71,12 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
    */
   readonly server?: OpenServerOptions;
   /**
+   * How long ids of events are remembered, at least 15 minutes. A later event with the same id counts as a new one.
+   *
+   * @default "7d"
+   */
+  readonly eventsKept?: Duration;
+  /**
    * How many engine nodes run over the PostgreSQL of `store`: this process, and a further process for each of the others. Handlers
    * run in this process only. A node that dies is started again.
    *
@@ -148,6 +154,12 @@ export interface OpenServerOptions {
    * @default []
    */
   readonly hosts?: readonly string[];
+  /**
+   * The origins of pages that may use the API with a token, such as `https://app.example`; `*` is any.
+   *
+   * @default { origins: [] }
+   */
+  readonly cors?: { readonly origins: readonly string[] };
   /**
    * A token with all rights, of at least 16 characters. `rondo token create` makes others.
    *

@@ -1,4 +1,5 @@
 /** `openRondo`: checks the options of a program and opens Rondo in its process. */
+import { cors, EVENTS_KEPT_MIN_MS } from "../config/setting.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import type { Rondo } from "../rondo/rondo.ts";
@@ -36,6 +37,7 @@ const OPEN = {
             host: optional(text()),
             advertise: optional(text()),
             hosts: optional(listOf(text())),
+            cors: optional(cors),
             adminToken: optional(secret("a text", (value) => typeof value === "string")),
             retention: optional(
               where('a duration such as "30d"', (value) => !isRejection(parseDuration(value, "retention"))),
@@ -43,6 +45,12 @@ const OPEN = {
           } satisfies Readonly<Record<keyof OpenServerOptions, Decode<unknown>>>,
           { what: "server" },
         ),
+      ),
+      eventsKept: optional(
+        where('a duration of at least "15m"', (value) => {
+          const ms = parseDuration(value, "eventsKept");
+          return !isRejection(ms) && ms >= EVENTS_KEPT_MIN_MS;
+        }),
       ),
       nodes: optional(integer(1)),
       projects: optional(

@@ -1,6 +1,6 @@
 /** One setting: its origins, its default and its decoder. */
 import { NAME_PATTERN } from "../kernel/definition/definition.ts";
-import { type Decode, listOf, mapped, text, where } from "../std/decode.ts";
+import { type Decode, listOf, mapped, object, text, where } from "../std/decode.ts";
 import { durationMs } from "../std/duration.ts";
 
 export interface Setting<T> {
@@ -20,6 +20,9 @@ export interface Setting<T> {
   /** Returns the decoder of the setting; a promise if the decoder's module is loaded on first use. */
   readonly decoder: () => Decode<T> | Promise<Decode<T>>;
 }
+
+/** The least time for which ids of events are remembered: a webhook is accepted for up to ten minutes. */
+export const EVENTS_KEPT_MIN_MS = 900_000;
 
 /** Decodes a non-empty string. */
 export const filledText = text({ min: 1, what: "a text" });
@@ -58,6 +61,29 @@ export const texts: Decode<readonly string[]> = mapped(
   where("a list of texts", Array.isArray, 'such as ["a", "b"]'),
   listOf(filledText),
 );
+
+/** Decodes the origin of a page, or `*` for all origins. */
+const origin: Decode<string> = mapped(
+  where<string>(
+    "an origin",
+    (value) => value === "*" || (typeof value === "string" && originOf(value) !== null),
+    'such as "https://app.example" (scheme and host, without a path), or "*" for every origin',
+  ),
+  (value) => originOf(value) ?? value,
+);
+
+function originOf(value: string): string | null {
+  if (!URL.canParse(value)) return null;
+  const { origin: found, protocol, pathname, search, hash, username } = new URL(value);
+  const isBare = pathname === "/" && search === "" && hash === "" && username === "";
+  return isBare && /^https?:$/.test(protocol) ? found : null;
+}
+
+const corsObject = object({ origins: listOf(origin) });
+
+/** Decodes the origins of pages that may use the API. In the environment they are separated by commas. */
+export const cors: Decode<{ readonly origins: readonly string[] }> = (value) =>
+  corsObject(typeof value === "string" ? { origins: value.split(",").map((part) => part.trim()) } : value);
 
 /** Decodes a whole number above zero. */
 export function count(hint?: string): Decode<number> {

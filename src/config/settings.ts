@@ -18,8 +18,10 @@ import {
 import { showDuration } from "../std/duration.ts";
 import type { AlertsGiven } from "./alert-settings.ts";
 import {
+  cors,
   count,
   durationFrom,
+  EVENTS_KEPT_MIN_MS,
   filledText,
   httpUrl,
   port,
@@ -186,6 +188,12 @@ export const SETTINGS = {
   } satisfies Setting<number>,
   advertise: unset({ env: "RONDO_ADVERTISE", inFile: true }, httpUrl),
   hosts: { inFile: true, fallback: [], decoder: () => texts } satisfies Setting<readonly string[]>,
+  cors: {
+    env: "RONDO_CORS",
+    inFile: true,
+    fallback: { origins: [] },
+    decoder: () => cors,
+  } as Setting<{ readonly origins: readonly string[] }>,
   files: {
     flag: "files",
     inFile: true,
@@ -232,7 +240,8 @@ export const SETTINGS = {
     decoder: () => oneOf(BROKER_REQUEST_MODES),
   } satisfies Setting<BrokerRequestMode>,
   retention: duration(30 * 86_400_000, 0),
-  eventsKept: duration(7 * 86_400_000, 1_000),
+  // A webhook is accepted for up to ten minutes, so its id must be known for longer.
+  eventsKept: duration(7 * 86_400_000, EVENTS_KEPT_MIN_MS),
   webhooks: {
     inFile: true,
     fallback: {},

@@ -135,6 +135,8 @@ export interface StartOptions {
   readonly signal?: SignalMessage;
   /** The messages of an event. */
   readonly relays?: StartMessage["relays"];
+  /** The place of the execution among those of its id; undefined for the first one. */
+  readonly succession?: StartMessage["succession"];
 }
 
 /** The parts of the process that a start needs. */
@@ -157,7 +159,7 @@ export function startExecution(
   input: string,
   options: StartOptions,
 ): PreparedStart {
-  const { project, tags, startAt, deadline, trace = null, signal, relays } = options;
+  const { project, tags, startAt, deadline, trace = null, signal, relays, succession } = options;
   const id = options.id ?? newOwnId(engine, clock.now(), random);
   const plain: StartMessage = {
     kind: "start",
@@ -168,10 +170,12 @@ export function startExecution(
     input,
     tags,
   };
-  const isPlain = [startAt, deadline, trace ?? undefined, signal, relays].every((one) => one === undefined);
+  const isPlain = [startAt, deadline, trace ?? undefined, signal, relays, succession].every(
+    (one) => one === undefined,
+  );
   const message = isPlain
     ? plain
-    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal, relays }) };
+    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal, relays, succession }) };
   const fresh = options.id === undefined;
   return { id, send: (more = {}) => engine.send(id, message, { plan, fresh, ...more }) };
 }

@@ -10,6 +10,7 @@ import type {
   Answer,
   ControlMessage,
   Message,
+  MoveMessage,
   PostOpOutcome,
   PostOpRetryMessage,
   SignalMessage,
@@ -38,7 +39,7 @@ import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
 import type { Waits } from "./views/why.ts";
 
-export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
+export type Request = StartMessage | ControlMessage | MoveMessage | SignalMessage | PostOpRetryMessage;
 
 export type Input =
   | {
@@ -218,6 +219,8 @@ export interface Ending {
   readonly status: FinalStatus | "damaged";
   /** The output, as JSON text. */
   readonly output: string | null;
+  /** The execution that follows this one under its id; missing if there is none. */
+  readonly successor?: string;
   /** Makes the view of the execution as it ended. To be called at once; missing if the execution ended at another node. */
   readonly view?: () => ExecutionView;
 }
@@ -230,6 +233,8 @@ export interface Inspection {
   /** The names of the signals that it awaits. */
   readonly signals?: readonly string[];
   readonly commands?: readonly CommandView[];
+  /** The execution that follows this one under its id, as far as this one knows; missing if there is none. */
+  readonly newest?: { readonly execution: string; readonly isOpen: boolean };
   /** The requested attempt; null if it does not hold its lease. */
   readonly attempt?: AttemptFacts | null;
 }

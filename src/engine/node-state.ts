@@ -1,5 +1,6 @@
 /** The shared state of the parts of an engine node. */
 import { TopicRules } from "../kernel/command/topic-rules.ts";
+import type { RateDefinition } from "../kernel/definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { Damage } from "../kernel/journal/damage.ts";
@@ -18,7 +19,7 @@ import type { Members, Output } from "./io.ts";
 import { ENUMERATION, type Lease } from "./leases/lease.ts";
 import type { HandedLease } from "./leases/lease-handover.ts";
 import { UnrecordedStarts } from "./leases/unrecorded-starts.ts";
-import { type Declared, Limits, type Moves, projectScope } from "./limits/limits.ts";
+import { type Declared, Limits, type Moves, projectScope, rateName } from "./limits/limits.ts";
 import { findsRoom } from "./limits/permits.ts";
 import type { Held } from "./limits/priority-holds.ts";
 import { WAITS } from "./limits/quota-client.ts";
@@ -219,6 +220,12 @@ export class NodeState {
     if (this.#declaredAt.size <= DECLARED_MAX) return;
     const [oldest] = this.#declaredAt.keys();
     if (oldest !== undefined) this.#declaredAt.delete(oldest);
+  }
+
+  /** Declares the rate of a key, `name`, as the definition of an execution of this age gives it. */
+  declareKeyRate(name: string, rate: RateDefinition, declaredAt: number): void {
+    const usedUpAt = this.tenures.succeedsSince();
+    this.limits.declareKeyRate(rateName(name), rate, { declaredAt, usedUpAt, now: this.now });
   }
 
   declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {

@@ -310,8 +310,9 @@ export class EngineNode {
     this.#offerChildren(workflow);
   }
 
-  /** Offers executions whose children wait for this workflow's definition. */
+  /** Offers executions whose children wait for this workflow's definition, and delivers starts that wait for it. */
   #offerChildren(workflow: string): void {
+    this.#mailbox.workflowFound(workflow);
     for (const slot of waitingFor(this.#node, workflow)) this.#afterCommit.becameClean(slot);
   }
 

@@ -1,11 +1,14 @@
 /** Signals: their messages, and the start with a signal. Such a start is one message, so that both are in one commit. */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
+import { numberOf } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
 import { successorId } from "../kernel/definition/successor-id.ts";
+import type { Succession } from "../kernel/event.ts";
 import type { Answer, SignalMessage } from "../kernel/message.ts";
 import { checkSignal } from "../protocol/check-request.ts";
 import { assert } from "../std/assert.ts";
+import { defined } from "../std/defined.ts";
 import { newMessageId } from "../std/id.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
@@ -13,6 +16,7 @@ import { parseDocument } from "../store/document-form.ts";
 import type { Store, Swap } from "../store/store.ts";
 import type { Reply } from "./driver-options.ts";
 import { type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+import { awaitNewest, sendToNewest, untilKnown } from "./newest.ts";
 import { PLACE_FORM, type PlaceQuestion, placeBody, placeId, placeSignal } from "./signal-place.ts";
 
 /** Makes the message of a signal, or returns why its name, id or data is refused. */
@@ -47,6 +51,11 @@ export interface SignalStartParts extends StartParts {
   readonly store: Pick<Store, "getDocument" | "swapDocument">;
 }
 
+/** Whether an execution has refused the signal because it has ended, or has been deleted since. */
+function isGone({ answer }: Reply): boolean {
+  return isRejection(answer) && ["gone", "not_found"].includes(answer.code);
+}
+
 /** The most ids whose last ended executions are remembered. */
 const REMEMBERED_MAX = 1_000;
 
@@ -74,20 +83,38 @@ export class SignalStarter {
   ): Promise<{ readonly id: string; readonly reply: Reply }> {
     const { plan, input, signal } = given;
     const { id } = options;
-    const offer = (execution: string): Promise<Reply> =>
-      startExecution(this.#parts, plan, input, { ...options, id: execution, signal }).send();
-    if (ifExists === "signal") return { id, reply: await offer(id) };
     const { store, engine, clock } = this.#parts;
+    const start = (execution: string, succession?: Succession): Promise<Reply> => {
+      const more = { id: execution, signal, ...defined({ succession }) };
+      return startExecution(this.#parts, plan, input, { ...options, ...more }).send();
+    };
+    if (ifExists === "signal") {
+      const reply = await start(id);
+      if (!isGone(reply)) return { id, reply };
+      return { id, reply: { ...(await sendToNewest(engine, id, signal)), existed: true } };
+    }
+    const offer = async (n: number): Promise<Reply> => {
+      if (n === 1) return start(id);
+      const at = successorId(id, n);
+      const newest = await awaitNewest(engine, id);
+      // An earlier execution is only asked: it must not begin again.
+      if (!isRejection(newest) && numberOf(newest.view.id) > n)
+        return { ...(await engine.send(at, signal)), existed: true };
+      const place = { first: id, number: n };
+      const reply = await start(at, place);
+      if (!reply.existed && !isRejection(reply.answer)) await untilKnown(engine, place);
+      return reply;
+    };
     const document = placeId(id, signal.id);
     let body: string | null = null;
     let reply: Reply | null = null;
     const answerTo = async (question: PlaceQuestion): Promise<boolean | number | null> => {
       switch (question.kind) {
         case "offer": {
-          reply = await offer(successorId(id, question.n));
-          const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
-          if (isGone) this.#remember(id, question.n);
-          return !isGone;
+          reply = await offer(question.n);
+          const isOver = isGone(reply);
+          if (isOver) this.#remember(id, await this.#endedWith(id, question.n));
+          return !isOver;
         }
         case "ended": {
           const found = await engine.inspect(successorId(id, question.n));
@@ -111,6 +138,14 @@ export class SignalStarter {
     while (!step.done) step = placing.next(await answerTo(step.value));
     assert(reply !== null, "the execution that gets a signal has answered");
     return { id: successorId(id, step.value), reply };
+  }
+
+  /** The highest number of an execution of an id that has ended, as far as the first one knows, after the n-th has. */
+  async #endedWith(id: string, n: number): Promise<number> {
+    const found = n === 1 ? await this.#parts.engine.inspect(id) : null;
+    if (found === null || isRejection(found) || found.newest === undefined) return n;
+    const { execution, isOpen } = found.newest;
+    return numberOf(execution) - (isOpen ? 1 : 0);
   }
 
   #remember(id: string, n: number): void {

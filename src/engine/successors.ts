@@ -1,9 +1,15 @@
 /** Executions that follow each other under one id: `ID`, `ID~2`, `ID~3`. Each begins after the end of the one before. */
+
+import { numberOf } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
 import { successorId } from "../kernel/definition/successor-id.ts";
+import type { Succession } from "../kernel/event.ts";
+import type { ExecutionView } from "../kernel/view.ts";
+import { defined } from "../std/defined.ts";
 import { isRejection, reject } from "../std/rejection.ts";
 import type { Reply } from "./driver-options.ts";
 import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+import { awaitNewest, untilKnown } from "./newest.ts";
 
 /** What a start does if its id is taken; without a policy it returns the execution of an equal start. */
 export type IfExists = "fail" | "startNewWhenDone";
@@ -17,8 +23,11 @@ export async function startIfExists(
   { plan, input }: { readonly plan: Plan; readonly input: string },
   { ifExists, ...options }: StartOptions & { readonly ifExists: IfExists },
 ): Promise<{ readonly id: string; readonly reply: Reply }> {
-  const send = async (id: string | undefined): Promise<{ readonly id: string; readonly reply: Reply }> => {
-    const start = startExecution(parts, plan, input, { ...options, id });
+  const send = async (
+    id: string | undefined,
+    succession?: Succession,
+  ): Promise<{ readonly id: string; readonly reply: Reply }> => {
+    const start = startExecution(parts, plan, input, { ...options, id, ...defined({ succession }) });
     return { id: start.id, reply: await start.send({ views: true }) };
   };
   const first = await send(options.id);
@@ -31,11 +40,23 @@ export async function startIfExists(
     });
     return { ...first, reply: { ...first.reply, answer } };
   }
-  for (let found = first, n = 1; ; ) {
+  for (let found = first; isTaken(found.reply); ) {
+    const newest = await awaitNewest(parts.engine, options.id);
+    if (isRejection(newest)) return { ...found, reply: { ...found.reply, answer: newest } };
+    const { id, finishedAt } = newest.view;
+    if (finishedAt === null) return id === found.id ? found : { id, reply: existing(newest.view) };
+    const number = (await lastEnded(parts.engine, options.id, numberOf(id))) + 1;
+    const place = { first: options.id, number };
+    found = await send(successorId(options.id, number), place);
+    if (!found.reply.existed && !isRejection(found.reply.answer)) await untilKnown(parts.engine, place);
     if (!isTaken(found.reply) || !(await hasEnded(parts.engine, found.id))) return found;
-    n = (await lastEnded(parts.engine, options.id, n)) + 1;
-    found = await send(successorId(options.id, n));
   }
+  return first;
+}
+
+/** The reply about an execution that continues the one of an equal start. */
+function existing(view: ExecutionView): Reply {
+  return { answer: { kind: "applied", seq: view.revision }, existed: true, view };
 }
 
 /** Whether the id of a start belongs to an execution that existed before, of an equal start or of another one. */

@@ -13,6 +13,7 @@ import type { Execution, FormerEnd, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
+import { startOfSuccessor, tellFirst } from "./succession.ts";
 import { failVainWaits } from "./tasks/dependency-failures.ts";
 import { closeRun } from "./tasks/run-notices.ts";
 import { clearTimers } from "./timer-ids.ts";
@@ -57,6 +58,8 @@ export function advance(step: Step): void {
       step.emit({ kind: "handler.started", ...visit.place(NEXT) });
       return;
     }
+    // What continues a paused execution begins after the resume.
+    if (execution.continuing !== null && execution.status === "paused") return;
     finishPhase(step, visit);
   }
 }
@@ -156,23 +159,32 @@ export function armWaits(step: Step, visit: Visit): void {
     if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
 }
 
-/** Ends the execution and notifies its parent. */
+/** Ends the execution and notifies its parent, or continues as another one. */
 function finish(step: Step, { status, output, error }: End): void {
   const { execution } = step;
   clearTimers(step);
+  const { round } = execution;
+  if (status === "done" && execution.continuing !== null) {
+    const start = startOfSuccessor(execution, execution.continuing);
+    step.emit({ kind: "finished", status, output: null, error, round, continuedAs: start.execution });
+    step.send(start.execution, start);
+    return;
+  }
   const unread = unreadSignals(execution);
   step.emit({
     kind: "finished",
     status,
     output,
     error,
-    round: execution.round,
+    round,
     ...(unread.length === 0 ? {} : { unread }),
   });
   notifyParent(step);
+  tellFirst(step, false);
+  // The gate knows the first of the executions that follow one another.
   // @plant gate not told about an end
   if (execution.notifies !== null)
-    step.send(execution.notifies, { kind: "gate.ended", execution: execution.id });
+    step.send(execution.notifies, { kind: "gate.ended", execution: execution.first });
 }
 
 function startPhase(step: Step, plan: PhasePlan): void {
@@ -272,7 +284,8 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
     return chosen;
   }
   if (plan.next >= 0 && !visit.isRetried) return execution.plan.phases[plan.next] as PhasePlan;
-  if (plan.final === "failed") return null;
+  // Unread signals go to the execution that continues this one, and so does the duty to return something.
+  if (plan.final === "failed" || execution.continuing !== null) return null;
   const unread = unreadPhase(execution);
   if (unread !== null) return unread;
   const { returns } = execution.plan;

@@ -5,14 +5,17 @@
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
 import { SparseMap } from "../std/sparse.ts";
+import { applyMoved } from "./apply-moved.ts";
 import { commandReceipted, commandStarted, reopenCommands, settleCommand } from "./command/command-state.ts";
 import { applyPostOp, applyPostOpRetried } from "./command/owed-op.ts";
 import { NEXT } from "./definition/plan.ts";
 import type {
+  Continuing,
   EndingEvent,
   Event,
   ExecutionError,
   Finished,
+  NewestEvent,
   Recorded,
   TasksAccepted,
   TasksLate,
@@ -31,7 +34,9 @@ import {
   HandlerState,
   Visit,
 } from "./execution.ts";
+import { published } from "./published.ts";
 import { applyGate } from "./relay/apply-gate.ts";
+import { applyContinued, applyNewest } from "./succession.ts";
 import {
   consumeSignal,
   taskNoted,
@@ -102,6 +107,8 @@ function fold(execution: Execution, event: Event): void {
       return taskStepFailed(execution, event);
     case "task.noted":
       return taskNoted(execution, event);
+    case "published":
+      return published(execution, event);
     case "task.run":
       return taskRun(execution, event);
     case "task.run.started":
@@ -118,10 +125,9 @@ function fold(execution: Execution, event: Event): void {
     case "postop.retried":
       return applyPostOpRetried(execution, event);
     case "timer.set":
-      return void execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
     case "timer.fired":
     case "timer.cleared":
-      return timerGone(execution, event);
+      return timerChanged(execution, event);
     case "gate.taken":
     case "gate.passed":
     case "gate.dropped":
@@ -135,12 +141,14 @@ function fold(execution: Execution, event: Event): void {
       return resumed(execution, event);
     case "cancelling":
       return cancelling(execution, event);
+    case "moved":
+      return applyMoved(execution, event);
     case "retried":
-      return retried(execution, event);
     case "ending":
-      return ending(execution, event);
+    case "continuing":
+    case "newest":
     case "finished":
-      return finished(execution, event);
+      return applyEnd(execution, event);
     default:
       unreachable(event);
   }
@@ -339,7 +347,7 @@ function tasksLost(execution: Execution, event: TasksLost): void {
 
 /** A late receipt may arrive after its visit has ended; then there is state to change only if the visit is kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  // After a snapshot is read, these are copies of one visit.
+  // Each of these may be the visit. After a snapshot is read they are separate copies, so all of them are changed.
   const { current, origin, formerEnd } = execution;
   const kept = execution.keptVisit(event.phase, event.visit);
   for (const visit of [current, origin, formerEnd?.back?.visit, kept]) {
@@ -411,7 +419,11 @@ function judge(
   else if (execution.formerEnd !== null) execution.formerEnd.failure ??= failing;
 }
 
-function timerGone(execution: Execution, { kind, timer, purpose }: TimerEvent): void {
+function timerChanged(execution: Execution, { kind, timer, purpose, due }: TimerEvent): void {
+  if (kind === "timer.set") {
+    execution.timers.set(timer, { purpose, due });
+    return;
+  }
   execution.timers.delete(timer);
   // A start time that was cleared by a cancel still counts after a retry.
   if (purpose === "start" && kind === "timer.fired") execution.startAt = null;
@@ -579,7 +591,26 @@ function reopen(execution: Execution, visit: Visit): void {
   }
 }
 
-function finished(execution: Execution, { status, output, error }: Finished): void {
+/** Applies an event about the end of the execution, its retry, or the one that follows it under its id. */
+function applyEnd(
+  execution: Execution,
+  event: EventOf<"retried"> | EndingEvent | Continuing | NewestEvent | Finished,
+): void {
+  switch (event.kind) {
+    case "retried":
+      return retried(execution, event);
+    case "ending":
+      return ending(execution, event);
+    case "continuing":
+      return void (execution.continuing = event.input);
+    case "newest":
+      return applyNewest(execution, event);
+    case "finished":
+      return finished(execution, event);
+  }
+}
+
+function finished(execution: Execution, { status, output, error, continuedAs }: Finished): void {
   execution.status = status;
   execution.output = output;
   execution.error = error;
@@ -593,4 +624,5 @@ function finished(execution: Execution, { status, output, error }: Finished): vo
   }
   execution.formerEnd = null;
   if (status === "done") execution.due = -1;
+  if (continuedAs !== undefined) applyContinued(execution, continuedAs);
 }

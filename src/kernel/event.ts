@@ -2,11 +2,13 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
+import type { Json } from "../std/json.ts";
 import type { Afters } from "./definition/task-name.ts";
 import type { GatePolicy } from "./relay/relay.ts";
 import type { UnreadSignals } from "./unread.ts";
+import { isAboutUpdates } from "./updates.ts";
 
-export const EVENT_VERSION = 6;
+export const EVENT_VERSION = 8;
 
 /**
  * Kinds of events that version 2 added. A row contains the highest version of its events, and older versions of Rondo skip such
@@ -51,15 +53,33 @@ const SINCE_6: readonly string[] = [
   "gate.freed",
 ];
 
+/** Kinds of events that version 7 added: values that code publishes, and moves to another definition. */
+const SINCE_7: readonly string[] = ["published", "moved"];
+
+/** The first version that knows updates. */
+const UPDATES_SINCE = 7;
+
+/**
+ * Kinds of events that version 8 added: an execution continues as another one, and the first execution of an id knows the newest
+ * one. An older version would end the id with the first execution.
+ */
+const SINCE_8: readonly string[] = ["continuing", "newest"];
+
 /** The first version that knows tasks that add tasks or wait for tasks, children that the code of a task runs, and gates. */
 const GROWTH_SINCE = 6;
 
+/** The first version that knows executions that follow one another under an id. */
+export const SUCCESSION_SINCE = 8;
+
 /** The first version that knows this event with all of its fields. */
 export function versionOfEvent(event: Event): number {
+  if (event.kind === "created" && event.succession !== undefined) return SUCCESSION_SINCE;
+  if (event.kind === "finished" && event.continuedAs !== undefined) return SUCCESSION_SINCE;
+  if (isAboutUpdates(event)) return UPDATES_SINCE;
   return hasNewFields(event) ? GROWTH_SINCE : versionOf(event.kind);
 }
 
-/** Whether an event of an older kind has fields of the newest version. */
+/** Whether an event of an older kind has fields of version 6. */
 function hasNewFields(event: Event): boolean {
   switch (event.kind) {
     case "tasks.enumerated":
@@ -70,7 +90,7 @@ function hasNewFields(event: Event): boolean {
     case "child.finished":
       return event.name !== undefined;
     case "task.step":
-      return event.reason === "child";
+      return event.reason === "child" || event.map !== undefined;
     default:
       return false;
   }
@@ -78,6 +98,8 @@ function hasNewFields(event: Event): boolean {
 
 /** The first version that knows this kind of event. */
 export function versionOf(kind: string): number {
+  if (SINCE_8.includes(kind)) return 8;
+  if (SINCE_7.includes(kind)) return 7;
   if (SINCE_6.includes(kind)) return 6;
   if (SINCE_5.includes(kind)) return 5;
   if (SINCE_3.includes(kind)) return 3;
@@ -172,6 +194,40 @@ export interface Created {
   readonly trace?: string;
   /** The gate that is notified when the execution has ended. */
   readonly notifies?: string;
+  /** The place of the execution among those of its id; undefined for the first one. */
+  readonly succession?: Succession;
+}
+
+/** The place of an execution among those that follow one another under an id. */
+export interface Succession {
+  /** The id of the first execution, which is the id that users know. */
+  readonly first: string;
+  /** The number of the execution, from 2. */
+  readonly number: number;
+  /** The execution that continued as this one; undefined if a user started this one after the end of the one before. */
+  readonly after?: string;
+  /** Ids of messages that the executions before have applied, the latest last. A repeat of one changes nothing here. */
+  readonly seen?: readonly string[];
+}
+
+/** The code of the only task asks to continue: the execution ends, and another one begins with this input. */
+export interface Continuing {
+  readonly kind: "continuing";
+  /** The input of the successor, as JSON text. */
+  readonly input: string;
+}
+
+/** In the first execution of an id: the newest one of that id has begun, ended, or opened again. */
+export interface NewestEvent extends Newest {
+  readonly kind: "newest";
+}
+
+/** The newest execution of an id, as the first one knows it. */
+export interface Newest {
+  readonly execution: string;
+  readonly number: number;
+  /** Whether it has not ended. */
+  readonly isOpen: boolean;
 }
 
 export interface TasksEnumerated extends Place {
@@ -332,9 +388,13 @@ export interface TaskStep extends Place {
   readonly reason: "done" | "signalled" | "timer" | "child";
   /** The signal that answered the wait, if it need not be the oldest one of the wait's only signal. */
   readonly takes?: { readonly signal: string; readonly id: string };
+  /** The name of the map to which the result, a list of items, belongs. */
+  readonly map?: string;
+  /** The id of the update that this step answers. */
+  readonly answers?: string;
 }
 
-/** What the code of a task has read since its last checkpoint. */
+/** Times that the code of a task has read since its last checkpoint, and failures after which it has gone on. */
 export interface TaskNoted extends Place {
   readonly kind: "task.noted";
   readonly task: number;
@@ -343,6 +403,14 @@ export interface TaskNoted extends Place {
   readonly times?: Readonly<Record<string, number>>;
   /** The names of steps and children after whose failure the code has gone on. */
   readonly failures?: readonly string[];
+}
+
+/** The code of a task has published values, by key; null removes a key. */
+export interface Published extends Place {
+  readonly kind: "published";
+  readonly task: number;
+  readonly attempt: number;
+  readonly values: Readonly<Record<string, Json>>;
 }
 
 /** A run of a script task is finished. */
@@ -482,6 +550,20 @@ export type GateEvent =
     }
   | { readonly kind: "gate.freed"; readonly execution: string };
 
+/** The execution was moved to another definition of its workflow (move.ts). */
+export interface Moved {
+  readonly kind: "moved";
+  /** The hash of the definition. */
+  readonly hash: string;
+  /** The version in the definition; null if it has none. */
+  readonly version: string | null;
+  /** The definition, as JSON text. */
+  readonly definition: string;
+  readonly by: string;
+  readonly reason: string | null;
+  readonly id: string;
+}
+
 /** The end of the work and the begin of the clean-up. After the clean-up, the execution ends with this status. */
 export interface EndingEvent {
   readonly kind: "ending";
@@ -499,6 +581,8 @@ export interface Finished {
   readonly round: number;
   /** The signals that no wait has taken; undefined if there are none, or if version 0.2 of Rondo wrote the event. */
   readonly unread?: readonly UnreadSignals[];
+  /** The execution that continues the work of this one, and has its unread signals. */
+  readonly continuedAs?: string;
 }
 
 export type Event =
@@ -542,6 +626,7 @@ export type Event =
   | TaskStepRetrying
   | TaskStepFailed
   | TaskNoted
+  | Published
   | TaskRun
   | TaskRunStarted
   | TaskRunCrashed
@@ -568,7 +653,10 @@ export type Event =
       readonly by: string;
       readonly id: string;
     }
+  | Moved
   | EndingEvent
+  | Continuing
+  | NewestEvent
   | Finished;
 
 export type EventKind = Event["kind"];

@@ -3,6 +3,7 @@
  * contain payloads of tasks and results.
  */
 import { assert } from "../std/assert.ts";
+import type { Json } from "../std/json.ts";
 import { SparseMap } from "../std/sparse.ts";
 import type { OwedOp } from "./command/owed-op.ts";
 import { RETURNS } from "./definition/definition.ts";
@@ -11,8 +12,10 @@ import type {
   Created,
   ExecutionError,
   FinalStatus,
+  Newest,
   Parent,
   Place,
+  Succession,
   TasksEnumerated,
   TimerPurpose,
 } from "./event.ts";
@@ -113,7 +116,8 @@ export interface CommandState {
 }
 
 export class HandlerState {
-  readonly plan: HandlerPlan;
+  /** It changes when the execution is moved to another definition. */
+  plan: HandlerPlan;
   started = true;
   finished = false;
   sealed = false;
@@ -262,7 +266,8 @@ export class HandlerState {
 }
 
 export class Visit {
-  readonly plan: PhasePlan;
+  /** It changes when the execution is moved to another definition. */
+  plan: PhasePlan;
   readonly visit: number;
   round: number;
   /** Why the visit fails. It is set for the rest of the round once failures exceed the tolerance of a handler. */
@@ -382,7 +387,12 @@ export interface Timer {
 
 export class Execution {
   readonly id: string;
-  readonly plan: Plan;
+  /** The hash of the definition with which the execution was created. */
+  readonly hash: string;
+  /** The plan of the definition that the execution has now. */
+  plan: Plan;
+  /** The definition that the execution was moved to last, as JSON text; null if it was not moved. */
+  moved: string | null = null;
   /** The sequence number of the last event. */
   seq = 0;
   /** The time of the last event, which never goes back. */
@@ -425,6 +435,10 @@ export class Execution {
   kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
   readonly signals = new SparseMap<string, Signal[]>();
+  /** Updates that a wait has taken and that are not answered: names by id. */
+  readonly unanswered = new SparseMap<string, string>();
+  /** Values that the code has published, by key, in the order in which they were published last. */
+  readonly published = new SparseMap<string, Json>();
   signalCount = 0;
   signalBytes = 0;
   readonly timers = new SparseMap<string, Timer>();
@@ -446,9 +460,20 @@ export class Execution {
   gate: GateState | null = null;
   /** The gate that is notified when the execution has ended. */
   notifies: string | null = null;
+  /** The place of the execution among those of its id; null for the first one. */
+  succession: Omit<Succession, "seen"> | null = null;
+  /** The input of the execution that continues this one, as JSON text; null if the code has not asked for that. */
+  continuing: string | null = null;
+  /** The execution that continues this one; null if there is none. */
+  continuedAs: string | null = null;
+  /** In the first execution of an id: the newest one; null if there is no other. */
+  newest: Newest | null = null;
+  /** When the newest execution of the id ended, if it is another one. The first one is kept as long as that one. */
+  newestEndedAt: number | null = null;
 
   constructor(id: string, plan: Plan) {
     this.id = id;
+    this.hash = plan.hash;
     this.plan = plan;
   }
 
@@ -461,6 +486,16 @@ export class Execution {
   /** Whether a phase of the execution has started. */
   get hasBegun(): boolean {
     return this.visitCounts.size > 0;
+  }
+
+  /** The id that users know: that of the first of the executions that follow one another. */
+  get first(): string {
+    return this.succession?.first ?? this.id;
+  }
+
+  /** The execution that follows this one, as far as this one knows; null if there is none. */
+  get successor(): string | null {
+    return this.newest?.execution ?? this.continuedAs;
   }
 
   get ended(): boolean {
@@ -542,6 +577,11 @@ export function applyCreated(execution: Execution, event: Created): void {
   execution.parent = event.parent ?? null;
   execution.trace = event.trace ?? null;
   execution.notifies = event.notifies ?? null;
+  if (event.succession !== undefined) {
+    const { seen = [], ...place } = event.succession;
+    execution.succession = place;
+    for (const id of seen) execution.applied.set(id, execution.seq);
+  }
   execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
   execution.deadline = event.deadline ?? null;
   execution.createdAt = execution.now;

@@ -2,10 +2,19 @@
  * Messages: the only inputs of an execution. A message with an `id` is applied once; a repeat gets the first answer.
  * Receipts and pages need no id, because settled tasks and journaled tasks are sets.
  */
+import type { Json } from "../std/json.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { versionOfId } from "./definition/names.ts";
 import type { Afters, Items } from "./definition/task-name.ts";
-import type { Parent, Place, PostOpRef, RunStats } from "./event.ts";
+import {
+  type Newest,
+  type Parent,
+  type Place,
+  type PostOpRef,
+  type RunStats,
+  SUCCESSION_SINCE,
+  type Succession,
+} from "./event.ts";
 import type { GateEntry } from "./relay/relay.ts";
 
 export interface StartMessage {
@@ -34,6 +43,10 @@ export interface StartMessage {
   readonly gate?: GateEntry;
   /** The gate that is notified when the execution has ended. */
   readonly notifies?: string;
+  /** The place of the execution among those of its id; undefined for the first one. */
+  readonly succession?: Succession;
+  /** For an execution that continues another one: the signals that the other one has kept, in their order. */
+  readonly kept?: readonly Omit<SignalMessage, "kind" | "from">[];
 }
 
 /** A message that an event sends. */
@@ -49,7 +62,8 @@ const SIGNAL_SINCE = 5;
 const RELAYS_SINCE = 6;
 
 /** The version of events that a node must know to accept the start. */
-export function versionOfStart({ execution, signal, relays }: StartMessage): number {
+export function versionOfStart({ execution, signal, relays, succession }: StartMessage): number {
+  if (succession !== undefined) return SUCCESSION_SINCE;
   if (relays !== undefined) return RELAYS_SINCE;
   return Math.max(versionOfId(execution), signal === undefined ? 1 : SIGNAL_SINCE);
 }
@@ -82,6 +96,8 @@ export interface Outcome {
   readonly waits?: readonly TaskWait[];
   /** For a task that is done: the tasks that it adds to its handler. */
   readonly adds?: Items;
+  /** For a task that is done: the input with which the execution continues as another one, as JSON text. */
+  readonly continueAs?: string;
 }
 
 /** The end of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */
@@ -217,11 +233,25 @@ export interface RetriedTasks {
   readonly skipped: readonly string[];
 }
 
+/** A request to move the execution to another definition of its workflow. */
+export interface MoveMessage {
+  readonly kind: "move";
+  readonly id: string;
+  readonly by: string;
+  readonly reason: string | null;
+  /** The definition in its stored form, as JSON text. */
+  readonly definition: string;
+  /** Whether to only check the move. */
+  readonly dryRun?: boolean;
+}
+
 export interface SignalMessage {
   readonly kind: "signal";
   readonly id: string;
   readonly signal: string;
   readonly data: string;
+  /** For a signal of an event: the project of the event. Executions of other projects refuse the signal. */
+  readonly project?: string;
   /** The gate that gets the event back if the execution has ended. */
   readonly from?: { readonly gate: string; readonly entry: GateEntry };
 }
@@ -230,6 +260,11 @@ export interface SignalMessage {
 export interface GateEndedMessage {
   readonly kind: "gate.ended";
   readonly execution: string;
+}
+
+/** A notice to the first execution of an id about the newest one. */
+export interface NewestMessage extends Newest {
+  readonly kind: "newest";
 }
 
 /** A message of a start to a gate that exists. */
@@ -246,9 +281,10 @@ export interface CheckpointMessage extends Place {
   readonly attempt: number;
   readonly live: boolean;
   readonly done:
-    | { readonly kind: "step"; readonly name: string; readonly result: string }
+    | StepResult
     | StepFailure
     | CodeNotes
+    | PublishedValues
     | (ChildRequest & {
         /** The hash of the newest definition of the workflow; null if there is no such workflow. */
         readonly hash: string | null;
@@ -265,6 +301,18 @@ export interface CheckpointMessage extends Place {
     | RunNotice;
 }
 
+/** A step that is done. */
+export interface StepResult {
+  readonly kind: "step";
+  readonly name: string;
+  /** The result, as JSON text. */
+  readonly result: string;
+  /** The name of the map to which the result, a list of items, belongs. */
+  readonly map?: string;
+  /** The id of the update that the step answers: its result is the answer (protocol/update-answer.ts). */
+  readonly answers?: string;
+}
+
 /** A failed try of a step with its own budget: it is tried again after `forMs`, or has failed for good. */
 export type StepFailure = {
   readonly name: string;
@@ -274,13 +322,19 @@ export type StepFailure = {
   readonly error: string;
 } & ({ readonly kind: "step.retrying"; readonly forMs: number } | { readonly kind: "step.failed" });
 
-/** What the code of a task has read since its last checkpoint. */
+/** Times that the code of a task has read since its last checkpoint, and failures after which it has gone on. */
 export interface CodeNotes {
   readonly kind: "noted";
   /** Times by name. */
   readonly times?: Readonly<Record<string, number>>;
   /** The names of steps and children after whose failure the code has gone on. */
   readonly failures?: readonly string[];
+}
+
+/** Values that the code of a task publishes, by key; null removes a key. */
+export interface PublishedValues {
+  readonly kind: "published";
+  readonly values: Readonly<Record<string, Json>>;
 }
 
 /** The request of a task's code to start an execution of another workflow. */
@@ -293,6 +347,8 @@ export interface ChildRequest {
   readonly input: string;
   /** Whether the execution is on its own: the task gets its id, and does not wait for its end. */
   readonly detached?: true;
+  /** Whether the tasks of the child are the items that were journaled for the map of this name. The input is their number. */
+  readonly mapped?: true;
 }
 
 /** A notice that a run of a script began or crashed. */
@@ -379,6 +435,7 @@ export type Message =
   | LostMessage
   | EnumerationLostMessage
   | ControlMessage
+  | MoveMessage
   | SignalMessage
   | CheckpointMessage
   | ChildrenMessage
@@ -388,13 +445,20 @@ export type Message =
   | TimerDueMessage
   | DrainedMessage
   | GateMessage
-  | GateEndedMessage;
+  | GateEndedMessage
+  | NewestMessage;
 
 /** A message that an execution sends to another one. */
 export interface Sent {
   readonly id: string;
   readonly to: string;
-  readonly message: StartMessage | ControlMessage | ChildMessage | SignalMessage | GateEndedMessage;
+  readonly message:
+    | StartMessage
+    | ControlMessage
+    | ChildMessage
+    | SignalMessage
+    | GateEndedMessage
+    | NewestMessage;
 }
 
 /** The verdict on a report. A rejection means that it is invalid: nothing is journaled, and the attempt keeps its lease. */

@@ -8,14 +8,21 @@ import { advance } from "./advance.ts";
 import { LIMITS } from "./definition/definition.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, SignalMessage } from "./message.ts";
+import { isRelayName } from "./relay/relay.ts";
 import type { Step } from "./step.ts";
 import type { Waiting } from "./tasks/checkpoint.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
+import { shownSignal } from "./updates.ts";
 
 /** Keeps a signal, or passes it to a wait that is open. */
 export function signal(step: Step, message: SignalMessage): Answer {
   const { execution } = step;
+  if (
+    isRelayName(execution.plan.definition.name) ||
+    (message.project ?? execution.project) !== execution.project
+  )
+    return reject("not_found", `there is no execution ${execution.id} that takes signals`);
   // @plant repeated messages applied again 2
   const before = execution.applied.get(message.id);
   if (before !== undefined) return answerTo(execution, message, before);
@@ -45,7 +52,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
 }
 
 /** Adds a signal to the journal. */
-export function keepSignal(step: Step, { signal: name, id, data }: SignalMessage): void {
+export function keepSignal(step: Step, { signal: name, id, data }: Omit<SignalMessage, "kind">): void {
   step.emit({ kind: "signalled", signal: name, id, data });
 }
 
@@ -55,10 +62,11 @@ export function answerTo(execution: Execution, { id, signal: name }: SignalMessa
   return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
 }
 
-function gone(execution: Execution, { signal: name }: SignalMessage): Rejection {
+function gone(execution: Execution, { signal }: SignalMessage): Rejection {
+  const { name, what: kind } = shownSignal(signal);
   const what = execution.ended ? `is ${execution.status}` : "is done with its work and cleans up";
-  return reject("gone", `execution ${execution.id} ${what}, so nothing would read the signal "${name}"`, {
-    hint: "start another execution with the signal",
+  return reject("gone", `execution ${execution.id} ${what}, so nothing would read the ${kind} "${name}"`, {
+    hint: `start another execution with the ${kind}`,
   });
 }
 
@@ -73,10 +81,11 @@ function whyNotKept(execution: Execution, message: SignalMessage): Rejection | n
   const same = execution.signals.get(name) ?? [];
   const isSmall = execution.signalBytes + bytes <= LIMITS.signalBytesKept;
   const sameBytes = isSmall ? 0 : same.reduce((sum, kept) => sum + byteLength(kept.data), 0);
+  const { name: shown, what } = shownSignal(name);
   if (same.length >= LIMITS.signalsKept || sameBytes + bytes > LIMITS.signalBytesKept)
     return reject(
       "rate_limited",
-      `execution ${execution.id} already keeps ${same.length} signals "${name}" that nothing has waited for`,
+      `execution ${execution.id} already keeps ${same.length} ${what}s "${shown}" that nothing has waited for`,
       {
         hint: `of one name at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
       },

@@ -13,8 +13,11 @@ import type { Plan } from "./definition/plan.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
+import { move } from "./move.ts";
 import { enterGate, leaveGate } from "./relay/gate.ts";
+import { isRelayName } from "./relay/relay.ts";
 import { answerTo, keepSignal, signal } from "./signals.ts";
+import { newestChanged, tellFirst } from "./succession.ts";
 import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
 import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
@@ -88,11 +91,16 @@ export function create(
   if (deadline !== undefined) created.deadline = deadline;
   if (trace !== undefined) created.trace = trace;
   if (message.notifies !== undefined) created.notifies = message.notifies;
+  if (message.succession !== undefined) created.succession = message.succession;
   step.emit(created);
   if (message.relays !== undefined) relay(step, message.relays);
+  // A relay that a user starts by its name has nothing to pass on.
+  else if (isRelayName(workflow) && message.gate === undefined) relay(step, { messages: [], output: "null" });
   if (message.gate !== undefined) enterGate(step, message.gate);
   // @plant start loses its signal
   if (message.signal !== undefined) keepSignal(step, message.signal);
+  for (const kept of message.kept ?? []) keepSignal(step, kept);
+  if (execution.succession !== null) tellFirst(step, true);
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (deadline !== undefined)
@@ -116,7 +124,9 @@ function relay(step: Step, { messages, output }: NonNullable<StartMessage["relay
 /** Applies a message to an execution. */
 export function step(execution: Execution, message: Exclude<Message, StartMessage>, now: number): Stepped {
   const step = new Step(execution, now);
+  const wasEnded = execution.ended;
   const answer = handle(step, message);
+  if (wasEnded && !execution.ended && execution.succession !== null) tellFirst(step, true);
   // @plant children not cancelled with their parent
   if (execution.draining) cancelChildren(step);
   return { events: step.events, answer, sent: step.messages() };
@@ -143,6 +153,8 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
     case "cancel":
     case "retry":
       return control(step, message);
+    case "move":
+      return move(step, message);
     case "signal":
       return signal(step, message);
     case "checkpoint":
@@ -163,6 +175,8 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return enterGate(step, message.entry);
     case "gate.ended":
       return leaveGate(step, message);
+    case "newest":
+      return newestChanged(step, message);
     default:
       return unreachable(message);
   }

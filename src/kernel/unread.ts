@@ -1,6 +1,7 @@
-/** Signals that an execution keeps and no wait has taken: their counts, and the phase that reads them before the end. */
+/** Signals that an execution keeps and no wait has taken, updates without an answer, and the phase that reads signals before the end. */
 import type { PhasePlan } from "./definition/plan.ts";
 import type { Execution } from "./execution.ts";
+import { shownSignal, unansweredUpdates } from "./updates.ts";
 
 /** The number of signals of one name that no wait has taken. */
 export interface UnreadSignals {
@@ -8,17 +9,24 @@ export interface UnreadSignals {
   readonly signal: string;
   /** The number of kept signals. */
   readonly count: number;
+  /** Whether they are updates without an answer, taken by a wait or not. */
+  readonly update?: true;
 }
 
 /** The most names of signals that are listed. */
 const NAMES_MAX = 100;
 
-/** The kept signals by name, in the order in which the names first arrived. */
-export function unreadSignals({ signals }: Execution): readonly UnreadSignals[] {
+/** The kept signals by name, in the order in which the names first arrived; updates count until they are answered. */
+export function unreadSignals(execution: Execution): readonly UnreadSignals[] {
+  const counts = new Map<string, number>();
+  for (const [signal, kept] of execution.signals) counts.set(signal, kept.length);
+  for (const [update, count] of unansweredUpdates(execution))
+    counts.set(update, (counts.get(update) ?? 0) + count);
   const unread: UnreadSignals[] = [];
-  for (const [signal, kept] of signals) {
+  for (const [signal, count] of counts) {
     if (unread.length === NAMES_MAX) break;
-    unread.push({ signal, count: kept.length });
+    const { name, what } = shownSignal(signal);
+    unread.push({ signal: name, count, ...(what === "update" ? { update: true } : {}) });
   }
   return unread;
 }

@@ -1,4 +1,5 @@
 /** The public view of an execution (the shape of the HTTP API), from its state and the open attempts of its owner. */
+import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import { nextCleanup } from "./cleanup.ts";
 import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
@@ -52,6 +53,8 @@ export interface ExecutionView {
   readonly workflow: string;
   /** The hash of the workflow's definition. */
   readonly workflowHash: string;
+  /** The version of the workflow's definition; only present if it has one. */
+  readonly workflowVersion?: string;
   /** The project that the execution belongs to. */
   readonly project: string;
   /** The status of the execution. */
@@ -73,6 +76,12 @@ export interface ExecutionView {
    * listed.
    */
   readonly unread?: readonly UnreadSignals[];
+  /** Values that the code has published, by key; only present if there are any. */
+  readonly published?: Readonly<Record<string, Json>>;
+  /** The execution that continues this one; only present if there is one. */
+  readonly continuedAs?: string;
+  /** The execution that continued as this one; only present if there is one. */
+  readonly continues?: string;
   /** It has failed or was cancelled, and has cleaned up after itself: it cannot be retried. */
   readonly cleanedUp?: true;
   /** Visits of phases in their order, then the phases that were not visited. */
@@ -107,6 +116,7 @@ export function viewExecution(
     id: execution.id,
     workflow: execution.plan.definition.name,
     workflowHash: execution.plan.hash,
+    ...defined({ workflowVersion: execution.plan.definition.version }),
     project: execution.project,
     status: execution.shownStatus,
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
@@ -115,6 +125,8 @@ export function viewExecution(
     error: execution.ended ? viewError(execution.error) : null,
     ...viewEnding(execution),
     ...viewUnread(execution),
+    ...(execution.published.size === 0 ? {} : { published: Object.fromEntries(execution.published) }),
+    ...viewSuccession(execution),
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
     parent: viewParent(execution),
@@ -137,6 +149,17 @@ function viewEnding(execution: Execution): Pick<ExecutionView, "ending" | "clean
 function viewUnread(execution: Execution): Pick<ExecutionView, "unread"> {
   const unread = unreadSignals(execution);
   return unread.length === 0 ? {} : { unread };
+}
+
+function viewSuccession({
+  continuedAs,
+  succession,
+}: Execution): Pick<ExecutionView, "continuedAs" | "continues"> {
+  const continues = succession?.after;
+  return {
+    ...(continues === undefined ? {} : { continues }),
+    ...(continuedAs === null ? {} : { continuedAs }),
+  };
 }
 
 /** An error without `fatal`, which only concerns a child and its parent. */

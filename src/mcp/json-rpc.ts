@@ -22,6 +22,7 @@ interface RpcErrorBody {
 }
 
 export const RPC_CODE = {
+  notJson: -32_700,
   invalidRequest: -32_600,
   unknownMethod: -32_601,
   invalidParams: -32_602,

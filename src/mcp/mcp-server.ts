@@ -9,6 +9,7 @@
 import type { ExecutionView } from "../kernel/view.ts";
 import type { ApiPort } from "../sdk/operations-over.ts";
 import { isObject } from "../std/decode.ts";
+import { sha256 } from "../std/hash.ts";
 import { RondoError } from "../std/rejection.ts";
 import {
   answerOf,
@@ -19,13 +20,15 @@ import {
   type RpcMessage,
   readMessage,
 } from "./json-rpc.ts";
-import { listTools, operationOf, resultOf, startWorkflow, type ToolResult } from "./tools.ts";
+import { listTools, operationOf, resultOf, segmentOf, startWorkflow, type ToolResult } from "./tools.ts";
 
 const MODERN = "2026-07-28";
 const LEGACY = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
 const META = "io.modelcontextprotocol/";
 const TASKS = `${META}tasks`;
 const POLL_MS = 1_000;
+/** A longer key of an input request is hashed, so that it fits into the id of a signal. */
+const KEY_CHARS_MAX = 60;
 /** How long a call of a client that knows tasks waits for the end of an execution before it becomes a task. */
 const SOON_S = 5;
 /** How long `tasks/result` waits. The client asks again. */
@@ -252,7 +255,7 @@ function inputRequests(view: ExecutionView, { signals }: Waiting): object {
   );
 }
 
-/** Sends the answers of a client as signals. A request that is declined is answered by nobody; cancel the task to end it. */
+/** Sends the answers of a client as signals. A request that the client declines stays open; cancel the task to end it. */
 async function updateTask(params: RpcMessage["params"], api: ApiPort): Promise<object> {
   const path = pathOf(params);
   const given = params["inputResponses"];
@@ -266,7 +269,7 @@ async function updateTask(params: RpcMessage["params"], api: ApiPort): Promise<o
     // The id makes a repeated answer count once.
     await api.json(`${path}/signals`, {
       method: "POST",
-      body: { name, data, id: `mcp-${key}`.slice(0, 200) },
+      body: { name, data, id: `mcp-${key.length > KEY_CHARS_MAX ? sha256(key) : key}` },
     });
   }
   return {};
@@ -316,7 +319,7 @@ async function listTasks(params: RpcMessage["params"], api: ApiPort): Promise<ob
 }
 
 function pathOf(params: RpcMessage["params"]): string {
-  return `/v1/executions/${encodeURIComponent(textOf(params, "taskId"))}`;
+  return `/v1/executions/${segmentOf("taskId", textOf(params, "taskId"))}`;
 }
 
 function textOf<D = string>(params: RpcMessage["params"], name: string, ...otherwise: [D?]): string | D {
@@ -329,6 +332,8 @@ function textOf<D = string>(params: RpcMessage["params"], name: string, ...other
 /** A refusal of the API as an error of the protocol. Anything else is a bug, and is thrown. */
 function rpcErrorOf(thrown: unknown): RpcError {
   if (thrown instanceof RpcError) return thrown;
+  if (thrown instanceof URIError)
+    return new RpcError(RPC_CODE.invalidParams, "a text has a lone surrogate, which no name has");
   if (!(thrown instanceof RondoError)) throw thrown;
   const { code, message, hint } = thrown;
   return new RpcError(RPC_CODE.invalidParams, message, { code, ...(hint === undefined ? {} : { hint }) });

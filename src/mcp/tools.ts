@@ -23,7 +23,7 @@ export interface ToolResult {
   readonly isError?: true;
 }
 
-/** The prefix of the tools that are not workflows. They win over a workflow of such a name. */
+/** The prefix of the tools that are not workflows. A workflow with the name of such a tool is not listed. */
 const PREFIX = "rondo_";
 /** How long a call waits for the end of an execution before it answers that it goes on. */
 const WAIT_S = 45;
@@ -55,9 +55,9 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       limit: { type: "integer", minimum: 1, maximum: 100 },
       cursor: { type: "string", description: "the `next` of the page before" },
     }),
-    async run(api, { search, ...query }) {
-      const given = { ...query, q: search } as Record<string, string>;
-      return shown(await api.json<Fields>("/v1/executions", { query: { limit: 20, ...given } }));
+    async run(api, { workflow, status, search: q, limit = 20, cursor }) {
+      const query = { workflow, status, q, limit, cursor } as Record<string, string>;
+      return shown(await api.json<Fields>("/v1/executions", { query }));
     },
   },
   start: {
@@ -151,7 +151,14 @@ function optional(name: string, value: unknown): object {
 function pathOf(given: Fields): string {
   if (typeof given["id"] !== "string")
     throw new RpcError(RPC_CODE.invalidParams, "id: the id of the execution is missing");
-  return `/v1/executions/${encodeURIComponent(given["id"])}`;
+  return `/v1/executions/${segmentOf("id", given["id"])}`;
+}
+
+/** A name as one segment of a path. A name that would lead to another path is refused. */
+export function segmentOf(what: string, name: string): string {
+  if (name === "" || name === "." || name === "..")
+    throw new RpcError(RPC_CODE.invalidParams, `${what}: ${JSON.stringify(name)} is not a name`);
+  return encodeURIComponent(name);
 }
 
 interface Named {
@@ -167,7 +174,8 @@ export async function listTools(
   const { data, next } = await api.json<{ data: readonly Named[]; next: string | null }>("/v1/workflows", {
     query,
   });
-  const workflows = await Promise.all(data.map(({ name }) => workflowTool(api, name)));
+  const names = data.map(({ name }) => name).filter((name) => operationOf(name) === null);
+  const workflows = await Promise.all(names.map((name) => workflowTool(api, name)));
   const own = Object.entries(OPERATIONS).map(([name, { run: _, ...tool }]) => ({
     name: `${PREFIX}${name}`,
     ...tool,
@@ -191,7 +199,7 @@ async function workflowTool(api: ApiPort, name: string): Promise<Tool> {
 }
 
 async function inputSchemaOf(api: ApiPort, name: string): Promise<unknown> {
-  const path = `/v1/workflows/${encodeURIComponent(name)}`;
+  const path = `/v1/workflows/${segmentOf("name", name)}`;
   return (await api.json<{ definition: { input?: unknown } }>(path)).definition.input;
 }
 
@@ -201,10 +209,8 @@ function isObjectSchema(value: unknown): value is object {
 
 /** The operation of a tool; null if the tool is a workflow. */
 export function operationOf(name: string): Operation | null {
-  if (!name.startsWith(PREFIX)) return null;
-  const operation = OPERATIONS[name.slice(PREFIX.length)];
-  if (operation === undefined) throw new RpcError(RPC_CODE.invalidParams, `there is no tool "${name}"`);
-  return operation;
+  const own = name.slice(PREFIX.length);
+  return name.startsWith(PREFIX) && Object.hasOwn(OPERATIONS, own) ? (OPERATIONS[own] ?? null) : null;
 }
 
 /** Starts an execution of a workflow by the arguments of its tool, and waits for its end for up to `waitS`. */

@@ -2,7 +2,7 @@
  * Checks the name by which a request reached the server, against DNS rebinding: a page of another site can make a browser send
  * requests to this server under a name that resolves to this machine. So the Host header must be a loopback name, the
  * advertised address, a configured name, or the IP address of the connection (a page can choose names, not addresses). If a
- * browser names the requesting site (Origin), that site must be the same host.
+ * browser names the requesting site (Origin), that site must be the same host, or a configured one (CORS).
  */
 import { isIP } from "node:net";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -33,6 +33,11 @@ export interface AskedHost {
   readonly origin?: string | undefined;
 }
 
+/** Whether a browser sent the request for a page of another origin than the server's own. */
+export function isForeign({ host, origin }: AskedHost): boolean {
+  return origin !== undefined && originHost(origin) !== host?.toLowerCase();
+}
+
 /** Checks Host and Origin of requests that came over TCP. */
 export class HostCheck {
   readonly #names = new Set<string>();
@@ -44,17 +49,22 @@ export class HostCheck {
     for (const name of hosts) this.#names.add(nameOf(name));
   }
 
-  /** Why a request is refused because of its Host or Origin header; null if it is allowed. */
-  check({ host, origin }: AskedHost, localAddress?: string): Rejection | null {
+  /** Why a request is refused because of its Host or Origin header; null if it is allowed. `allows`: which other origins are. */
+  check(
+    asked: AskedHost,
+    localAddress?: string,
+    allows: (origin: string) => boolean = () => false,
+  ): Rejection | null {
+    const { host, origin } = asked;
     if (host === undefined) return reject("forbidden", "a request needs a Host header");
     const name = nameOf(host);
     if (!isLoopback(name) && !this.#names.has(name) && !isAddress(name, localAddress))
       return reject("forbidden", `this server does not answer to the name "${host.slice(0, 100)}"`, {
         hint: 'add it to "hosts" in the server\'s configuration, or set RONDO_ADVERTISE there',
       });
-    if (origin === undefined || originHost(origin) === host.toLowerCase()) return null;
+    if (origin === undefined || !isForeign(asked) || allows(origin)) return null;
     return reject("forbidden", `a page of ${origin.slice(0, 100)} may not ask this server`, {
-      hint: "requests of browsers come from the server's own pages only",
+      hint: 'requests of browsers come from the server\'s own pages only; other origins are listed in "cors" (RONDO_CORS), for paths below /v1/',
     });
   }
 }

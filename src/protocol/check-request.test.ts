@@ -74,6 +74,7 @@ test("options of a list", () => {
     { limit: 1_001 },
     { status: {} },
     { status: "open" },
+    { status: [] },
     { cursor: "abc" },
     { project: "" },
     { tag: "x" },

@@ -1,7 +1,9 @@
 /** Decodes requests of programs and of the network, before they reach an engine. */
 import { DEFAULT_PROJECT } from "../kernel/definition/definition.ts";
 import { composedName, executionId, refuseName, writtenName } from "../kernel/definition/names.ts";
+import { VERSION_PATTERN } from "../kernel/definition/parse-option.ts";
 import type { ChosenTasks } from "../kernel/message.ts";
+import { isUpdate, UPDATE } from "../kernel/updates.ts";
 import {
   type Decode,
   type Decoded,
@@ -24,6 +26,7 @@ import {
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
+import { anyFunction } from "./check-options.ts";
 
 const TAGS_MAX = 64;
 /** The latest time that can be shown as a date, in milliseconds since 1970. */
@@ -106,6 +109,35 @@ export function checkControl(options: unknown): Decoded<typeof control> | Reject
   return decode(control, options, { whole: "options" });
 }
 
+const moveTarget = object(
+  {
+    version: optional(text({ pattern: VERSION_PATTERN, what: "a version", hint: 'write it as "1.2.0"' })),
+    hash: optional(text({ pattern: /^[\da-f]{64}$/, what: "a hash", hint: "64 digits" })),
+    dryRun: optional(flag),
+  },
+  { what: "a move" },
+);
+
+/** The definition that an execution is moved to. */
+export interface CheckedMove {
+  readonly to: { readonly version: string } | { readonly hash: string };
+  readonly dryRun: boolean;
+}
+
+/** Decodes the target of a move: a version or a hash. */
+export function checkMove(target: unknown, dryRun: unknown): CheckedMove | Rejection {
+  const given = isObject(target) ? { ...target, ...(dryRun === undefined ? {} : { dryRun }) } : target;
+  const checked = decode(moveTarget, given, { whole: "to" });
+  if (isRejection(checked)) return checked;
+  const { version, hash, dryRun: isDry = false } = checked;
+  if ((version === undefined) === (hash === undefined))
+    return reject("invalid_input", "to: give a version or a hash", {
+      path: "version",
+      hint: 'write { version: "1.2.0" }',
+    });
+  return { to: version === undefined ? { hash: hash as string } : { version }, dryRun: isDry };
+}
+
 const chosen = object({
   phase: optional(text({ min: 1, max: 200 })),
   visit: optional(integer(1, Number.MAX_SAFE_INTEGER)),
@@ -147,7 +179,13 @@ export function checkChosen(choice: unknown, dryRun: unknown): CheckedChoice | R
 
 /** Checks a signal's name, and the id under which the signal is applied once. */
 export function checkSignal(name: unknown, id: unknown): Rejection | null {
-  return refuseName(name, "name", "a signal's name") ?? refusal(optional(shortText), id, { path: "id" });
+  const wrong =
+    refuseName(name, "name", "a signal's name") ?? refusal(optional(shortText), id, { path: "id" });
+  if (wrong !== null || !isUpdate(name as string)) return wrong;
+  return reject("invalid_input", `name: the names of signals do not begin with ${UPDATE}`, {
+    path: "name",
+    hint: "send an update",
+  });
 }
 
 /** `new` is the former name of `startNewWhenDone`. */
@@ -207,9 +245,27 @@ export function checkLogsOptions(options: unknown): void {
   checkOptionsOf("logs", { after: optional(lineOrder), follow: optional(flag) }, options);
 }
 
+/** Throws if the name or an option of `stream` is unknown or wrong. */
+export function checkStreamOptions(name: unknown, options: unknown): void {
+  const wrong = refuseName(name, "name", "the name of a stream");
+  if (wrong !== null) throw new RondoError(wrong);
+  const fields = { after: optional(shortText), follow: optional(flag), task: optional(integer()) };
+  checkOptionsOf("stream", fields, options);
+}
+
+/** Throws if an option of `watch` is unknown or wrong. */
+export function checkWatchOptions(options: unknown): void {
+  checkOptionsOf("watch", { onConnection: anyFunction }, options);
+}
+
 /** Throws if an option of `signal` is unknown or wrong. */
 export function checkSignalOptions(options: unknown): void {
   checkOptionsOf("signal", { id: optional(shortText) }, options);
+}
+
+/** Throws if an option of `update` is unknown or wrong. */
+export function checkUpdateOptions(options: unknown): void {
+  checkOptionsOf("update", { id: optional(shortText), ...resultFields }, options);
 }
 
 /** Throws if an option of `close` is unknown or wrong. */
@@ -248,7 +304,8 @@ const filterFields = {
   project: optional(writtenName("a name")),
   workflow: optional(writtenName("a name")),
   status: optional<string | readonly string[]>((value) =>
-    Array.isArray(value) ? listOf(status)(value) : status(value),
+    // An empty list is not "every status": a program that has chosen none must not change all executions.
+    Array.isArray(value) ? listOf(status, { min: 1 })(value) : status(value),
   ),
   since: optional(time),
   until: optional(time),

@@ -26,7 +26,7 @@ export interface SentEvent {
   readonly id: string;
   /** Whether an event with this id was sent before. Then this is the answer to the first one. */
   readonly repeated: boolean;
-  /** What the event did, one entry for each trigger. */
+  /** The effects of the event, one entry for each trigger. */
   readonly targets: readonly EventTarget[];
   /** The triggers that the event does not fit. */
   readonly refused: readonly RefusedTrigger[];

@@ -45,6 +45,34 @@ export class ChildFailed extends Error {
   }
 }
 
+/**
+ * Thrown by `map` with a handler if more items failed than the handler tolerates, or if the map was cancelled. `cause` is the error
+ * because of which it failed.
+ */
+export class MapFailed extends ChildFailed {
+  override name = "MapFailed";
+  /** The name of the map. */
+  readonly map: string;
+  /** The items that failed: their index, the item and its error. */
+  readonly failures: () => AsyncIterable<FailedItem>;
+  /** Made by Rondo. */
+  constructor(stored: unknown, map: string, failures: () => AsyncIterable<FailedItem>) {
+    super(stored);
+    this.map = map;
+    this.failures = failures;
+  }
+}
+
+/** An item of a map that failed. */
+export interface FailedItem {
+  /** The index of the item. */
+  readonly task: number;
+  /** The item, as stored. */
+  readonly data: unknown;
+  /** The error of its last attempt, as stored. */
+  readonly error: { readonly name: string; readonly message: string; readonly code?: string };
+}
+
 /** Restores an error from its stored form. */
 export function readError(text: string): Error {
   return restoreError(storedCause(JSON.parse(text)) ?? { name: "Error", message: text });

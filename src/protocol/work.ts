@@ -6,8 +6,10 @@ import type {
   CodeNotes,
   EnumerationOutcome,
   Outcome,
+  PublishedValues,
   RunNotice,
   StepFailure,
+  StepResult,
 } from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
@@ -184,11 +186,13 @@ export type Report =
       readonly outcome: EnumerationOutcome;
     })
   /** A step of a task is done. Its result is journaled before the code continues. */
-  | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })
+  | (ReportedAttempt & StepResult)
   /** A try at a step with its own budget failed. */
   | (ReportedAttempt & StepFailure)
-  /** What the code of a task has read. It is reported before the next checkpoint. */
+  /** Times that the code of a task has read, and failures after which it has gone on. Reported before the next checkpoint. */
   | (ReportedAttempt & CodeNotes)
+  /** Values that the code of a task publishes. */
+  | (ReportedAttempt & PublishedValues)
   /** The code of a task asks for a child. Its start is journaled before the code continues. */
   | (ReportedAttempt & ChildRequest)
   /** A run of a script task is finished. */
@@ -229,7 +233,7 @@ export interface ReportedLine {
   readonly level: string;
   readonly text: string;
   readonly run?: string;
-  /** The fields of the line as JSON text. Workers of other processes do not send them. */
+  /** The fields of the line as JSON text; of a piece of a stream, its head (stream-piece.ts). */
   readonly fields?: string;
 }
 

@@ -36,6 +36,8 @@ export interface Registered {
   readonly leaseMs: number;
   /** The URLs of the live nodes; a worker registers at each, under the same id. Missing if there is only this server. */
   readonly nodes?: readonly string[];
+  /** Whether the server takes `fields` of log lines. An older server refuses events with fields that it does not know. */
+  readonly logFields?: boolean;
 }
 
 /** The body of `POST /v1/workers/:id/claim`. */
@@ -117,8 +119,12 @@ export interface WorkItem {
   readonly result?: unknown;
 }
 
-/** A finished step or wait with its result or error; or a sleep, which is over or lasts `until` a time. */
+/**
+ * A finished step or wait with its result or error; or a sleep, which is over or lasts `until` a time. Items of a `map` are left
+ * out: only the child of the map reads them.
+ */
 export type StepDone =
+  | { readonly name: string; readonly map: string }
   | { readonly name: string; readonly result: unknown }
   | { readonly name: string; readonly error: unknown }
   | { readonly name: string; readonly until: number }
@@ -147,6 +153,7 @@ export type WireEventBody =
       readonly level?: string;
       readonly at?: number;
       readonly run?: string;
+      readonly fields?: Readonly<Record<string, unknown>>;
     }
   | {
       readonly kind: "page";
@@ -156,7 +163,17 @@ export type WireEventBody =
       readonly identities?: readonly string[];
       readonly afters?: Afters;
     }
-  | { readonly kind: "step"; readonly name: string; readonly result?: unknown }
+  /**
+   * A step is done. `map`: the result is a list of items for the map of this name. `answers`: the id of an update, whose answer is the
+   * result, `{ value }` or `{ error }`.
+   */
+  | {
+      readonly kind: "step";
+      readonly name: string;
+      readonly result?: unknown;
+      readonly map?: string;
+      readonly answers?: string;
+    }
   /** A try at a step with its own budget failed: it is tried again after `forMs`, or has failed for good. */
   | {
       readonly kind: "step_retrying";
@@ -171,19 +188,35 @@ export type WireEventBody =
       readonly tries: number;
       readonly error?: WireError;
     }
-  /** What the code has read since its last checkpoint: times by name, and failures of steps after which it has gone on. */
+  /** Times that the code has read since its last checkpoint, by name, and failures of steps after which it has gone on. */
   | {
       readonly kind: "noted";
       readonly times?: Readonly<Record<string, number>>;
       readonly failures?: readonly string[];
     }
-  /** The code of a task starts an execution of another workflow, under a name. `detached`: the task does not wait for it. */
+  /** Values that the code of a task publishes, by key; null removes a key. */
+  | { readonly kind: "published"; readonly values: Readonly<Record<string, unknown>> }
+  /** Chunks of a stream. `index` is the number of the first one in its step, or outside of steps; a new run begins again at 0. */
+  | {
+      readonly kind: "chunks";
+      readonly stream: string;
+      readonly chunks: readonly unknown[];
+      readonly index: number;
+      readonly step?: string;
+      readonly end?: true;
+      readonly at?: number;
+    }
+  /**
+   * The code of a task starts an execution of another workflow, under a name. `detached`: the task does not wait for it. `mapped`:
+   * its tasks are the items that were journaled for the map of this name, and the input is their number.
+   */
   | {
       readonly kind: "child";
       readonly name: string;
       readonly workflow: string;
       readonly input?: unknown;
       readonly detached?: boolean;
+      readonly mapped?: boolean;
     }
   | { readonly kind: "run_started"; readonly run: string }
   | {
@@ -232,6 +265,8 @@ export interface WireReceipt {
     readonly identities?: readonly string[];
     readonly afters?: Afters;
   };
+  /** For a task that is done: the input with which the execution continues as another one. */
+  readonly continueAs?: unknown;
   /** Why the attempt is suspended. The outcome of the wait comes back in `steps`. */
   readonly wait?: WireWait;
   /** All waits of a suspended attempt, in place of `wait`. The first answer continues the task. */

@@ -6,6 +6,7 @@ import { jsonForm } from "../store/document-form.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { StoreFault } from "../store/store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
+import { keepEvent, listEvents } from "../triggers/event-log.ts";
 import { ExpiredDocuments } from "./expired-documents.ts";
 import { Retention, type RetentionOptions } from "./retention.ts";
 
@@ -54,13 +55,19 @@ test("what ended longer ago than the retention is forgotten within a minute, wha
   await retention.close();
 });
 
-test.each([[0], [Number.POSITIVE_INFINITY]])("a retention of %s keeps everything", async (retentionMs) => {
-  const { clock, ended, left } = await world({ retentionMs });
-  await ended([10_000]);
-  expect(clock.nextAt).toBe(Number.POSITIVE_INFINITY);
-  await clock.advance("1h");
-  expect(await left()).toEqual(["e0"]);
-});
+test.each([[0], [Number.POSITIVE_INFINITY]])(
+  "a retention of %s keeps every execution, but not old events",
+  async (retentionMs) => {
+    const { clock, store, ended, left, retention } = await world({ retentionMs });
+    await ended([10_000]);
+    const at = clock.now();
+    await keepEvent(store, { at, execution: "event~1", name: "n", id: "1", project: "p", isMatched: false });
+    await clock.advance("2h");
+    expect(await left()).toEqual(["e0"]);
+    expect((await listEvents(store, { unmatched: true, limit: 10 })).data).toEqual([]);
+    await retention.close();
+  },
+);
 
 test("a round does a bounded number of pages, and the next goes on soon", async () => {
   const { clock, retention, ended, left, pages } = await world({ retentionMs: DAY });

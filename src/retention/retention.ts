@@ -55,7 +55,7 @@ export class Retention {
     const { made, clock, store, isMine = () => true } = options;
     this.#unused = made === undefined ? null : new UnusedDefinitions({ clock, store, made, isMine });
     this.#retentionMs = retentionMs === 0 ? Number.POSITIVE_INFINITY : retentionMs;
-    if (this.#retentionMs !== Number.POSITIVE_INFINITY) this.#after(ROUND_MS);
+    this.#after(ROUND_MS);
   }
 
   /** Stops the rounds; resolves when the running round has ended. */
@@ -75,13 +75,9 @@ export class Retention {
   async #runRound(): Promise<void> {
     let isLeft = false;
     try {
-      const before = this.#options.clock.now() - this.#retentionMs;
-      isLeft = await this.#purge(before);
-      for (const kind of BY_TIME)
-        isLeft = (await this.#inPages(() => this.#dropPage(kind, before))) || isLeft;
+      if (this.#retentionMs !== Number.POSITIVE_INFINITY) isLeft = await this.#forgetEnded();
       isLeft = (await this.#inPages(() => this.#forget(false))) || isLeft;
       isLeft = (await this.#inPages(() => this.#forget(true))) || isLeft;
-      await this.#unused?.round();
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
       this.#options.onFault?.(thrown);
@@ -89,6 +85,15 @@ export class Retention {
       this.#round = null;
       this.#after(isLeft ? SOON_MS : ROUND_MS);
     }
+  }
+
+  /** Deletes what is older than the retention; true if there may be more. */
+  async #forgetEnded(): Promise<boolean> {
+    const before = this.#options.clock.now() - this.#retentionMs;
+    let isLeft = await this.#purge(before);
+    for (const kind of BY_TIME) isLeft = (await this.#inPages(() => this.#dropPage(kind, before))) || isLeft;
+    await this.#unused?.round();
+    return isLeft;
   }
 
   /** Runs pages until one is not full; true if there may be more than one round does. */

@@ -1,8 +1,11 @@
 /** Reads journals from the store in bounded pieces: the events, the results of a handler, and a past state. */
 import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
+import { isRejection } from "../std/rejection.ts";
+import { readMapItems } from "../store/map-items.ts";
 import type { ExecutionStore, Store } from "../store/store.ts";
-import type { ResultsSource } from "../worker/results-reader.ts";
+import type { ResultsSource, SettledAt } from "../worker/results-reader.ts";
 
 const ROWS = 64;
 const CHARS = 1_048_576;
@@ -40,7 +43,14 @@ export async function* readEvents(
  */
 export function resultsOf(store: Store): ResultsSource {
   const rows = new RowReader(store);
+  const eventsIn = ({ execution, firstSeq, lastSeq }: SettledAt): AsyncGenerator<Recorded> =>
+    readEvents(store, execution, firstSeq, lastSeq === 0 ? undefined : lastSeq);
   return {
+    async items(execution, page) {
+      const items = await readMapItems(store, execution, page);
+      if (isRejection(items)) throw brandFatal(new Error(items.message));
+      return items;
+    },
     async checkpoint(execution, seq) {
       const event = (await rows.find(execution, seq))?.event;
       if (event?.kind === "task.run") return { result: event.state };
@@ -50,7 +60,7 @@ export function resultsOf(store: Store): ResultsSource {
       throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);
     },
     async *settled(place) {
-      for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
+      for await (const { event } of eventsIn(place)) {
         if (event.kind === "tasks.settled" && isAt(event, place)) {
           for (let i = 0; i < event.tasks.length; i++) {
             yield {
@@ -64,7 +74,7 @@ export function resultsOf(store: Store): ResultsSource {
     },
     async *tasks(place, numbers) {
       let left = numbers.size;
-      for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
+      for await (const { event } of eventsIn(place)) {
         if (event.kind !== "tasks.enumerated" || !isAt(event, place)) continue;
         for (let i = 0; i < event.count; i++) {
           const task = event.from + i;

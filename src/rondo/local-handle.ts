@@ -1,8 +1,12 @@
 /** An execution's handle over the engine in this process. */
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
+import { EndOfNewest, inspectNewest, isLast, sendToNewest } from "../engine/newest.ts";
 import { signalMessage, signalState } from "../engine/signal-with-start.ts";
+import { findDefinition } from "../engine/store-definition.ts";
+import { AnswerWatch, sendUpdate } from "../engine/update-answers.ts";
 import { tasksWithError } from "../engine/views/error-groups.ts";
+import { addressOf } from "../kernel/definition/names.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ControlMessage, RetriedTasks } from "../kernel/message.ts";
@@ -12,23 +16,38 @@ import {
   checkControl,
   checkEventsOptions,
   checkLogsOptions,
+  checkMove,
   checkResultOptions,
   checkSignalOptions,
+  checkStreamOptions,
+  checkUpdateOptions,
+  checkWatchOptions,
 } from "../protocol/check-request.ts";
-import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
+import { positionAfter, readPiece, STREAM_LEVEL } from "../protocol/stream-piece.ts";
+import { notAnswered } from "../protocol/update-answer.ts";
+import { checkedData, type Declared } from "../sdk/declared.ts";
+import { answerOf, damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
+  ExecutionStream,
   LogEntry,
   LogsOptions,
+  MoveOptions,
+  MoveTarget,
   ResultOptions,
   RetryTasksOptions,
+  SendUpdateOptions,
   SignalOptions,
   SignalState,
+  StreamOptions,
+  StreamPiece,
   TaskChoice,
+  WatchOptions,
 } from "../sdk/handle.ts";
+import { executionStream } from "../sdk/stream-fold.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
@@ -36,7 +55,7 @@ import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
-import { type ExecutionStore, type Store, StoreFault } from "../store/store.ts";
+import { type ExecutionStore, type Store, type StoredLogRow, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
 
 /** The parts of the process that handles use. */
@@ -54,7 +73,8 @@ const NO_OPTIONS = {};
 const NO_TASKS = { phase: "", handler: "", numbers: [] };
 
 interface Listening {
-  readonly end: Promise<Ending | "stopped">;
+  readonly end: Promise<{ readonly end: Ending | "stopped"; readonly execution: string }>;
+  readonly watch: EndOfNewest;
   readonly stop: () => void;
 }
 
@@ -62,6 +82,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   /** Whether the execution existed before the start that made this handle, because of an equal start. */
   existed = false;
+  /** The id of the first execution that the id of the handle means. */
+  readonly #stored: string;
   readonly #parts: LocalParts;
   /** Functions that stop a running `result`, `events` or `logs` when the handle is disposed. */
   readonly #listening = new SparseSet<() => void>();
@@ -69,6 +91,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   constructor(id: string, parts: LocalParts) {
     this.id = id;
+    this.#stored = addressOf(id).stored;
     this.#parts = parts;
   }
 
@@ -82,19 +105,14 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     const isEarly = this.#early !== null;
     const ending = this.#early ?? this.#ending();
     try {
-      if (!isEarly && !this.#parts.engine.isOpen(this.id)) {
-        const { view } = await this.#inspect();
-        if (hasEnded(view)) return outputOf<Output>(view);
+      if (!isEarly && !this.#parts.engine.isOpen(this.#stored)) {
+        const found = unwrap(await ending.watch.inspect());
+        if (isLast(this.id, found)) return outputOf<Output>(found.view);
       }
-      const end = await this.#orGiveUp(ending.end, options);
-      if (end === "stopped")
-        throw new RondoError(
-          reject("not_ready", "the engine or the handle was closed before the execution ended", {
-            hint: "the execution continues when a process opens the store",
-          }),
-        );
+      const { end, execution } = await this.#orGiveUp(ending.end, options);
+      if (end === "stopped") throw closedEarly("the execution ended");
       if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
-      return outputOf<Output>((await this.#inspect()).view);
+      return outputOf<Output>(unwrap(await this.#parts.engine.inspect(execution)).view);
     } finally {
       if (!isEarly) ending.stop();
     }
@@ -106,22 +124,29 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     let next = options.from ?? 1;
     const bell = new Bell();
     let isDamaged = false;
-    const unwatch = engine.watch(this.id, (_, end) => {
-      if (end === "stopped") return bell.stop();
-      isDamaged = end?.status === "damaged";
-      bell.ring();
-    });
+    const watch = (execution: string) =>
+      engine.watch(execution, (_, end) => {
+        if (end === "stopped") return bell.stop();
+        isDamaged = end?.status === "damaged";
+        bell.ring();
+      });
+    let unwatch = watch(this.#stored);
     const stop = () => bell.stop();
     this.#listening.add(stop);
     try {
       const { view } = await this.#inspect();
+      const { id } = view;
+      if (id !== this.#stored) {
+        unwatch();
+        unwatch = watch(id);
+      }
       isDamaged ||= view.status === "damaged";
       if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
       while (await bell.next()) {
         try {
-          for await (const recorded of readEvents(store, this.id, next)) {
+          for await (const recorded of readEvents(store, id, next)) {
             next = recorded.seq + 1;
-            yield publicEvent(this.id, recorded, options.detail ?? "summary");
+            yield publicEvent(id, recorded, options.detail ?? "summary");
             if (recorded.event.kind === "finished" && options.follow !== true) return;
           }
         } catch (fault) {
@@ -143,42 +168,123 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
-    const { engine, store } = this.#parts;
     checkLogsOptions(options);
     let after = options.after ?? 0;
+    yield* this.#lines(options.follow === true, async function* (store, id) {
+      for await (const entry of readLines(store, id, after)) {
+        after = entry.order;
+        yield entry;
+      }
+    });
+  }
+
+  stream<Chunk>(name: string, options: StreamOptions = {}): ExecutionStream<Chunk> {
+    checkStreamOptions(name, options);
+    return executionStream((follow) => this.#stream<Chunk>(name, { ...options, follow }), options);
+  }
+
+  async *#stream<Chunk>(
+    name: string,
+    { after, task, follow }: StreamOptions,
+  ): AsyncGenerator<StreamPiece<Chunk>> {
+    const position = after === undefined ? { row: 0, line: 0 } : positionIn(after);
+    const read = async function* (store: ExecutionStore, id: string): AsyncGenerator<StreamPiece<Chunk>> {
+      for await (const piece of readPieces<Chunk>(store, id, position))
+        if (piece.stream === name && (task ?? piece.task) === piece.task) yield piece;
+    };
+    yield* this.#lines(follow === true, read, ({ end }) => end === true);
+  }
+
+  async published<Values extends object>(): Promise<Partial<Values>> {
+    return ((await this.describe()).published ?? {}) as Partial<Values>;
+  }
+
+  /**
+   * Reads log rows: those that are stored, and new ones until the execution ends or `isEnd` is true for the last item that is
+   * stored. `read` goes on where it stopped.
+   */
+  async *#lines<Item>(
+    follow: boolean,
+    read: (store: ExecutionStore, id: string) => AsyncGenerator<Item>,
+    isEnd: (item: Item) => boolean = () => false,
+  ): AsyncGenerator<Item> {
+    const { engine, store } = this.#parts;
     const bell = new Bell();
     let isOver = false;
     let isDamaged = false;
-    const unwatchLogs = engine.watchLogs(this.id, () => bell.ring());
-    const unwatch = engine.watch(this.id, (_, end) => {
-      isOver ||= end !== null;
-      if (end === "stopped") return bell.stop();
-      isDamaged = end?.status === "damaged";
-      if (end !== null) bell.ring();
-    });
+    const watch = (execution: string) => [
+      engine.watchLogs(execution, () => bell.ring()),
+      engine.watch(execution, (_, end) => {
+        isOver ||= end !== null;
+        if (end === "stopped") return bell.stop();
+        isDamaged = end?.status === "damaged";
+        if (end !== null) bell.ring();
+      }),
+    ];
+    let unwatch = watch(this.#stored);
     const stop = () => bell.stop();
     this.#listening.add(stop);
     try {
       const { view } = await this.#inspect();
+      const { id } = view;
+      if (id !== this.#stored) {
+        for (const end of unwatch) end();
+        isOver = false;
+        unwatch = watch(id);
+      }
       isOver = hasEnded(view) || isOver;
       isDamaged ||= view.status === "damaged";
       while (await bell.next()) {
         // If the execution ended before this read, all its lines are stored by now.
-        const isLast = isOver || options.follow !== true;
+        let isLast = isOver || !follow;
         try {
-          for await (const line of readLines(store, this.id, after)) {
-            after = line.order;
-            yield line;
+          let hasEnded = false;
+          for await (const item of read(store, id)) {
+            hasEnded = isEnd(item);
+            yield item;
           }
+          isLast ||= hasEnded;
         } catch (fault) {
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
-        if (isLast && isDamaged && options.follow === true) await this.#throwIfDamaged();
+        if (isLast && isDamaged && follow) await this.#throwIfDamaged();
         if (isLast) return;
       }
     } finally {
+      for (const end of unwatch) end();
+      this.#listening.delete(stop);
+    }
+  }
+
+  async *watch(options: WatchOptions = {}): AsyncGenerator<ExecutionView> {
+    checkWatchOptions(options);
+    const bell = new Bell();
+    const stop = () => bell.stop();
+    const { engine } = this.#parts;
+    const watch = (execution: string) =>
+      engine.watch(execution, (_, end) => (end === "stopped" ? bell.stop() : bell.ring()));
+    let id = this.#stored;
+    let unwatch = watch(id);
+    this.#listening.add(stop);
+    try {
+      let last: ExecutionView | null = null;
+      while (await bell.next()) {
+        const found: Inspection = last === null ? await this.#inspect() : unwrap(await engine.inspect(id));
+        const view: ExecutionView = found.view;
+        if (last === null) options.onConnection?.(true);
+        if (view.id !== id) {
+          // The id means a later execution, which may have changed before it is watched.
+          unwatch();
+          id = view.id;
+          unwatch = watch(id);
+          bell.ring();
+        }
+        if (view.revision !== last?.revision || view.status !== last.status) yield view;
+        if (hasEnded(view)) return;
+        last = view;
+      }
+    } finally {
       unwatch();
-      unwatchLogs();
       this.#listening.delete(stop);
     }
   }
@@ -195,12 +301,39 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#inspect()).why;
   }
 
-  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+  async signal(
+    given: string | Declared,
+    payload?: unknown,
+    options: SignalOptions = {},
+  ): Promise<SignalState> {
     checkSignalOptions(options);
+    const { name, data } = await checkedData(given, payload);
     const message = unwrap(signalMessage(this.#parts, { name, data, ...options }));
-    const unfit = (await this.#parts.checkSignal?.(this.id, name, message.data)) ?? null;
+    const unfit = (await this.#parts.checkSignal?.(this.#stored, name, message.data)) ?? null;
     if (unfit !== null) throw new RondoError(unfit);
-    return unwrap(signalState((await this.#parts.engine.send(this.id, message)).answer));
+    return unwrap(signalState((await this.#send(message)).answer));
+  }
+
+  async update<Answer>(
+    given: string | Declared,
+    payload?: unknown,
+    { id, ...options }: SendUpdateOptions = {},
+  ): Promise<Answer> {
+    checkUpdateOptions({ ...options, ...defined({ id }) });
+    const { name, data } = await checkedData(given, payload);
+    const watch = new AnswerWatch(this.#parts);
+    const stop = () => watch.stop();
+    this.#listening.add(stop);
+    try {
+      const update = unwrap(await sendUpdate(this.#parts, this.id, { name, data, ...defined({ id }) }));
+      const late = (ms: number) => new RondoError(notAnswered(name, ms));
+      const answer = await this.#orGiveUp(watch.answerTo(update), options, late);
+      if (answer === "stopped") throw closedEarly("the update was answered");
+      return answerOf<Answer>(name, unwrap(answer));
+    } finally {
+      watch.stop();
+      this.#listening.delete(stop);
+    }
   }
 
   pause(options?: ControlOptions): Promise<void> {
@@ -224,15 +357,27 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     const checked = unwrap(checkChosen(choice, isDry));
     const { dryRun } = checked;
     const { id, by, reason } = unwrap(checkControl(options));
-    const found = "error" in checked ? await tasksWithError(this.#parts.store, this.id, checked) : checked;
+    const found =
+      "error" in checked
+        ? await tasksWithError(this.#parts.store, (await this.describe()).id, checked)
+        : checked;
     // If the request is a repeat, its tasks no longer have the error. The execution knows the first answer by the id.
     const isUnknown = isRejection(found);
     if (isUnknown && id === null) throw new RondoError(found);
     const tasks = isUnknown ? NO_TASKS : { ...found, ...defined({ dryRun }) };
     const message = { kind: "retry", id: id ?? this.#newId(), by, reason, tasks } as const;
-    const { answer } = await this.#parts.engine.send(this.id, message);
+    const { answer } = await this.#send(message);
     if (isUnknown && isRejection(answer)) throw new RondoError(found);
     return unwrap(answer).retried ?? { tasks: 0, skipped: [] };
+  }
+
+  async move(target: MoveTarget, { dryRun: isDry, ...options }: MoveOptions = {}): Promise<void> {
+    const { to, dryRun } = unwrap(checkMove(target, isDry));
+    const { id, by, reason } = unwrap(checkControl(options));
+    const { view } = await this.#inspect();
+    const definition = unwrap(await findDefinition(this.#parts.store, view.workflow, to));
+    const message = { kind: "move", id: id ?? this.#newId(), by, reason, definition, dryRun } as const;
+    unwrap((await this.#send(message)).answer);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -243,11 +388,16 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   async #control(kind: ControlMessage["kind"], options: CancelOptions = {}): Promise<void> {
     const { id, by, reason, force } = unwrap(checkControl(options));
     const message = { kind, id: id ?? this.#newId(), by, reason, ...(force ? { force } : {}) };
-    unwrap((await this.#parts.engine.send(this.id, message)).answer);
+    unwrap((await this.#send(message)).answer);
+  }
+
+  #send(message: Parameters<typeof sendToNewest>[2]): ReturnType<typeof sendToNewest> {
+    return sendToNewest(this.#parts.engine, this.id, message);
   }
 
   async #inspect(): Promise<Inspection> {
-    return unwrap(await this.#parts.engine.inspect(this.id));
+    const { engine } = this.#parts;
+    return unwrap(await inspectNewest((id) => engine.inspect(id), this.id));
   }
 
   async #throwIfDamaged(): Promise<void> {
@@ -261,30 +411,31 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   /** Listens for the end until the execution ends or `stop` is called. */
   #ending(): Listening {
-    let stop: () => void = () => {};
-    const end = new Promise<Ending | "stopped">((resolve) => {
-      const unwatch = this.#parts.engine.watch(this.id, (_, ending) => {
-        if (ending === null) return;
-        unwatch();
+    let settle: (end: Ending | "stopped", execution: string) => void = () => {};
+    const end = new Promise<Awaited<Listening["end"]>>((resolve) => {
+      settle = (end, execution) => {
         this.#listening.delete(stop);
-        resolve(ending);
-      });
-      stop = () => {
-        unwatch();
-        this.#listening.delete(stop);
-        resolve("stopped");
+        resolve({ end, execution });
       };
-      this.#listening.add(stop);
     });
-    return { end, stop };
+    const watch = new EndOfNewest(this.#parts.engine, this.id, settle);
+    const stop = () => {
+      watch.stop();
+      settle("stopped", this.#stored);
+    };
+    this.#listening.add(stop);
+    return { end, watch, stop };
   }
 
-  #orGiveUp<T>(wanted: Promise<T>, options: ResultOptions): Promise<T> {
+  #orGiveUp<T>(
+    wanted: Promise<T>,
+    options: ResultOptions,
+    late = (ms: number): Error => notEndedWithin(this.id, ms),
+  ): Promise<T> {
     if (options.signal === undefined && options.timeout === undefined) return wanted;
     return new Promise((resolve, fail) => {
       const ms = options.timeout === undefined ? null : unwrap(parseDuration(options.timeout, "timeout"));
-      const cancel =
-        ms === null ? () => {} : this.#parts.clock.after(ms, () => fail(notEndedWithin(this.id, ms)));
+      const cancel = ms === null ? () => {} : this.#parts.clock.after(ms, () => fail(late(ms)));
       const aborted = () => {
         cancel();
         fail(options.signal?.reason instanceof Error ? options.signal.reason : new Error("aborted"));
@@ -298,6 +449,15 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       }, fail);
     });
   }
+}
+
+/** The error of a call that waited when its engine or handle was closed. */
+function closedEarly(awaited: string): RondoError {
+  return new RondoError(
+    reject("not_ready", `the engine or the handle was closed before ${awaited}`, {
+      hint: "the execution continues when a process opens the store",
+    }),
+  );
 }
 
 /** A condition variable for one reader: `ring` announces news, `stop` ends the waiting for good. */
@@ -335,18 +495,68 @@ class Bell {
 
 const ROWS = 64;
 
-/** Reads the log lines of an execution that were stored after `after`, in the order of storing. */
-async function* readLines(store: ExecutionStore, execution: string, after: number): AsyncGenerator<LogEntry> {
+/** A position in the log: a row, and the index of a line in it. */
+interface Position {
+  row: number;
+  line: number;
+}
+
+/** The position after the line with this id. */
+function positionIn(id: string): Position {
+  const [row, line] = positionAfter(id).split(".").map(Number);
+  if (row === undefined || line === undefined || Number.isNaN(row + line))
+    throw new RondoError(
+      reject("invalid_input", `after: "${id}" is not the id of a piece`, { path: "after" }),
+    );
+  return { row, line };
+}
+
+/** Reads the log rows of an execution that were stored after `after`, in the order of storing. */
+async function* readRows(
+  store: ExecutionStore,
+  execution: string,
+  after: number,
+): AsyncGenerator<StoredLogRow> {
   for (let last = after; ; ) {
     const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });
     if (rows.length === 0) return;
-    for (const { order, phase, visit, handler, task, attempt, number, worker, lines } of rows) {
-      const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
-      last = order;
-      for (const { at, level, text, run, fields } of lines) {
-        const parsed = fields === undefined ? undefined : (JSON.parse(fields) as LogEntry["fields"]);
-        yield { order, at, ...place, level, text, ...defined({ run, fields: parsed }) };
-      }
+    for (const row of rows) {
+      last = row.order;
+      yield row;
     }
+  }
+}
+
+/** Reads log lines, without the pieces of streams. */
+async function* readLines(store: ExecutionStore, execution: string, after: number): AsyncGenerator<LogEntry> {
+  for await (const row of readRows(store, execution, after)) {
+    const { order, phase, visit, handler, task, attempt, number, worker, lines } = row;
+    const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
+    for (const { at, level, text, run, fields } of lines) {
+      if (level === STREAM_LEVEL) continue;
+      const parsed = fields === undefined ? undefined : (JSON.parse(fields) as LogEntry["fields"]);
+      yield { order, at, ...place, level, text, ...defined({ run, fields: parsed }) };
+    }
+  }
+}
+
+/** Reads the pieces of all streams from a position on, and moves the position. */
+async function* readPieces<Chunk>(
+  store: ExecutionStore,
+  execution: string,
+  position: Position,
+): AsyncGenerator<StreamPiece<Chunk>> {
+  for await (const row of readRows(store, execution, position.row - 1)) {
+    const { order, phase, visit, handler, task, attempt, number } = row;
+    const place = { phase, visit, handler, task, attempt: number, attemptId: attempt };
+    for (let i = order === position.row ? position.line : 0; i < row.lines.length; i++) {
+      const line = row.lines[i] as StoredLogRow["lines"][number];
+      const piece = readPiece(line);
+      if (piece === null) continue;
+      const chunks = piece.chunks as readonly Chunk[];
+      Object.assign(position, { row: order, line: i + 1 });
+      yield { id: `${order}.${i}`, at: line.at, ...piece, chunks, ...place };
+    }
+    Object.assign(position, { row: order + 1, line: 0 });
   }
 }

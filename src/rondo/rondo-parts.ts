@@ -28,6 +28,8 @@ export interface RondoParts extends LocalParts {
   readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
   /** Opens the API of this process on first use, for schedules, dead letters, workers and changes of many executions. */
   readonly openApi?: (rondo: Rondo) => Promise<AttachedApi>;
+  /** Closes the parts that use the engine, before the engine is closed. */
+  readonly onClosing?: () => Promise<void>;
   /** Closes the parts that belong to the engine, after the engine is closed. */
   readonly onClosed?: () => Promise<void>;
 }

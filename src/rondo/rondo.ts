@@ -1,12 +1,17 @@
 /** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
 import { startExecution } from "../engine/engine-port.ts";
+import { inspectNewest } from "../engine/newest.ts";
 import { SignalStarter, signalMessage, signalState } from "../engine/signal-with-start.ts";
+import { compareVersions, storeDefinition } from "../engine/store-definition.ts";
 import { type IfExists, startIfExists } from "../engine/successors.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
+import { exactly } from "../kernel/definition/names.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import { usableDefinition } from "../kernel/definition/read-definition.ts";
+import { splitVersionedName, versionedName } from "../kernel/definition/version-name.ts";
 import { Execution } from "../kernel/execution.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { replay } from "../kernel/journal/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
 import {
@@ -18,7 +23,7 @@ import {
 } from "../protocol/check-request.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
-import { checkMiddleware, checkWorkflow } from "../sdk/check.ts";
+import { checkMiddleware, checkWorkflow, referenceTo } from "../sdk/check.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
@@ -78,12 +83,13 @@ export class Rondo implements RondoClient {
   readonly #options: RondoParts;
   readonly #worker: Worker;
   readonly #workerId: string;
+  /** The served workflows by name, and by name and version. */
   readonly #served = new Map<string, Served>();
   /** All workflows that this process has ever served, by wire name and version. Executions of older definitions go on. */
   readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
-  /** Names of workflows that were passed to `serve` directly. */
+  /** References to workflows that were passed to `serve` directly. */
   readonly #named = new Set<string>();
   readonly #middleware: Middleware[];
   #isClosed = false;
@@ -93,7 +99,9 @@ export class Rondo implements RondoClient {
   readonly schedules: Operations["schedules"];
   readonly deadLetters: Operations["deadLetters"];
   readonly workers: Operations["workers"];
+  readonly versions: Operations["versions"];
   readonly bulk: Operations["bulk"];
+  readonly tokenFor: Operations["tokenFor"];
 
   readonly #parts: LocalParts;
   readonly #signals: SignalStarter;
@@ -131,7 +139,9 @@ export class Rondo implements RondoClient {
     this.schedules = operations.schedules;
     this.deadLetters = operations.deadLetters;
     this.workers = operations.workers;
+    this.versions = (workflow) => operations.versions(workflow);
     this.bulk = (...given) => operations.bulk(...given);
+    this.tokenFor = (...given) => operations.tokenFor(...given);
   }
 
   /** The address of the HTTP API and the dashboard of this process; null without `server`. */
@@ -179,12 +189,12 @@ export class Rondo implements RondoClient {
       for (const code of topic.handlers) this.#host(topic.name, code);
       this.#options.elsewhere?.host([topic]);
     }
-    for (const { name } of workflows) this.#named.add(name);
+    for (const workflow of workflows) this.#named.add(referenceTo(workflow));
     for (const workflow of withChildren(workflows)) {
       // A workflow that was passed to `serve` directly is not replaced by a child of the same name.
-      if (this.#named.has(workflow.name) && !workflows.includes(workflow)) continue;
+      if (this.#named.has(referenceTo(workflow)) && !workflows.includes(workflow)) continue;
       const plan = planOf(workflow);
-      this.#served.set(workflow.name, { workflow, plan });
+      this.#note({ workflow, plan });
       for (const code of workflow.handlers) this.#host(workflow.name, code);
       if (this.#options.scripts !== undefined && hasScript(plan)) {
         this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
@@ -274,7 +284,8 @@ export class Rondo implements RondoClient {
     const checked = unwrap(checkSignalStart(options));
     const message = unwrap(signalMessage(this.#parts, signal));
     const { plan, text } = unwrap(await this.#prepare(workflow, input));
-    const unfit = await this.#refusalOf(plan.definition.name, message.signal, message.data);
+    const served = this.#servedBy(plan.hash);
+    const unfit = served && (await this.#refusalOf(served.workflow, message.signal, message.data));
     if (unfit !== null) throw new RondoError(unfit);
     await this.#admit(plan, checked.project);
     const given = { plan, input: text, signal: message };
@@ -297,7 +308,8 @@ export class Rondo implements RondoClient {
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
     const { heads, next } = await listOrSearch(this.#options.store, unwrap(checkList(options)));
-    const data = await Promise.all(heads.map((head) => this.execution(head.id).describe()));
+    // A list has each execution by itself, also where its id means a later one.
+    const data = await Promise.all(heads.map(({ id }) => this.execution(exactly(id)).describe()));
     return { data, next: next === null ? null : String(next) };
   }
 
@@ -307,22 +319,25 @@ export class Rondo implements RondoClient {
 
   async stateAt(id: string, seq: number): Promise<ExecutionView> {
     const { store, engine } = this.#options;
-    const now = unwrap(await engine.inspect(id)).view;
+    const now = unwrap(await inspectNewest((one) => engine.inspect(one), id)).view;
     if (!Number.isSafeInteger(seq) || seq < 1 || seq > now.revision) {
       throw new RondoError(
         reject("invalid_input", `execution ${id} has events 1 to ${now.revision}, not ${seq}`),
       );
     }
-    const stored = await store.getDefinition({ hash: now.workflowHash });
+    const [first] = await store.readJournal({ execution: now.id, from: 1, to: 1, rowsMax: 1 });
+    const created = first === undefined ? undefined : decodeEntry(first)[0]?.event;
+    const hash = created?.kind === "created" ? created.hash : now.workflowHash;
+    const stored = await store.getDefinition({ hash });
     const definition = unwrap(
       stored === null
         ? reject("not_ready", "the definition of the execution is not in the store")
         : usableDefinition(stored),
     );
-    const execution = new Execution(id, compilePlan(definition));
+    const execution = new Execution(now.id, compilePlan(definition));
     while (execution.seq < seq) {
       const entries = await store.readJournal({
-        execution: id,
+        execution: now.id,
         from: execution.seq + 1,
         to: seq,
         rowsMax: 64,
@@ -344,6 +359,7 @@ export class Rondo implements RondoClient {
       (api) => api.shut({ graceMs }),
       () => {},
     );
+    await this.#options.onClosing?.();
     this.#options.engine.quiesce();
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
@@ -416,7 +432,7 @@ export class Rondo implements RondoClient {
     workflow: AnyWorkflow | string,
     input: unknown,
   ): { plan: Plan; text: string } | Rejection | null {
-    const known = this.#served.get(typeof workflow === "string" ? workflow : workflow?.name);
+    const known = this.#served.get(referenceTo(workflow));
     const isKnown = known !== undefined && (typeof workflow === "string" || known.workflow === workflow);
     if (!isKnown || (known.workflow as AnyWorkflow).inputSchema !== undefined) return null;
     const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
@@ -429,7 +445,7 @@ export class Rondo implements RondoClient {
   ): Promise<{ plan: Plan; text: string } | Rejection> {
     if (typeof workflow !== "string") checkWorkflow(workflow);
     if (typeof workflow !== "string") {
-      const known = this.#served.get(workflow.name);
+      const known = this.#served.get(referenceTo(workflow));
       const plan = known?.workflow === workflow ? known.plan : planOf(workflow);
       const text = await validateInput(workflow, input);
       return isRejection(text) ? text : { plan, text };
@@ -437,23 +453,36 @@ export class Rondo implements RondoClient {
     const served = this.#served.get(workflow);
     if (served !== undefined) return this.#prepare(served.workflow, input);
     const found = await this.#options.store.getDefinition({ newestOf: workflow });
-    if (found === null)
-      return reject("not_found", `there is no workflow "${workflow}"`, {
-        hint: "serve it here, or start it by its object",
-      });
+    if (found === null) {
+      const { name, version } = splitVersionedName(workflow);
+      const what =
+        version === null
+          ? `there is no workflow "${name}"`
+          : `the workflow "${name}" has no version ${version}`;
+      return reject("not_found", what, { hint: "serve it here, or start it by its object" });
+    }
     const text = await validateInput({ inputSchema: undefined }, input);
     return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
   }
 
   /** The newest definition of a workflow, with the check of its input if the workflow is served here. */
-  async #triggered(workflow: string): Promise<TriggeredWorkflow | null> {
+  async #triggered(workflow: string): Promise<TriggeredWorkflow | Rejection | null> {
     const found = await this.#options.store.getDefinition({ newestOf: workflow });
     if (found === null) return null;
-    const served = this.#served.get(workflow);
-    const own = served?.plan.hash === found.hash ? served : null;
-    const plan = own?.plan ?? compilePlan(unwrap(usableDefinition(found)));
+    const own = this.#servedBy(found.hash);
+    const usable = own?.plan.definition ?? usableDefinition(found);
+    if (isRejection(usable)) return usable;
+    const plan = own?.plan ?? compilePlan(usable);
     const typed: AnyWorkflow | undefined = own?.workflow;
     return { plan, check: async (input) => validateInput(typed ?? { inputSchema: undefined }, input) };
+  }
+
+  /** Notes a served workflow, by its version and by its name. Of several versions, the name stands for the highest. */
+  #note(served: Served): void {
+    const { name, version } = served.plan.definition;
+    if (version !== undefined) this.#served.set(versionedName(name, version), served);
+    const known = this.#served.get(name)?.plan.definition.version;
+    if (version === undefined || compareVersions(version, known) >= 0) this.#served.set(name, served);
   }
 
   #host(workflow: string, code: HandlerCode): void {
@@ -478,13 +507,21 @@ export class Rondo implements RondoClient {
     );
     if (!isChecked) return null;
     const found = await this.#options.engine.inspect(execution);
-    return isRejection(found) ? found : this.#refusalOf(found.view.workflow, signal, data);
+    if (isRejection(found)) return found;
+    const served = this.#servedBy(found.view.workflowHash) ?? this.#served.get(found.view.workflow);
+    return served === undefined ? null : this.#refusalOf(served.workflow, signal, data);
+  }
+
+  /** The served workflow with this definition; null if there is none. */
+  #servedBy(hash: string): Served | null {
+    for (const served of this.#served.values()) if (served.plan.hash === hash) return served;
+    return null;
   }
 
   /** The reason why no wait of a workflow accepts the data of a signal; null: one does, or none has a schema. */
-  async #refusalOf(workflow: string, signal: string, data: string): Promise<Rejection | null> {
+  async #refusalOf(workflow: HostedWorkflow, signal: string, data: string): Promise<Rejection | null> {
     let refusal: Rejection | null = null;
-    for (const { signal: wait } of this.#served.get(workflow)?.workflow.handlers ?? []) {
+    for (const { signal: wait } of workflow.handlers) {
       if (wait?.name !== signal) continue;
       refusal = await wait.check(JSON.parse(data));
       if (refusal === null) return null;
@@ -496,8 +533,7 @@ export class Rondo implements RondoClient {
   #store(plan: Plan): Promise<void> {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {
-      const body = JSON.stringify(plan.definition);
-      stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(
+      stored = storeDefinition(this.#options.store, plan).then(
         () => {
           this.#isStored.add(plan.hash);
           this.#options.engine.definitionStored(plan.definition.name);

@@ -156,7 +156,7 @@ describe("due times missed while nothing ran", () => {
     });
   });
 
-  test("a desk that could not look for a while counts what it missed as missed", async () => {
+  test("schedules that were not read for a while count the missed firings as missed", async () => {
     const { clock, engine, fired, open } = await world();
     const schedules = await open();
     await schedules.put({ ...TEN, cron: "* * * * *" });

@@ -1,4 +1,4 @@
-// The desk over a memory store, with a clock that is moved by hand and an engine that only remembers.
+// Schedules over a memory store, with a clock that is moved by hand and an engine that only remembers.
 import { describe, expect, test } from "vitest";
 import { MINUTE, world } from "../../test/fixtures/server/schedule-fixture.ts";
 import { isRejection, type RondoError, reject, unwrap } from "../std/rejection.ts";
@@ -8,7 +8,7 @@ import type { SchedulePage } from "./schedule-store.ts";
 const HOURLY = { id: "hourly", workflow: "report", cron: "0 * * * *" };
 const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
 
-describe("the desk", () => {
+describe("schedules", () => {
   test("pauses and resumes; what passed meanwhile does not fire", async () => {
     const { clock, fired, open, beginning } = await world();
     const schedules = await open();

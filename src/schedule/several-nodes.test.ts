@@ -1,4 +1,4 @@
-// Desks of several nodes over one store: each schedule is fired by the one that has it, and changed at any.
+// The schedules of several nodes over one store: the owner of a schedule fires it, and every node can change it.
 import { afterEach, describe, expect, test } from "vitest";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";

@@ -5,7 +5,14 @@
 import { CLEANUPS, type Definition, LAST } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
 import type { Duration } from "../std/duration.ts";
-import type { BaseContext, HandlerCode, HostedWorkflow, Middleware } from "../worker/handler-code.ts";
+import type {
+  AnswerContext,
+  BaseContext,
+  EnumerateContext,
+  HandlerCode,
+  HostedWorkflow,
+  Middleware,
+} from "../worker/handler-code.ts";
 import {
   checkAnswer,
   checkDuration,
@@ -31,7 +38,7 @@ import {
   withDefaults,
 } from "./compile-handler.ts";
 import { type TriggerData, triggersOf } from "./event.ts";
-import type { AnswerOptions } from "./handler.ts";
+import { type AnswerOptions, type AnySpec, specOf } from "./handler.ts";
 import { COMMAND, childOf, SCRIPT } from "./mode.ts";
 import { type AnyPhaseOptions, decideOf, type PhaseData, readHandlers, readPhase } from "./phase.ts";
 import { isStandardSchema, jsonSchemaOf, refusalBy, type StandardSchema } from "./standard-schema.ts";
@@ -45,6 +52,9 @@ export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeou
   readonly returns?: ({ readonly use: string } & AnswerOptions) | typeof LAST;
   readonly cleanupTimeout?: Duration;
 }
+
+/** The phase of a workflow that runs the items of maps; `readMap` reads its results. */
+const MAP_PHASE = "items";
 
 type Answer = (context: never) => unknown;
 
@@ -88,7 +98,9 @@ export class WorkflowBuilder implements HostedWorkflow {
     this.inputSchema = inputSchema;
     this.#data = data;
     this.definition = withOutput(data);
-    this.handlers = hosted.map(({ code }) => (middleware.length === 0 ? code : { ...code, middleware }));
+    const phases = Object.fromEntries(data.phases.map(({ name, handlers }) => [name, Object.keys(handlers)]));
+    const shared = { phases, ...(middleware.length === 0 ? {} : { middleware }) };
+    this.handlers = hosted.map(({ code }) => ({ ...code, ...shared }));
     this.#middleware = middleware;
     this.#hosted = hosted;
     this.#defaults = defaults;
@@ -269,6 +281,7 @@ export class WorkflowBuilder implements HostedWorkflow {
       defaults: this.#defaults,
       version,
       parseInput: this.#parseInput,
+      inputSchema: this.inputSchema,
     };
   }
 
@@ -315,13 +328,58 @@ function hasResult([handler, ...others]: readonly HandlerData[]): boolean {
   return tasks === undefined && enumerate === undefined && sleep === undefined;
 }
 
-/** Checks the workflows that the code of a workflow starts. */
+/** Checks the workflows and handlers that the code of a workflow uses. */
 function hostedChildren(children: unknown): readonly HostedWorkflow[] {
   if (!Array.isArray(children)) throw invalid("children", "must be a list of workflows");
-  const wrong = children.findIndex((child) => !isHosted(child));
-  if (wrong >= 0)
-    throw invalid(`children[${wrong}]`, "is not a workflow", "give what workflow() or flow() made");
-  return children as readonly HostedWorkflow[];
+  return children.map((child: unknown, i) => {
+    const spec = specOf(child);
+    if (spec !== undefined) return workflowOf(spec, `children[${i}]`);
+    if (isHosted(child)) return child;
+    throw invalid(
+      `children[${i}]`,
+      "is neither a workflow nor a handler",
+      "give what workflow(), flow() or handler() made",
+    );
+  });
+}
+
+const workflows = new WeakMap<AnySpec, WorkflowBuilder>();
+
+/**
+ * The workflow that runs a handler for the items of maps: they are the tasks of its only phase. For the code of the handler, the
+ * item is the task and the input.
+ */
+function workflowOf(spec: AnySpec, at: string): WorkflowBuilder {
+  const known = workflows.get(spec);
+  if (known !== undefined) return known;
+  const { name, ...options } = spec;
+  if (name === undefined) throw invalid(at, "is a handler without a name", "give handler({ name, ... })");
+  if (spec.enumerate !== undefined || spec.tasks !== undefined)
+    throw invalid(
+      at,
+      "is a handler with tasks of its own",
+      "leave out enumerate and tasks: map gives the items",
+    );
+  const codes = (["process", "processBatch", "compensate"] as const).filter(
+    (code) => spec[code] !== undefined,
+  );
+  const withInput = codes.map((code) => [
+    code,
+    (context: { readonly task?: unknown }) =>
+      spec[code]?.(Object.defineProperty(context, "input", { value: context.task }) as never),
+  ]);
+  const made = WorkflowBuilder.begin({ name })
+    .phase(MAP_PHASE, {
+      ...options,
+      ...Object.fromEntries(withInput),
+      enumerate: ({ mapItems }: EnumerateContext) => mapItems(),
+    })
+    .returns(({ phases }: AnswerContext) => {
+      const { total = 0, count: done = 0, failed = 0 } = phases[MAP_PHASE] ?? {};
+      return { total, done, failed };
+    });
+  workflows.set(spec, made);
+  return made;
 }
 
 /** Whether a child is given with its code. Other workers serve a child that is only named. */

@@ -18,6 +18,7 @@ import {
   parseUse,
   pointer,
 } from "../kernel/definition/parse-primitive.ts";
+import { versionedName } from "../kernel/definition/version-name.ts";
 import type { Decode, Fields } from "../std/decode.ts";
 import { durationMs } from "../std/duration.ts";
 import { type Json, toStoredText } from "../std/json.ts";
@@ -65,6 +66,13 @@ export function checkWorkflow(workflow: unknown): void {
       hint: "make one with workflow({ name }).phase(...)",
     }),
   );
+}
+
+/** The reference to a workflow: its name, with its version if it has one. A text is a reference already. */
+export function referenceTo(workflow: HostedWorkflow | string): string {
+  if (typeof workflow === "string") return workflow;
+  const { version } = (workflow?.definition ?? {}) as { readonly version?: string };
+  return versionedName(workflow?.name, version);
 }
 
 /** Throws unless all values are functions, as middleware is. */

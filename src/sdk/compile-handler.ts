@@ -16,7 +16,7 @@ import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-import type { ChildWorkflow, HandlerCode, ProcessContext } from "../worker/handler-code.ts";
+import type { ChildWorkflow, HandlerCode, WaitFor } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import type { FirstSignal } from "./context.ts";
 import { Fatal } from "./errors.ts";
@@ -48,6 +48,8 @@ export interface Surroundings {
   readonly version: string | undefined;
   /** Parses the input; present if the workflow's input has a schema. */
   readonly parseInput: HandlerCode["parseInput"];
+  /** The schema of the workflow's input; undefined if there is none. */
+  readonly inputSchema: StandardSchema | undefined;
 }
 
 /** A handler spec of any mode, without its types. */
@@ -64,6 +66,7 @@ const OPTIONS = [
   "concurrency",
   "concurrencyPerKey",
   "rate",
+  "ratePerKey",
   "priority",
   "tolerate",
 ] as const;
@@ -235,7 +238,7 @@ function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined):
 }
 
 /** The user's `process` or `processBatch`. If the task is the input, it is parsed by the schema too. */
-function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "use"> {
+function work(spec: AnySpec, { parseInput, inputSchema }: Surroundings): Omit<HandlerCode, "use"> {
   const taskIsInput = takesInput(spec, parseInput);
   if (spec.processBatch !== undefined)
     return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
@@ -244,13 +247,14 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "u
     taskIsInput,
     parsingWait,
     checkingInput,
+    checkingOwnInput: (input) => validateInput({ inputSchema }, input),
     ...adds,
     process: (context) => spec.process?.(context as never),
   };
 }
 
 /** A `waitFor` that parses its payload by the schema that user code passes. */
-function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"] {
+function parsingWait(wait: WaitFor): WaitFor {
   return async (given, { schema, ...options } = {}) => {
     const name = typeof given === "string" ? given : given.join("|");
     if (schema !== undefined && !isStandardSchema(schema))

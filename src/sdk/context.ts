@@ -5,6 +5,9 @@
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type * as untyped from "../worker/handler-code.ts";
+import type { SignalType, UpdateType } from "./declared.ts";
+import type { Handler } from "./handler.ts";
+import type { HandlerReader } from "./reader.ts";
 import type { SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
@@ -50,6 +53,18 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   /** Reports the progress of the task. */
   readonly progress: (done: number, total?: number) => void;
   /**
+   * Publishes values of the execution, such as `publish({ percent: 40 })`. Callers read them by `execution.published()`, and see
+   * changes among the events. The last value of a key counts, null removes a key. All values together have at most 64 KiB; beyond
+   * that, the keys that were published longest ago are dropped.
+   */
+  readonly publish: (values: Readonly<Record<string, unknown>>) => void;
+  /**
+   * Opens a stream of the execution, such as the tokens of a model: `const out = stream("answer"); out.write(token)`. Callers
+   * follow it by `execution.stream("answer")`, while it is written and later from its beginning. Write it in a step if the task
+   * has steps: if the step runs again, its new chunks replace the old ones.
+   */
+  readonly stream: (name: string) => untyped.StreamWriter;
+  /**
    * Runs `run` once per task. Its result is journaled before the code goes on, and later attempts get it without running `run`
    * again. Names are unique within the task.
    * Code outside of steps runs again in each attempt: after a failure, after a crash, and after each `sleep` and `waitFor`. It
@@ -72,21 +87,20 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
    * The signals of one name, one after the other: `for await (const item of signals("item"))`. The loop ends if none comes within
    * `timeout`.
    */
-  readonly signals: <Schema extends StandardSchema = StandardSchema<Json>>(
-    name: string,
-    options?: Omit<WaitSignal<Schema>, "signal">,
-  ) => AsyncIterable<SchemaOutput<Schema>>;
+  readonly signals: Signals;
   /**
-   * Runs `run` for each item, `concurrency` at a time, and gives the results in the order of the items. Results are journaled in
-   * batches: a later attempt runs it only for items without one. An error goes to the caller, and is not journaled. The items must
-   * be the same in each attempt: make the list in a step.
+   * Ends the attempt until the execution gets an update of this name: a request of a caller, who waits for the answer. Answer it by
+   * `request.answer(value)` or `request.refuse(reason)`. An update whose data does not fit the schema is refused, and the wait goes
+   * on. If none comes within `timeout`, it throws `WaitTimeout`.
    */
-  readonly map: <Item, Result>(
-    name: string,
-    items: readonly Item[],
-    run: (item: Item, context: untyped.MapContext) => Result | Promise<Result>,
-    options?: MapOptions,
-  ) => Promise<Stored<Result>[]>;
+  readonly waitForUpdate: WaitForUpdate;
+  /**
+   * The updates of one name, one after the other: `for await (const request of updates("add")) await request.answer(1)`. The loop
+   * ends if none comes within `timeout`.
+   */
+  readonly updates: Updates;
+  /** Runs a function in this attempt, or a handler at any worker, for each item. */
+  readonly map: MapItems;
   /**
    * Runs an execution of another workflow and returns its output. It is started once per task and name, and no worker is occupied
    * while it runs. If it fails or is cancelled, this throws `ChildFailed`, in this attempt and in later ones. A cancel of this
@@ -103,6 +117,13 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
     input: WorkflowInput<NoInfer<W>>,
     options?: untyped.ChildOptions,
   ) => Promise<{ readonly id: string }>;
+  /**
+   * Ends this execution as done, and begins the next one of its id (`ID~2`, `ID~3`) with this input, once. Signals that nothing has
+   * read, tags, project and deadline go with it, and the id means the new one from then on. It keeps the journal of an entity that
+   * lives for years short. The promise never settles, so that no code runs after it. Only the one task of the last phase can
+   * continue, as in a flow, and not in a child or a clean-up.
+   */
+  readonly continueAs: (input: unknown) => Promise<never>;
   /** A number from 0 up to 1, the same in each attempt. It is that of the name; without one, that of the n-th call. */
   readonly random: (name?: string) => number;
   /** A UUID, the same in each attempt. It is that of the name; without one, that of the n-th call. */
@@ -124,7 +145,35 @@ export interface Step {
   ): Promise<Stored<T>>;
 }
 
-/** Options of `map`. */
+/** Runs a function or a handler for each item. */
+export interface MapItems {
+  /**
+   * Runs `run` in this attempt for each item, `concurrency` at a time, and gives the results in the order of the items. Results are
+   * journaled in batches: a later attempt runs it only for items without one. An error goes to the caller, and is not journaled. The
+   * items must be the same in each attempt: make the list in a step.
+   */
+  <Item, Result>(
+    name: string,
+    items: readonly Item[],
+    run: (item: Item, context: untyped.MapContext) => Result | Promise<Result>,
+    options?: MapOptions,
+  ): Promise<Stored<Result>[]>;
+  /**
+   * Runs a handler for each item as a task of a child, at any worker, with the options of the handler. The items, up to 10 million,
+   * are journaled once, in pages; no worker is occupied while the child runs. The results are read when they are needed. If more
+   * items fail than the handler tolerates, it throws `MapFailed`. The workflow lists the handler in `children`.
+   */
+  <Item, Result>(
+    name: string,
+    items: Iterable<Item> | AsyncIterable<Item>,
+    handler: Handler<Stored<NoInfer<Item>>, Record<never, never>, Result, true>,
+  ): Promise<MapResults<Stored<Result>>>;
+}
+
+/** The results of a map with a handler. `toArray` has them in the order of the items. */
+export interface MapResults<Result> extends Omit<HandlerReader<Result>, "visit" | "visits"> {}
+
+/** Options of `map` with a function. */
 export interface MapOptions {
   /**
    * The most calls at a time.
@@ -158,8 +207,64 @@ export interface FirstSignal<Value, Name extends string = string> {
   readonly value: Value;
 }
 
+/** The signals of one name, inside a task. */
+export interface Signals {
+  /** The signals of a declared type. */
+  <Taken>(
+    signal: SignalType<unknown, Taken>,
+    options?: Omit<WaitSignal<StandardSchema>, "signal" | "schema">,
+  ): AsyncIterable<Taken>;
+  /** The signals of a name. */
+  <Schema extends StandardSchema = StandardSchema<Json>>(
+    name: string,
+    options?: Omit<WaitSignal<Schema>, "signal">,
+  ): AsyncIterable<SchemaOutput<Schema>>;
+}
+
+/** Options of a wait for updates. */
+export type UpdateOptions<Schema extends StandardSchema> = Omit<WaitSignal<Schema>, "signal">;
+
+/** An update that code has taken, with the types of its data and its answer. */
+export interface UpdateRequest<Data, Answer> extends Omit<untyped.UpdateRequest<Data>, "answer"> {
+  /** Answers the update, once. It resolves when the answer is journaled; in later attempts the first answer counts. */
+  answer(value: Answer): Promise<void>;
+}
+
+/** Waits for an update inside a task. */
+export interface WaitForUpdate {
+  /** Waits for an update of a declared type. */
+  <Answer, Taken>(
+    update: UpdateType<unknown, Answer, Taken>,
+    options?: Omit<UpdateOptions<StandardSchema>, "schema">,
+  ): Promise<UpdateRequest<Taken, Answer>>;
+  /** Waits for an update of this name. */
+  <Schema extends StandardSchema = StandardSchema<Json>>(
+    name: string,
+    options?: UpdateOptions<Schema>,
+  ): Promise<UpdateRequest<SchemaOutput<Schema>, unknown>>;
+}
+
+/** The updates of one name, inside a task. */
+export interface Updates {
+  /** The updates of a declared type. */
+  <Answer, Taken>(
+    update: UpdateType<unknown, Answer, Taken>,
+    options?: Omit<UpdateOptions<StandardSchema>, "schema">,
+  ): AsyncIterable<UpdateRequest<Taken, Answer>>;
+  /** The updates of a name. */
+  <Schema extends StandardSchema = StandardSchema<Json>>(
+    name: string,
+    options?: UpdateOptions<Schema>,
+  ): AsyncIterable<UpdateRequest<SchemaOutput<Schema>, unknown>>;
+}
+
 /** Waits for a signal inside a task. */
 export interface WaitFor {
+  /** Waits for a signal of a declared type. */
+  <Taken>(
+    signal: SignalType<unknown, Taken>,
+    options?: Omit<WaitSignal<StandardSchema>, "signal" | "schema">,
+  ): Promise<Taken>;
   /** Waits for the first of several signals. */
   <const Name extends string, Schema extends StandardSchema = StandardSchema<Json>>(
     names: readonly Name[],

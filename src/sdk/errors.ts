@@ -4,6 +4,7 @@ import { type DamagedData, damageRemedy } from "../kernel/journal/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { restoreError } from "../protocol/error-cause.ts";
+import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 
@@ -34,6 +35,27 @@ export class RetryAfter extends Error {
     super(message ?? `to be retried after ${typeof delay === "number" ? `${delay} ms` : delay}`, options);
     this[RETRY_AFTER] = unwrap(parseDuration(delay, "RetryAfter"));
   }
+}
+
+/** Thrown by `update()`: the code of the execution has refused the update. */
+export class UpdateRefused extends Error {
+  override name = "UpdateRefused";
+  /** The name of the update. */
+  readonly update: string;
+  /** The code of the refusal, such as `invalid_input`; undefined if it has none. */
+  readonly code: string | undefined;
+  /** Made by Rondo. */
+  constructor(update: string, { message, code }: RefusedUpdate) {
+    super(`update "${update}" was refused: ${message}`);
+    this.update = update;
+    this.code = code;
+  }
+}
+
+/** The value of an answer; throws its error. */
+export function answerOf<Answer>(update: string, answer: UpdateAnswer): Answer {
+  if ("error" in answer) throw new UpdateRefused(update, answer.error);
+  return answer.value as Answer;
 }
 
 /**

@@ -8,9 +8,15 @@ import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schem
 import type { Stored } from "./stored.ts";
 import type { TypedWorkflow, WorkflowOptions } from "./workflow.ts";
 
-/** What the function of a flow gets: steps, sleeps, waits, logs, and the keys of its task. */
-export interface FlowContext<Input>
-  extends Omit<TaskContext<Input, Input, NoPhases>, "task" | "phases" | "number"> {}
+/** The context of the function of a flow: steps, sleeps, waits, logs, and the keys of its task. `Given`: the input of a start. */
+export interface FlowContext<Input, Given = Input>
+  extends Omit<TaskContext<Input, Input, NoPhases>, "task" | "phases" | "number" | "continueAs"> {
+  /**
+   * Ends this execution as done, and begins the next one of its id (`ID~2`, `ID~3`) with this input, once. Signals that nothing has
+   * read, tags, project and deadline go with it, and the id means the new one from then on. The promise never settles.
+   */
+  readonly continueAs: (input: Given) => Promise<never>;
+}
 
 type NoPhases = Record<never, never>;
 
@@ -25,9 +31,10 @@ export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
    */
   readonly input?: Schema;
   /**
-   * The version of the code, such as `"1.2.0"`. Workers with this or a later compatible version run the flow.
+   * The version of the flow, such as `"1.2.0"`. Executions go on with code of this or a later compatible version, and wait while
+   * no worker serves one.
    *
-   * @default none: every worker runs it
+   * @default none: executions go on with the newest code
    */
   readonly version?: string;
 }
@@ -38,7 +45,7 @@ export interface Flow<Input, Output> extends TypedWorkflow<Input, Output> {}
 /** The name of the only phase of a flow, and of its handler. */
 const PHASE = "run";
 
-const OPTIONS = ["retry", "timeout", "heartbeat", "concurrency", "rate", "priority", "version"] as const;
+const OPTIONS = ["retry", "timeout", "heartbeat", "concurrency", "rate", "priority"] as const;
 
 /**
  * Makes a workflow of one function, whose input is described by a schema. The function runs again after a failure, a crash, a
@@ -54,7 +61,10 @@ const OPTIONS = ["retry", "timeout", "heartbeat", "concurrency", "rate", "priori
  */
 export function flow<Schema extends StandardSchema, Output>(
   name: string,
-  run: (context: FlowContext<SchemaOutput<Schema>>, input: SchemaOutput<Schema>) => Output | Promise<Output>,
+  run: (
+    context: FlowContext<SchemaOutput<Schema>, SchemaInput<Schema>>,
+    input: SchemaOutput<Schema>,
+  ) => Output | Promise<Output>,
   options: FlowOptions<Schema> & { readonly input: Schema },
 ): Flow<SchemaInput<Schema>, Stored<Output>>;
 /**
@@ -69,7 +79,7 @@ export function flow<Schema extends StandardSchema, Output>(
  */
 export function flow<Input = Json, Output = unknown>(
   name: string,
-  run: (context: FlowContext<Stored<Input>>, input: Input) => Output | Promise<Output>,
+  run: (context: FlowContext<Stored<Input>, Input>, input: Input) => Output | Promise<Output>,
   options?: Omit<FlowOptions, "input">,
 ): Flow<Input, Stored<Output>>;
 export function flow(
@@ -79,11 +89,12 @@ export function flow(
 ): unknown {
   if (typeof run !== "function")
     throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
-  const { input, cleanupTimeout, children, use, ...others } = options;
+  const { input, version, cleanupTimeout, children, use, ...others } = options;
   checkFields(others, `flow "${name}"`, OPTIONS);
   const begin = {
     name,
     ...(input === undefined ? {} : { input }),
+    ...(version === undefined ? {} : { version }),
     ...(cleanupTimeout === undefined ? {} : { cleanupTimeout }),
     ...(children === undefined ? {} : { children }),
     ...(use === undefined ? {} : { use }),

@@ -9,6 +9,7 @@ import type { SentEvent } from "../protocol/sent-event.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { RondoError } from "../std/rejection.ts";
+import type { SignalType, UpdateType } from "./declared.ts";
 import type { EventToSend } from "./event.ts";
 import type { ExecutionFilter, Operations, PageOptions } from "./operations.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
@@ -118,6 +119,16 @@ export interface EventsOptions {
   readonly follow?: boolean;
 }
 
+/** Options of `watch`. */
+export interface WatchOptions {
+  /**
+   * Called with true when there is a connection to the server, and with false when it is lost.
+   *
+   * @default none
+   */
+  readonly onConnection?: (isConnected: boolean) => void;
+}
+
 /** Options of `logs`. */
 export interface LogsOptions {
   /**
@@ -158,10 +169,77 @@ export interface LogEntry {
   readonly level: string;
   /** The text of the line. */
   readonly text: string;
-  /** The fields of the first value, if that was a plain object, as in `log.info({ order: 7 }, "paid")`. Workers in other processes send none. */
+  /** The fields of the first value, if that was a plain object, as in `log.info({ order: 7 }, "paid")`. */
   readonly fields?: Readonly<Record<string, Json>>;
   /** The run of the script that wrote the line. */
   readonly run?: string;
+}
+
+/** Options of `stream`. */
+export interface StreamOptions {
+  /**
+   * Only pieces after this one: the `id` of a piece.
+   *
+   * @default from the beginning
+   */
+  readonly after?: string;
+  /**
+   * Waits for new pieces until the writer ends the stream or the execution ends.
+   *
+   * @default true
+   */
+  readonly follow?: boolean;
+  /**
+   * Only pieces that this task wrote: its number.
+   *
+   * @default all tasks
+   */
+  readonly task?: number;
+}
+
+/** A piece of a stream: chunks of one writer that were stored together. A writer is a step of a task, or its code outside of steps. */
+export interface StreamPiece<Chunk = Json> {
+  /** The position of the piece in its stream. */
+  readonly id: string;
+  /** When the first chunk was written, in milliseconds since 1970. */
+  readonly at: number;
+  /** The name of the stream. */
+  readonly stream: string;
+  /**
+   * The number of the first chunk among those of its writer, from 0. If a writer begins again at 0, because its step or its attempt
+   * runs again, its earlier chunks do not count any more.
+   */
+  readonly index: number;
+  /** The chunks, in their order. */
+  readonly chunks: readonly Chunk[];
+  /** The step that wrote the chunks; missing outside of steps. */
+  readonly step?: string;
+  /** Whether the stream ends here; such a piece has no chunks. */
+  readonly end?: true;
+  /** The name of the phase. */
+  readonly phase: string;
+  /** The number of the visit of the phase, from 1. */
+  readonly visit: number;
+  /** The name of the handler. */
+  readonly handler: string;
+  /** The number of the task. */
+  readonly task: number;
+  /** The number of the attempt. */
+  readonly attempt: number;
+  /** The unique id of the attempt. */
+  readonly attemptId: string;
+}
+
+/** A stream of an execution: its pieces in the order of storing, while they are written and later. */
+export interface ExecutionStream<Chunk = Json> extends AsyncIterable<StreamPiece<Chunk>> {
+  /**
+   * Reads the chunks so far that count, in their order, without those of writers that have begun again. With `follow: true` it
+   * waits for the end of the stream.
+   *
+   * @default follow: false
+   * @example const answer = (await execution.stream<string>("answer").chunks({ follow: true })).join("");
+   */
+  chunks(options?: { readonly follow?: boolean }): Promise<readonly Chunk[]>;
 }
 
 /** Options of `pause`, `resume`, `cancel` and `retry`. */
@@ -194,6 +272,19 @@ export interface CancelOptions extends ControlOptions {
    * @default false
    */
   readonly force?: boolean;
+}
+
+/** The definition that an execution is moved to: a version of its workflow, or the hash of a definition. */
+export type MoveTarget = { readonly version: string } | { readonly hash: string };
+
+/** Options of `move`. */
+export interface MoveOptions extends ControlOptions {
+  /**
+   * Only checks whether the execution can be moved.
+   *
+   * @default false
+   */
+  readonly dryRun?: boolean;
 }
 
 /** Tasks of a handler that are not done, for `retryTasks`. */
@@ -252,6 +343,9 @@ export interface SignalOptions {
    */
   readonly id?: string;
 }
+
+/** Options of `update`: those of a signal, and how long to wait for the answer. */
+export interface SendUpdateOptions extends SignalOptions, ResultOptions {}
 
 /** The signal of `signalWithStart`. */
 export interface StartSignal {
@@ -325,6 +419,28 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    */
   logs(options?: LogsOptions): AsyncIterable<LogEntry>;
   /**
+   * Follows a stream that the code of the execution writes: the pieces so far, then new ones as they come, until the writer ends
+   * the stream or the execution ends.
+   *
+   * @example for await (const { chunks } of execution.stream<string>("answer")) process.stdout.write(chunks.join(""));
+   */
+  stream<Chunk = Json>(name: string, options?: StreamOptions): ExecutionStream<Chunk>;
+  /**
+   * Reads the values that the code of the execution has published, by key.
+   *
+   * @throws RondoError with the code `not_found` if there is no such execution
+   * @example const { percent } = await execution.published<{ percent: number }>();
+   */
+  published<Values extends object = Readonly<Record<string, Json>>>(): Promise<Partial<Values>>;
+  /**
+   * Iterates over views of the execution: as it is now, then after changes, until it has ended. If changes come fast, views in between
+   * are left out. Disposing the handle ends the iteration.
+   *
+   * @throws RondoError with the code `not_found` if there is no such execution
+   * @example for await (const { status, phase } of execution.watch()) console.log(status, phase);
+   */
+  watch(options?: WatchOptions): AsyncIterable<ExecutionView>;
+  /**
    * Reads the status of the execution, such as `running` or `done`.
    *
    * @throws RondoError with the code `not_found` if there is no such execution
@@ -343,7 +459,28 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    * @throws RondoError if the data does not fit the schema of the wait; with the code `gone` if the execution has ended
    * @example const state = await execution.signal("approved", { by: "ada" });
    */
+  signal<Data>(
+    signal: SignalType<Data, unknown>,
+    data: NoInfer<Data>,
+    options?: SignalOptions,
+  ): Promise<SignalState>;
+  /** Sends a signal by its name. */
   signal(name: string, data?: unknown, options?: SignalOptions): Promise<SignalState>;
+  /**
+   * Sends an update, and waits for the answer of the code that takes it (`waitForUpdate`, `updates`). A repeat with the same `id` gets
+   * the same answer.
+   *
+   * @throws UpdateRefused if the code refuses it
+   * @throws RondoError with the code `gone` if the execution has ended, or ends without an answer; `timeout` if there is none in time
+   * @example const total = await execution.update(add, { sku: "tea" }, { timeout: "10s" });
+   */
+  update<Data, Answer>(
+    update: UpdateType<Data, Answer, unknown>,
+    data: NoInfer<Data>,
+    options?: SendUpdateOptions,
+  ): Promise<Answer>;
+  /** Sends an update by its name, and waits for its answer. */
+  update<Answer = Json>(name: string, data?: unknown, options?: SendUpdateOptions): Promise<Answer>;
   /**
    * Pauses the execution: attempts that run end, and no other starts until `resume`.
    *
@@ -377,6 +514,16 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    * @example const { tasks } = await execution.retryTasks({ phase: "charge", numbers: [3, 17] });
    */
   retryTasks(choice: TaskChoice, options?: RetryTasksOptions): Promise<RetriedTasks>;
+  /**
+   * Moves the execution to another definition of its workflow. The visited phases must be the same there, with the
+   * same handlers and the same kinds of tasks. Later phases, `next`, `returns`, options and versions are those of the new
+   * definition. Attempts that run go on.
+   *
+   * @throws RondoError with the code `conflict` if a visited phase differs, `not_found` if there is no such version, or
+   * `wrong_status` if the execution has ended or cleans up
+   * @example await execution.move({ version: "2.0.0" }, { reason: "version 1 is retired" });
+   */
+  move(to: MoveTarget, options?: MoveOptions): Promise<void>;
   /** Explains in one sentence what the execution waits for. */
   why(): Promise<string>;
 }

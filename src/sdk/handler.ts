@@ -1,4 +1,5 @@
 /** One handler in code: how it enumerates and processes tasks, and its options. */
+import { HANDLER, isHandler } from "../protocol/handler-brand.ts";
 import type { Duration } from "../std/duration.ts";
 import { invalid } from "./check.ts";
 import type {
@@ -60,6 +61,20 @@ export interface AnswerOptions {
   readonly timeout?: Duration;
 }
 
+/** The most attempts that start within a time. */
+export interface Rate {
+  /** The number of attempts. */
+  readonly limit: number;
+  /** The length of the time, such as `"1s"`. */
+  readonly per: Duration;
+  /**
+   * Whether the starts are spread evenly, at intervals of `per` / `limit`. Otherwise all of them can be at once.
+   *
+   * @default false
+   */
+  readonly spread?: boolean;
+}
+
 /** Options that every kind of handler can have. */
 export interface HandlerOptions extends AnswerOptions {
   /**
@@ -81,11 +96,17 @@ export interface HandlerOptions extends AnswerOptions {
    */
   readonly concurrencyPerKey?: number;
   /**
-   * The most attempts that start within a time.
+   * The most attempts that start within a time, over all executions of the project.
    *
    * @default no limit
    */
-  readonly rate?: { readonly limit: number; readonly per: Duration };
+  readonly rate?: Rate;
+  /**
+   * The most attempts that start within a time, for tasks with the same `key`.
+   *
+   * @default no limit
+   */
+  readonly ratePerKey?: Rate;
   /**
    * Handlers with a higher priority get workers first.
    *
@@ -137,7 +158,7 @@ export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
    */
   readonly tasks?: readonly Item[];
   /**
-   * Groups tasks for `concurrencyPerKey`: a JSON Pointer into the task, or a function of it.
+   * Groups tasks for `concurrencyPerKey` and `ratePerKey`: a JSON Pointer into the task, or a function of it.
    *
    * @default none
    */
@@ -212,15 +233,18 @@ export interface HandlerSpec<Input, Phases, Item, Result>
   ): readonly (Result | Error)[] | Promise<readonly (Result | Error)[]>;
 }
 
+/** Any handler. */
+export type AnyHandler = Handler<never, never, unknown>;
+
 /** A handler spec without its types. */
 export type AnySpec = HandlerSpec<unknown, unknown, unknown, unknown>;
 
-const SPEC: unique symbol = Symbol.for("rondo.handler") as never;
-
-/** A handler for a map of handlers, or for use in several workflows. */
+/** A handler for a map of handlers, for use in several workflows, or for `map`. */
 export interface Handler<Input, Phases, Result, IsSingle extends boolean = boolean> {
   /** The code and options of the handler. */
-  readonly [SPEC]: unknown;
+  readonly [HANDLER]: unknown;
+  /** The name of the handler. `map` needs one, and a workflow that lists the handler in `children`. */
+  readonly name?: string | undefined;
   readonly "~types"?: {
     readonly given: (input: Input, phases: Phases) => void;
     readonly result: Result;
@@ -241,7 +265,7 @@ export function handler<Input, Phases, Item = NoItems, Result = null>(
 ): Handler<Input, Phases, Result, [Item] extends [NoItems] ? true : false> {
   if (typeof spec !== "object" || spec === null)
     throw invalid("handler", "must be an object", "give { process: ... }");
-  return Object.freeze({ [SPEC]: spec });
+  return Object.freeze({ [HANDLER]: spec, ...(spec.name === undefined ? {} : { name: spec.name }) });
 }
 
 /**
@@ -258,5 +282,5 @@ export function handlerFor<Input, Phases = unknown>(): <Item = NoItems, Result =
 
 /** The spec that `handler()` was given; undefined for anything else. */
 export function specOf(value: unknown): AnySpec | undefined {
-  return typeof value === "object" && value !== null ? (value as { [SPEC]?: AnySpec })[SPEC] : undefined;
+  return isHandler(value) ? (value as unknown as { readonly [HANDLER]: AnySpec })[HANDLER] : undefined;
 }

@@ -1,5 +1,5 @@
 /** The operations over requests of the HTTP API: of a client to its server, or of a program to the API in its own process. */
-import { checkFilter, checkOptionsOf } from "../protocol/check-request.ts";
+import { checkFilter, checkMove, checkOptionsOf } from "../protocol/check-request.ts";
 import { flag, integer, object, oneOf, optional, refusal, text } from "../std/decode.ts";
 import { defined } from "../std/defined.ts";
 import { RondoError, unwrap } from "../std/rejection.ts";
@@ -16,6 +16,7 @@ import type {
   Page,
   RefusedChange,
   ScheduleView,
+  VersionView,
   WorkerView,
 } from "./operations.ts";
 import { validateInput } from "./validate-input.ts";
@@ -46,6 +47,8 @@ export interface OperationParts {
 
 /** The most executions that one request changes. */
 const BULK_MAX = 1_000;
+/** The definitions in one request. */
+const VERSIONS_PAGE = 200;
 
 /** The operations over an API. */
 export function operationsOver({ api, register, newId }: OperationParts): Operations {
@@ -108,13 +111,46 @@ export function operationsOver({ api, register, newId }: OperationParts): Operat
         await api.json(`/v1/workers/${encodeURIComponent(id)}/drain`, { method: "POST" });
       },
     },
+    tokenFor: (id, options = {}) =>
+      api.json(`/v1/executions/${encodeURIComponent(id)}/tokens`, {
+        method: "POST",
+        body: defined({ ...options }),
+      }),
+    versions: (workflow) => versionsOf(api, register, workflow),
     bulk: (action, filter, options = {}) => bulk(api, action, filter, options),
   };
 }
 
-const action = oneOf(["cancel", "pause", "resume", "retry"]);
+/** Reads all pages of the version log. The newest entry of a definition counts. */
+async function versionsOf(
+  api: ApiPort,
+  register: OperationParts["register"],
+  workflow: string | AnyWorkflow,
+): Promise<readonly VersionView[]> {
+  if (typeof workflow !== "string") checkWorkflow(workflow);
+  await register(null);
+  const name = typeof workflow === "string" ? workflow : workflow.name;
+  const versions = new Map<string, VersionView>();
+  let cursor: string | undefined;
+  do {
+    const page: Page<VersionView> = await api.json(`/v1/workflows/${encodeURIComponent(name)}/versions`, {
+      query: { limit: VERSIONS_PAGE, cursor },
+    });
+    for (const one of page.data) if (!versions.has(one.hash)) versions.set(one.hash, one);
+    cursor = page.next ?? undefined;
+  } while (cursor !== undefined);
+  return [...versions.values()].sort((a, b) => Number(b.isNewest) - Number(a.isNewest));
+}
+
+const action = oneOf(["cancel", "pause", "resume", "retry", "move"]);
 const bulkOptions = object(
-  { dryRun: optional(flag), reason: optional(text()), limit: optional(integer(1)) },
+  {
+    dryRun: optional(flag),
+    reason: optional(text()),
+    limit: optional(integer(1)),
+    version: optional(text()),
+    hash: optional(text()),
+  },
   { what: "bulk" },
 );
 
@@ -130,12 +166,13 @@ async function bulk(
     checkFilter(filter) ??
     refusal(bulkOptions, options, { whole: "options" });
   if (refused !== null) throw new RondoError(refused);
-  const { limit = Number.POSITIVE_INFINITY, dryRun, reason } = options;
+  const { limit = Number.POSITIVE_INFINITY, dryRun, reason, version, hash } = options;
+  if (wanted === "move") unwrap(checkMove(defined({ version, hash }), undefined));
   const { since, until, search, ...rest } = filter;
   const body = {
     action: wanted,
     filter: defined({ ...rest, q: search, from: timeOf(since), to: timeOf(until) }),
-    ...defined({ dryRun, reason }),
+    ...defined({ dryRun, reason, version, hash }),
   };
   const ids: string[] = [];
   const not: RefusedChange[] = [];

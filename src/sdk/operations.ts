@@ -3,6 +3,7 @@
  * same in process, under test and from `connect`. All exports are public: `rondo` and `rondo/client` export this file as a whole.
  */
 import type { ShownStatus } from "../kernel/view.ts";
+import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { AnyWorkflow, WorkflowInput } from "./workflow.ts";
 
@@ -97,9 +98,9 @@ export interface ScheduleView {
   readonly cron: string;
   /** The time zone of the due times. */
   readonly timeZone: string;
-  /** What happens with missed due times. */
+  /** The policy for missed due times. */
   readonly misfire: string;
-  /** What happens while the last execution is open. */
+  /** The policy for a due time at which the last execution is open. */
   readonly overlap: string;
   /** The project of the executions. */
   readonly project: string;
@@ -107,11 +108,11 @@ export interface ScheduleView {
   readonly next: readonly number[];
   /** Why a start would be refused now; null if it would not. Only `get` and `list` check it. */
   readonly problem?: StartRefusal | null | undefined;
-  /** What the schedule has done so far. */
+  /** The state of the schedule. */
   readonly state: ScheduleState;
 }
 
-/** What a schedule has done so far. */
+/** The state of a schedule: whether it is paused, and its starts so far. */
 export interface ScheduleState {
   /** Whether the schedule is paused. */
   readonly paused: boolean;
@@ -366,6 +367,28 @@ export interface WorkerOperations {
   drain(id: string): Promise<void>;
 }
 
+/** A definition of a workflow, with the executions that need it and the workers that serve it. */
+export interface VersionView {
+  /** The version of the definition; null if it has none. */
+  readonly version: string | null;
+  /** The hash of the definition. */
+  readonly hash: string;
+  /** Since when it is the newest, in milliseconds since 1970; null if it has been so for longer than is known, or never was. */
+  readonly at: number | null;
+  /** How many open executions have this definition. */
+  readonly open: number;
+  /** The oldest of these executions; null if there are none. */
+  readonly oldest: { readonly id: string; readonly createdAt: number } | null;
+  /** The ids of connected workers that serve some of its code, 20 at most. */
+  readonly workers: readonly string[];
+  /** Code that no connected worker serves: its wire name, and the range of versions. */
+  readonly unserved: readonly string[];
+  /** Whether starts by the plain name use it. */
+  readonly isNewest: boolean;
+  /** Whether no open execution and no start by the plain name needs its code. */
+  readonly canRetire: boolean;
+}
+
 /** Which executions. Without any field, all of them. */
 export interface ExecutionFilter {
   /**
@@ -421,12 +444,24 @@ export interface ExecutionFilter {
 }
 
 /** A change of many executions. */
-export type BulkAction = "cancel" | "pause" | "resume" | "retry";
+export type BulkAction = "cancel" | "pause" | "resume" | "retry" | "move";
 
 /** Options of `bulk`. */
 export interface BulkOptions {
   /**
-   * Only finds the executions.
+   * For `move`: the version of the workflow that the executions are moved to.
+   *
+   * @default none
+   */
+  readonly version?: string;
+  /**
+   * For `move`, instead of `version`: the hash of a definition.
+   *
+   * @default none
+   */
+  readonly hash?: string;
+  /**
+   * Only finds the executions. A move is also checked: those that cannot be moved are listed as refused.
    *
    * @default false
    */
@@ -457,6 +492,40 @@ export interface BulkChanged {
   readonly refused: readonly RefusedChange[];
 }
 
+/**
+ * A right of a token for one execution. `read`: its view, result, published state and streams, and what it waits for. `history`: its
+ * events, logs and tasks. `signal`: send it signals. `update`: send it updates. `cancel`: cancel it.
+ */
+export type TokenScope = "read" | "history" | "signal" | "update" | "cancel";
+
+/** Options of `tokenFor`. */
+export interface TokenOptions {
+  /**
+   * The rights of the token.
+   *
+   * @default ["read"]
+   */
+  readonly scopes?: readonly TokenScope[];
+  /**
+   * How long the token is valid, at most 7 days.
+   *
+   * @default "1h"
+   */
+  readonly expires?: Duration;
+}
+
+/** A token for one execution. */
+export interface ExecutionToken {
+  /** The text of the token, which is not stored. */
+  readonly token: string;
+  /** The id of the execution. */
+  readonly execution: string;
+  /** The rights of the token. */
+  readonly scopes: readonly TokenScope[];
+  /** When the token expires, in milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
 /** The operations beside starts. */
 export interface Operations {
   /** Schedules: they start executions at given times. In process they start them while the program runs. */
@@ -466,7 +535,23 @@ export interface Operations {
   /** Workers that are connected now. */
   readonly workers: WorkerOperations;
   /**
-   * Cancels, pauses, resumes or retries all executions that match a filter, the newest first.
+   * Makes a token that opens one execution and nothing else, for a page in a browser. It also opens executions that continue this
+   * one (`ID~2`), but none of its children. It is not stored; it ends at its expiry, or with the token of its maker.
+   *
+   * @throws RondoError with the code `not_found` if there is no such execution, `forbidden` if the caller is no operator
+   * @example const { token } = await rondo.tokenFor("order-7", { scopes: ["read", "signal"], expires: "2h" });
+   */
+  tokenFor(id: string, options?: TokenOptions): Promise<ExecutionToken>;
+  /**
+   * Lists the definitions of a workflow, each once: the newest first, then the others. Each has the number of open executions
+   * that need it, and the workers that serve it.
+   *
+   * @throws RondoError with the code `not_found` if there is no such workflow
+   * @example const old = (await rondo.versions("order")).filter(({ canRetire }) => canRetire);
+   */
+  versions(workflow: string | AnyWorkflow): Promise<readonly VersionView[]>;
+  /**
+   * Cancels, pauses, resumes, retries or moves all executions that match a filter, the newest first.
    *
    * @throws RondoError with the code `invalid_input` if the filter or an option is wrong
    * @example await rondo.bulk("cancel", { workflow: "nightly", tags: { team: "ops" } }, { reason: "wrong bucket" });

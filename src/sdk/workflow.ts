@@ -11,6 +11,7 @@ import type { Context, ContextExtensions } from "./context.ts";
 import type { Trigger } from "./event.ts";
 import type {
   AnswerOptions,
+  AnyHandler,
   Compensation,
   EnumerationSpec,
   Handler,
@@ -70,12 +71,12 @@ export interface WorkflowOptions<Cleanup extends string = string, Input = unknow
    */
   readonly version?: string;
   /**
-   * The workflows that the code of this one runs or starts. They are served and registered together with this one. Workflows of
-   * `.child(...)` are included already.
+   * The workflows that the code of this one runs or starts, and the handlers that it gives to `map`. They are served and registered
+   * together with this one. Workflows of `.child(...)` are included already.
    *
    * @default []
    */
-  readonly children?: readonly AnyWorkflow[];
+  readonly children?: readonly (AnyWorkflow | AnyHandler)[];
   /**
    * The events that start executions of the workflow. Their data is the input.
    *

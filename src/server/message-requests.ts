@@ -2,6 +2,7 @@
  * Carries out requests that come as messages of the broker, with the checks, the rights and the audit log of the HTTP API.
  * In the mode `trusted` every sender is an operator; in the mode `token` a message needs the token of one.
  */
+import { inspectNewest } from "../engine/newest.ts";
 import type {
   BrokerRequest,
   ControlRequest,
@@ -107,7 +108,7 @@ export class MessageRequests implements RequestPort {
     if (isRejection(sent)) return sent;
     const { execution, state, started } = sent.answer;
     this.#note(caller, "execution.signal", `${execution} ${signal}`, sent.project);
-    const found = await this.#services.engine.inspect(execution);
+    const found = await inspectNewest((one) => this.#services.engine.inspect(one), execution);
     if (isRejection(found)) return found;
     return { workflow_id: execution, status: found.view.status, existed: !started, state };
   }
@@ -124,6 +125,6 @@ export class MessageRequests implements RequestPort {
   }
 
   #note({ name: who, role }: Caller, action: string, target: string, project: string): void {
-    void this.#services.audit.note({ who, role, action, target, project });
+    this.#services.audit.noteLater({ who, role, action, target, project });
   }
 }

@@ -17,6 +17,7 @@ import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { AlertRule } from "./alerts/alert.ts";
 import type { AlertTarget } from "./alerts/alert-sender.ts";
+import type { CorsSettings } from "./http/cors.ts";
 import type { Metrics } from "./metrics.ts";
 import type { OtherNodes } from "./other-nodes.ts";
 import type { Route } from "./route.ts";
@@ -81,6 +82,8 @@ export interface ApiConfig {
   /** The address at which other machines reach this server. */
   readonly advertise: string | null;
   readonly hosts: readonly string[];
+  /** The origins of other pages that may use the API. */
+  readonly cors: CorsSettings;
   /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
   /** API limits that differ from the default. */

@@ -8,6 +8,7 @@ import { controlRoutes } from "./routes/controls.ts";
 import { deadLetterGroupRoutes } from "./routes/dead-letter-groups.ts";
 import { deadLetterRoutes } from "./routes/dead-letters.ts";
 import { eventRoutes } from "./routes/events.ts";
+import { executionTokenRoute } from "./routes/execution-tokens.ts";
 import { executionRoutes } from "./routes/executions.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { mcpRoute } from "./routes/mcp.ts";
@@ -18,15 +19,18 @@ import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
 import { sentEventRoutes } from "./routes/sent-events.ts";
 import { stateRoute } from "./routes/state.ts";
+import { streamRoutes } from "./routes/streams.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** All routes of the API except the routes of the worker protocol. */
 export const ROUTES = [
   ...executionRoutes,
+  executionTokenRoute,
   ...auditRoutes,
   ...controlRoutes,
   ...eventRoutes,
+  ...streamRoutes,
   ...sentEventRoutes,
   ...taskRoutes,
   ...workflowRoutes,

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "@hono/zod-openapi";
+import type { TokenScope } from "../sdk/operations.ts";
 import type { Rejection, RejectionCode } from "../std/rejection.ts";
 import type { Caller, Role } from "./auth/caller.ts";
 import type { Sent } from "./schemas/shape.ts";
@@ -31,6 +32,11 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
+  /**
+   * The scope with which a token for one execution may use the route, for the execution `{id}` of the path. Missing: such tokens are
+   * refused.
+   */
+  readonly scope?: TokenScope;
   /** Whether the route concerns the whole server. If it does, callers that are bound to a project are refused. */
   readonly isGlobal?: boolean;
   readonly params?: P;

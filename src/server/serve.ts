@@ -1,6 +1,8 @@
 /** Assembles a server over an engine (worker sessions, schedules, API), and closes it. */
+
 import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
+import { awaitNewest, EndOfNewest } from "../engine/newest.ts";
 import { PLACE_FORM } from "../engine/signal-place.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { ExpiredDocuments } from "../retention/expired-documents.ts";
@@ -48,9 +50,9 @@ export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "s
   readonly nodes?: () => readonly string[];
 }
 
-/** Returns the view of an execution; null if there is none. */
+/** Returns the view of the newest execution of an id; null if there is none. */
 async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionView | null> {
-  const found = await engine.inspect(execution);
+  const found = await awaitNewest(engine, execution);
   if (!isRejection(found)) return found.view;
   if (found.code === "not_found") return null;
   throw new RondoError(found);
@@ -85,10 +87,14 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
       return view !== null && !hasEnded(view);
     },
     exists: async (execution) => (await viewOf(engine, execution)) !== null,
-    onEnd: (execution, ended) =>
-      engine.watch(execution, (_, end) => {
-        if (end !== null && end !== "stopped") ended();
-      }),
+    onEnd: (execution, ended) => {
+      const watch = new EndOfNewest(engine, execution, (end) => {
+        if (end !== "stopped") ended();
+      });
+      // Another execution may have continued it before.
+      void watch.inspect();
+      return () => watch.stop();
+    },
     onFault,
     ...own,
     ...(onMoved === undefined ? {} : { onMoved, random }),

@@ -13,6 +13,7 @@ import { EndedSessions } from "./auth/ended-sessions.ts";
 import { RateLimit } from "./auth/rate-limit.ts";
 import { Tokens } from "./auth/tokens.ts";
 import { type App, buildApp, type Waiting } from "./http/app.ts";
+import { Cors } from "./http/cors.ts";
 import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./http/listen.ts";
 import { LocalCalls } from "./http/local-calls.ts";
 import { openApiDocument } from "./http/openapi.ts";
@@ -51,6 +52,7 @@ export class ApiServer {
   readonly #limits: ApiLimits;
   readonly #app: App;
   readonly #hostCheck: HostCheck;
+  readonly #cors: Cors;
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
   readonly #figures: WorkflowFigures;
@@ -75,6 +77,7 @@ export class ApiServer {
     this.#parts = parts;
     this.#limits = limits;
     this.#hostCheck = new HostCheck(config);
+    this.#cors = new Cors(config.cors);
     this.#hub = new FeedHub({
       clock,
       metrics,
@@ -170,7 +173,7 @@ export class ApiServer {
     return new LocalCalls({
       routes,
       audit: this.#audit,
-      refuse: (caller, route) => access.allow(caller, route),
+      refuse: (caller, route, execution) => access.allow(caller, route, execution),
       throwIfClosing: () => {
         if (this.#isClosing) throw new RondoError(reject("not_ready", "Rondo is closing"));
       },
@@ -317,6 +320,7 @@ export class ApiServer {
     return (incoming, outgoing) => {
       toOriginForm(incoming);
       const refusal = this.#refuse(incoming, via);
+      if (refusal === null && via === "tcp" && this.#cors.answer(incoming, outgoing)) return;
       const { peers } = this.#parts;
       if (refusal === null && peers !== undefined && incoming.url?.startsWith(peers.path) === true) {
         this.#answerPeer(peers, incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
@@ -349,7 +353,7 @@ export class ApiServer {
     if (rawHeaders.filter((text, i) => i % 2 === 0 && text.toLowerCase() === "host").length > 1)
       return { code: "bad_request", message: "a request has one Host header" } as const;
     if (via === "socket" || PROBES.includes(url ?? "")) return null;
-    return this.#hostCheck.check(headers, socket.localAddress);
+    return this.#hostCheck.check(headers, socket.localAddress, (origin) => this.#cors.allows(origin, url));
   }
 
   /** The answer to a request line without a valid URL. */

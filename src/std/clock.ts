@@ -14,21 +14,17 @@ export interface Clock {
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
-/**
- * Node's timer functions, captured when this module is loaded: a test may install fake timers later, under which no timer would
- * run.
- */
-const real = {
-  setTimeout: globalThis.setTimeout,
-  clearTimeout: globalThis.clearTimeout,
-  setImmediate: globalThis.setImmediate,
-  dateNow: Date.now.bind(Date),
-  elapsed: performance.now.bind(performance),
-};
+// The functions are captured when this module is loaded: a test may install fake timers later, under which no timer would run. They
+// are called without an object, because browsers refuse to run timers of another object than the window.
+const startTimer = globalThis.setTimeout;
+const stopTimer = globalThis.clearTimeout;
+const startImmediate = globalThis.setImmediate;
+const dateNow = Date.now.bind(Date);
+const elapsed = performance.now.bind(performance);
 
 /** The machine's clock, made monotonic. Its timers do not keep the process alive unless `hold` is set. */
 export function systemClock(options: { hold?: boolean } = {}): Clock {
-  const time = new SteadyTime({ wall: () => real.dateNow(), elapsed: () => real.elapsed() });
+  const time = new SteadyTime({ wall: () => dateNow(), elapsed: () => elapsed() });
   return {
     now: () => time.now(),
     stepped: () => time.stepped,
@@ -37,14 +33,14 @@ export function systemClock(options: { hold?: boolean } = {}): Clock {
       // A wait that is longer than the maximum of a timer is split into several.
       const arm = (left: number): void => {
         const piece = Math.min(left, LONGEST_TIMER_MS);
-        timer = real.setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);
+        timer = startTimer(() => (left > piece ? arm(left - piece) : run()), piece);
         if (!options.hold) timer.unref();
       };
       arm(Math.max(0, ms));
-      return () => real.clearTimeout(timer);
+      return () => stopTimer(timer);
     },
     soon(run) {
-      real.setImmediate(run);
+      startImmediate(run);
     },
   };
 }

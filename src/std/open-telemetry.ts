@@ -1,6 +1,7 @@
 /**
  * OpenTelemetry, if the program has registered an SDK. Rondo does not load `@opentelemetry/api`: it uses the objects that any version
- * 1.x of it registers under a global symbol. So a program can have any such version, and none is needed.
+ * 1.x of it registers under a global symbol. So a program can have any such version, and none is needed. An SDK that throws costs
+ * spans and figures, and one warning, but no work.
  */
 
 /** The parts of a span that are used here. */
@@ -68,6 +69,65 @@ function registry(): Registry | undefined {
   return (globalThis as { [REGISTRY]?: Registry })[REGISTRY];
 }
 
+let hasWarned = false;
+
+/** Calls the program's SDK; gives `otherwise` if it throws. */
+function guarded<T>(call: () => T, otherwise: T): T {
+  try {
+    return call();
+  } catch (thrown) {
+    warn(thrown);
+    return otherwise;
+  }
+}
+
+/** Warns once, since an SDK that throws does so for each attempt. */
+function warn(thrown: unknown): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  const why = thrown instanceof Error ? thrown.message : String(thrown);
+  const { process } = globalThis as { process?: { emitWarning?: (text: string) => void } };
+  process?.emitWarning?.(`OpenTelemetry threw an error, so Rondo's spans and figures are incomplete: ${why}`);
+}
+
+/** A span of the program's SDK. Its methods do not throw. */
+class GuardedSpan implements Span {
+  /** The span of the SDK. */
+  readonly own: Span;
+
+  constructor(own: Span) {
+    this.own = own;
+  }
+
+  spanContext(): SpanContext {
+    return guarded(() => this.own.spanContext(), NO_SPAN.spanContext());
+  }
+
+  setAttribute(name: string, value: string | number | boolean): void {
+    guarded(() => this.own.setAttribute(name, value), undefined);
+  }
+
+  addEvent(name: string, attributes?: Attributes): void {
+    guarded(() => this.own.addEvent?.(name, attributes), undefined);
+  }
+
+  recordException(error: { readonly name: string; readonly message: string; readonly stack?: string }): void {
+    guarded(() => this.own.recordException?.(error), undefined);
+  }
+
+  setStatus(status: { readonly code: number; readonly message?: string }): void {
+    guarded(() => this.own.setStatus(status), undefined);
+  }
+
+  isRecording(): boolean {
+    return guarded(() => this.own.isRecording?.() === true, false);
+  }
+
+  end(): void {
+    guarded(() => this.own.end(), undefined);
+  }
+}
+
 class Values implements Context {
   readonly #values: ReadonlyMap<symbol, unknown>;
 
@@ -99,24 +159,42 @@ export function hasTracer(): boolean {
 
 /** The context that is active now; empty if the program has no context manager. */
 export function activeContext(): Context {
-  return registry()?.context?.active() ?? ROOT;
+  return guarded(() => registry()?.context?.active(), undefined) ?? ROOT;
 }
 
-/** Begins a span under a context; null if the program has no tracer. */
-export function startSpan(name: string, options: SpanOptions, context: Context): Span | null {
-  return registry()?.trace?.getTracer("rondo").startSpan(name, options, context) ?? null;
+/** Begins a span under a context. If the program has no tracer, the span does nothing. */
+export function startSpan(name: string, options: SpanOptions, context: Context): Span {
+  const span = guarded(
+    () => registry()?.trace?.getTracer("rondo").startSpan(name, options, context),
+    undefined,
+  );
+  return span === undefined ? NO_SPAN : new GuardedSpan(span);
 }
 
 /** Runs code with a span as the active one. */
 export function inSpan<T>(span: Span, under: Context, run: () => T): T {
   const manager = registry()?.context;
-  return manager === undefined ? run() : manager.with(under.setValue(SPAN_KEY, span), run);
+  if (manager === undefined) return run();
+  let hasBegun = false;
+  try {
+    return manager.with(under.setValue(SPAN_KEY, span instanceof GuardedSpan ? span.own : span), () => {
+      hasBegun = true;
+      return run();
+    });
+  } catch (thrown) {
+    // This is the error of the code itself.
+    if (hasBegun) throw thrown;
+    warn(thrown);
+    return run();
+  }
 }
 
 /** The W3C `traceparent` of the active span; null if there is none. */
 export function activeTrace(): string | null {
-  const span = registry()?.context?.active().getValue(SPAN_KEY) as Partial<Span> | undefined;
-  const context = span?.spanContext?.();
+  const context = guarded(() => {
+    const span = registry()?.context?.active().getValue(SPAN_KEY) as Partial<Span> | undefined;
+    return span?.spanContext?.();
+  }, undefined);
   return context === undefined || NONE.test(context.traceId) ? null : traceparentOf(context);
 }
 
@@ -143,6 +221,9 @@ function remoteSpan(context: SpanContext): Span {
   };
 }
 
+/** A span that does nothing. */
+const NO_SPAN = remoteSpan({ traceId: "0".repeat(32), spanId: "0".repeat(16), traceFlags: 0 });
+
 let meters: { readonly of: object; readonly instruments: Map<string, Instrument> } | null = null;
 
 /** Counts a value by a counter or histogram of the program's meter provider, if there is one. */
@@ -155,14 +236,17 @@ export function measure(
   const provider = registry()?.metrics;
   if (provider === undefined) return;
   if (meters?.of !== provider) meters = { of: provider, instruments: new Map() };
-  let known = meters.instruments.get(name);
-  if (known === undefined) {
-    const meter = provider.getMeter("rondo");
-    const options = { description, unit };
-    known =
-      instrument === "counter" ? meter.createCounter(name, options) : meter.createHistogram(name, options);
-    meters.instruments.set(name, known);
-  }
-  if (instrument === "counter") known.add?.(value, attributes);
-  else known.record?.(value, attributes);
+  const { instruments } = meters;
+  guarded(() => {
+    let known = instruments.get(name);
+    if (known === undefined) {
+      const meter = provider.getMeter("rondo");
+      const options = { description, unit };
+      known =
+        instrument === "counter" ? meter.createCounter(name, options) : meter.createHistogram(name, options);
+      instruments.set(name, known);
+    }
+    if (instrument === "counter") known.add?.(value, attributes);
+    else known.record?.(value, attributes);
+  }, undefined);
 }

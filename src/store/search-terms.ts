@@ -8,7 +8,7 @@
  * ignored, except in names of workflows and in ids, which are compared as given and in lower case.
  */
 import { cutToBytes } from "../kernel/definition/names.ts";
-import type { StoredHead } from "./store.ts";
+import { MOVED_TAG, type StoredHead } from "./store.ts";
 
 /** The most bytes of a term; `fits` compares the rest of a longer one. */
 const TERM_BYTES_MAX = 64;
@@ -27,6 +27,7 @@ type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
   const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(tags)) {
+    if (name === MOVED_TAG) continue;
     terms.add(nameTerm(name));
     if (value !== "") terms.add(valueTerm(value));
   }

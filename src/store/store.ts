@@ -85,6 +85,27 @@ export interface Head {
   readonly error: string | null;
 }
 
+/** The statuses of executions that have not ended and can be read. */
+export const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"] as const;
+
+/**
+ * The name of the tag in a stored head that has the hash of the definition to which the execution was moved. Names of users' tags
+ * are not empty.
+ */
+export const MOVED_TAG = "";
+
+/** The hash of the definition that an execution has now; `hash` is that of the definition with which it was created. */
+export function currentHash({ hash, tags }: Pick<Head, "hash" | "tags">): string {
+  return tags[MOVED_TAG] ?? hash;
+}
+
+/** The tags that a user gave the execution. */
+export function userTags({ tags }: Pick<Head, "tags">): Head["tags"] {
+  if (tags[MOVED_TAG] === undefined) return tags;
+  const { [MOVED_TAG]: _, ...given } = tags;
+  return given;
+}
+
 /** A head as read: `order` is the age order given at creation, unique in the store. */
 export interface StoredHead extends Head {
   readonly order: number;

@@ -4,6 +4,7 @@ import { Engine } from "../engine/driver.ts";
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";
 import { Rondo } from "../rondo/rondo.ts";
+import { decorate } from "../std/decorate.ts";
 import { toError } from "../std/to-error.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
 import { withTriggerIndex } from "../triggers/trigger-index.ts";
@@ -18,6 +19,8 @@ export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
   readonly clock: VirtualClock;
   /** Called with each message that the node sends to other nodes. */
   readonly onMessage: (output: ClusterOutput) => void;
+  /** The engine of the node that owns an execution, as far as is known; null if none does. */
+  readonly ownerOf: (execution: string) => Engine | null;
 }
 
 export class ClusterRun {
@@ -80,7 +83,7 @@ export class ClusterRun {
       onStop,
     });
     const rondo = new Rondo({
-      engine,
+      engine: forwarding(engine, options.ownerOf),
       store: withTriggerIndex(store),
       clock,
       random,
@@ -118,6 +121,11 @@ export class ClusterRun {
     return this.isUp && this.#engine.openLeases > 0;
   }
 
+  /** The engine of the node, to which other nodes forward requests. */
+  get engine(): Engine {
+    return this.#engine;
+  }
+
   /** Whether the node owns the execution, as far as it knows. */
   owns(execution: string): boolean {
     return this.isUp && this.#engine.isOwn(execution);
@@ -143,4 +151,15 @@ export class ClusterRun {
     this.#process.kill();
     this.#ownership.stop();
   }
+}
+
+/** Forwards requests to the owner of an execution, as the nodes of a cluster do. */
+function forwarding(engine: Engine, ownerOf: ClusterRunOptions["ownerOf"]): Engine {
+  const at = (execution: string): Engine =>
+    engine.isOwn(execution) ? engine : (ownerOf(execution) ?? engine);
+  return decorate(engine, {
+    send: (execution, message, start) => at(execution).send(execution, message, start),
+    inspect: (execution, attempt) => at(execution).inspect(execution, attempt),
+    watch: (execution, progress) => at(execution).watch(execution, progress),
+  });
 }

@@ -302,9 +302,11 @@ async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptio
   const signals = new Map(Object.entries(options.signals ?? {}));
   for (let step = 0; step < STEPS_MAX; step++) {
     await t.settle();
-    const last = t.events(ID).at(-1);
-    const view = last?.kind.includes("finished") === true || step % 50 === 0 ? await status(t) : null;
-    if (view !== null && view.finishedAt !== null) return;
+    const last = t.events(ID).at(-1)?.kind ?? "";
+    const mayHaveEnded = last.includes("finished") || last.includes("newest") || step % 50 === 0;
+    const view = mayHaveEnded ? await status(t) : null;
+    // The successor of an execution that continues begins a moment later.
+    if (view !== null && view.finishedAt !== null && view.continuedAs === undefined) return;
     const [signal] = signals;
     if (step % 20 === 19 && signal !== undefined) {
       signals.delete(signal[0]);

@@ -24,7 +24,10 @@ const LEAVE_MS = 30_000;
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
-  extends Omit<ClusterRunOptions, "clock" | "url" | "onMessage" | "onStop" | "faults" | "random"> {
+  extends Omit<
+    ClusterRunOptions,
+    "clock" | "url" | "onMessage" | "ownerOf" | "onStop" | "faults" | "random"
+  > {
   readonly nodes: number;
   readonly random: SeededRandom;
   /** The faults to simulate; null for none. */
@@ -140,6 +143,7 @@ export class TestCluster implements AsyncDisposable {
         url: `node-${node}`,
         clock: this.#clock,
         onMessage: (output) => this.#pass(output, node),
+        ownerOf: (execution) => this.#lives.find((one) => one?.owns(execution) === true)?.engine ?? null,
         onStop: (reason) => {
           this.#stopped ??= reason;
         },

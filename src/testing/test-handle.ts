@@ -4,18 +4,27 @@ import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
+import type { Declared } from "../sdk/declared.ts";
 import type {
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
+  ExecutionStream,
   LogEntry,
   LogsOptions,
+  MoveOptions,
+  MoveTarget,
   ResultOptions,
   RetryTasksOptions,
+  SendUpdateOptions,
   SignalOptions,
   SignalState,
+  StreamOptions,
+  StreamPiece,
   TaskChoice,
+  WatchOptions,
 } from "../sdk/handle.ts";
+import { executionStream } from "../sdk/stream-fold.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
 
@@ -76,6 +85,47 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
+  stream<Chunk>(name: string, options: StreamOptions = {}): ExecutionStream<Chunk> {
+    return executionStream((follow) => this.#stream<Chunk>(name, { ...options, follow }), options);
+  }
+
+  async *#stream<Chunk>(name: string, options: StreamOptions): AsyncGenerator<StreamPiece<Chunk>> {
+    let { after } = options;
+    for (;;) {
+      const life = await this.#life();
+      const pieces = this.#in(life)
+        .stream<Chunk>(name, { ...options, ...(after === undefined ? {} : { after }) })
+        [Symbol.asyncIterator]();
+      for (;;) {
+        const next = await Promise.race([pieces.next(), life.ended]);
+        if (next === ENDED) break;
+        if (next.done === true) return;
+        after = next.value.id;
+        yield next.value;
+      }
+    }
+  }
+
+  published<Values extends object>(): Promise<Partial<Values>> {
+    return this.#ask((handle) => handle.published<Values>());
+  }
+
+  async *watch(options: WatchOptions = {}): AsyncGenerator<ExecutionView> {
+    let last: ExecutionView | null = null;
+    for (;;) {
+      const life = await this.#life();
+      const views = this.#in(life).watch(options)[Symbol.asyncIterator]();
+      for (;;) {
+        const next = await Promise.race([views.next(), life.ended]);
+        if (next === ENDED) break;
+        if (next.done === true) return;
+        // After a crash, the next engine begins with the view that is known already.
+        if (next.value.revision !== last?.revision || next.value.status !== last.status) yield next.value;
+        last = next.value;
+      }
+    }
+  }
+
   status(): Promise<ShownStatus> {
     return this.#ask((handle) => handle.status());
   }
@@ -88,8 +138,23 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     return this.#ask((handle) => handle.why());
   }
 
-  signal(name: string, data?: unknown, options?: SignalOptions): Promise<SignalState> {
-    return this.#ask((handle) => handle.signal(name, data, options));
+  signal(signal: string | Declared, data?: unknown, options?: SignalOptions): Promise<SignalState> {
+    return this.#ask((handle) => handle.signal(signal as string, data, options));
+  }
+
+  async update<Answer>(
+    update: string | Declared,
+    data?: unknown,
+    options: SendUpdateOptions = {},
+  ): Promise<Answer> {
+    const send = (handle: ExecutionHandle<Output>) => handle.update<Answer>(update as string, data, options);
+    if (options.id === undefined) return this.#ask(send);
+    // After a crash it is the same update, because it has an id.
+    for (;;) {
+      const life = await this.#life();
+      const answer = await Promise.race([send(this.#in(life)), life.ended]);
+      if (answer !== ENDED) return answer;
+    }
   }
 
   pause(options?: ControlOptions): Promise<void> {
@@ -110,6 +175,10 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
 
   retryTasks(choice: TaskChoice, options?: RetryTasksOptions): Promise<RetriedTasks> {
     return this.#ask((handle) => handle.retryTasks(choice, options));
+  }
+
+  move(to: MoveTarget, options?: MoveOptions): Promise<void> {
+    return this.#ask((handle) => handle.move(to, options));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}

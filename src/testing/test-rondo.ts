@@ -55,7 +55,9 @@ export class TestRondo implements RondoClient {
   readonly schedules: Operations["schedules"];
   readonly deadLetters: Operations["deadLetters"];
   readonly workers: Operations["workers"];
+  readonly versions: Operations["versions"];
   readonly bulk: Operations["bulk"];
+  readonly tokenFor: Operations["tokenFor"];
 
   /** @internal */
   constructor(
@@ -73,7 +75,9 @@ export class TestRondo implements RondoClient {
     this.schedules = schedules;
     this.deadLetters = deadLetters;
     this.workers = workers;
+    this.versions = (workflow) => inLife((rondo) => rondo.versions(workflow));
     this.bulk = (...given) => inLife((rondo) => rondo.bulk(...given));
+    this.tokenFor = (...given) => inLife((rondo) => rondo.tokenFor(...given));
   }
 
   /** The virtual time. */

@@ -4,7 +4,14 @@ import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
-import type { LoadedExecution, Ownership, Store, StoredHead, StoredLogRow } from "../store/store.ts";
+import {
+  currentHash,
+  type LoadedExecution,
+  type Ownership,
+  type Store,
+  type StoredHead,
+  type StoredLogRow,
+} from "../store/store.ts";
 import { FORMAT, type Line } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
@@ -75,9 +82,11 @@ async function* executions(store: Store): AsyncGenerator<Line> {
         Promise.all(some.map(({ id }) => readLogs(store, id, 0))),
       ]);
       for (const [i, head] of some.entries()) {
-        if (!hashes.has(head.hash)) yield* definition(store, head);
-        if (hashes.size >= HASHES_MAX) hashes.clear();
-        hashes.add(head.hash);
+        for (const hash of new Set([head.hash, currentHash(head)])) {
+          if (!hashes.has(hash)) yield* definition(store, { hash, workflow: head.workflow });
+          if (hashes.size >= HASHES_MAX) hashes.clear();
+          hashes.add(hash);
+        }
         const one = loaded[i] ?? null;
         assert(one !== null, "an execution that is listed can be loaded");
         yield* execution(store, head, one);
@@ -88,7 +97,10 @@ async function* executions(store: Store): AsyncGenerator<Line> {
     }
 }
 
-async function* definition(store: Store, { hash, workflow }: StoredHead): AsyncGenerator<Line> {
+async function* definition(
+  store: Store,
+  { hash, workflow }: Pick<StoredHead, "hash" | "workflow">,
+): AsyncGenerator<Line> {
   const found = await store.getDefinition({ hash });
   if (found !== null) yield { kind: "definition", name: workflow, hash, body: found.body };
 }

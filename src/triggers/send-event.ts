@@ -5,7 +5,7 @@
 import { type EnginePort, startExecution } from "../engine/engine-port.ts";
 import type { CancelDefinition, TriggerDefinition } from "../kernel/definition/definition.ts";
 import { DEFAULT_PROJECT } from "../kernel/definition/definition.ts";
-import { composedName, writtenName } from "../kernel/definition/names.ts";
+import { composedName, whyNoExecutionId, writtenName } from "../kernel/definition/names.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import { nameOf, pointedAt } from "../kernel/definition/task-name.ts";
 import type { Relayed } from "../kernel/message.ts";
@@ -52,8 +52,8 @@ export interface SendParts {
   readonly store: Pick<DocumentStore, "listDocuments" | "putDocument" | "putDefinition">;
   readonly clock: Pick<Clock, "now">;
   readonly random: Random;
-  /** Reads the newest definition of a workflow; null if there is none. */
-  readonly newest: (workflow: string) => Promise<TriggeredWorkflow | null>;
+  /** Reads the newest definition of a workflow, or why it cannot be used; null if there is none. */
+  readonly newest: (workflow: string) => Promise<TriggeredWorkflow | Rejection | null>;
 }
 
 /** Sends an event. Resolves when it is durable. */
@@ -123,8 +123,12 @@ async function targetsOf(parts: SendParts, event: Sending): Promise<Found | Reje
   const data = JSON.parse(event.data) as unknown;
   for (const workflow of await workflowsOn(parts.store, event.name)) {
     const known = await parts.newest(workflow);
-    for (const trigger of known?.plan.definition.on ?? []) {
-      if (known === null) break;
+    if (known === null) continue;
+    if (isRejection(known)) {
+      found.refused.push({ workflow, reason: known.message });
+      continue;
+    }
+    for (const trigger of known.plan.definition.on ?? []) {
       if (trigger.event === event.name) await addTrigger(found, { event, data, trigger, known });
       for (const cancel of trigger.cancelOn ?? [])
         if (cancel.event === event.name) addCancel(found, { event, data, trigger, known, cancel });
@@ -163,8 +167,11 @@ async function addTrigger(found: Found, fitting: Fitting): Promise<void> {
   const refuse = (reason: string) => found.refused.push({ workflow, reason });
   if (pointer !== undefined && signal !== undefined) {
     const to = pointedAt(data, pointer);
-    if (typeof to !== "string") return void refuse(`"${pointer}" of the data is not the id of an execution`);
-    found.messages.push({ to, message: { kind: "signal", id: event.execution, signal, data: event.data } });
+    if (typeof to !== "string" || whyNoExecutionId(to) !== null)
+      return void refuse(`"${pointer}" of the data is not the id of an execution`);
+    const id = startedBy(event.execution, { workflow, trigger: trigger.event });
+    const { data: payload, project } = event;
+    found.messages.push({ to, message: { kind: "signal", id, signal, data: payload, project } });
     found.targets.push({ workflow, execution: to, action: "signal" });
     return;
   }

@@ -4,6 +4,7 @@
  */
 import type { Definition } from "../kernel/definition/definition.ts";
 import { encodeName } from "../kernel/definition/names.ts";
+import { isVersionedName } from "../kernel/definition/version-name.ts";
 import { decorate } from "../std/decorate.ts";
 import type { Store } from "../store/store.ts";
 
@@ -16,12 +17,15 @@ const WORKFLOWS_MAX = 2_000;
 export function withTriggerIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {
+      // Only the newest definition of a workflow has triggers.
+      if (isVersionedName(name)) return store.putDefinition(name, hash, body);
       const { on = [] } = JSON.parse(body) as Partial<Definition>;
-      await store.putDefinition(name, hash, body);
       const events = new Set(
         on.flatMap(({ event, cancelOn = [] }) => [event, ...cancelOn.map((one) => one.event)]),
       );
+      // The index is first: a definition that is stored is not stored again, so its index would stay incomplete after a crash.
       for (const event of events) await store.putDocument(TRIGGER, `${encodeName(event)} ${name}`, "{}");
+      await store.putDefinition(name, hash, body);
     },
   };
   return decorate(store, replaced as Partial<S>);

@@ -1,30 +1,44 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
 import { LIMITS } from "../kernel/definition/definition.ts";
+import { whyNoName } from "../kernel/definition/names.ts";
 import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome, RunNotice, TaskWait } from "../kernel/message.ts";
+import { PUBLISHED_BYTES_MAX } from "../kernel/published.ts";
+import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
+import { updateSignal } from "../kernel/updates.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
+import { isHandler } from "../protocol/handler-brand.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
 import { WaitTimeout } from "../protocol/step-errors.ts";
+import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { jsonFields } from "../std/decode.ts";
 import { sha256 } from "../std/hash.ts";
-import { toStoredText } from "../std/json.ts";
+import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { LoggedLine } from "./attempt-place.ts";
+import { AttemptStreams } from "./attempt-streams.ts";
 import type {
   BatchAttempt,
   BatchContext,
   ChildWorkflow,
+  Declared,
   EnumerateContext,
   HandlerCode,
   Log,
+  MapContext,
+  MapHandler,
   PhasesReader,
   ProcessContext,
   StepCode,
   StepOptions,
+  UpdateRequest,
+  UpdateWaitOptions,
+  WaitFor,
 } from "./handler-code.ts";
-import { type ChildStart, JournaledSteps } from "./journaled-steps.ts";
+import { type ChildStart, JournaledSteps, stepAround } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
 import { fieldsOf, showParts, storedFields } from "./log/log-text.ts";
 import type { Secrets } from "./log/secrets.ts";
@@ -107,6 +121,9 @@ class Extras {
   lines: AttemptLog | null = null;
   log: Log | null = null;
   steps: JournaledSteps | null = null;
+  streams: AttemptStreams | null = null;
+  /** How many updates of each name the code has waited for. */
+  readonly updates = new Map<string, number>();
   derived: DerivedValues | null = null;
   adds: AddedTasks | null = null;
   onOver: (() => void)[] = [];
@@ -158,9 +175,10 @@ export class AttemptContext {
   }
 
   get phases(): PhasesReader {
-    const { grant, around } = this.shared;
+    const { grant, around, code } = this.shared;
     if (around.lacks !== null && grant.phases.length === 0) throw brandFatal(new Error(around.lacks));
-    this.extras.phases ??= readPhases(grant.execution, grant.phases, around.results, grant.input);
+    const { execution, phases, input } = grant;
+    this.extras.phases ??= readPhases(execution, phases, around.results, { input, known: code?.phases });
     return this.extras.phases;
   }
 
@@ -199,20 +217,22 @@ export class AttemptContext {
       fields: secrets.isEmpty ? fields : ((stored === undefined ? {} : JSON.parse(stored)) as typeof fields),
       message: secrets.redact(rest.length === parts.length ? text : showParts(rest)),
     });
-    if (this.ending === null) this.#lines.write(level, text, { run, fields: stored });
+    if (this.ending === null) this.lines.write(level, text, { run, fields: stored });
   }
 
   /** Reports that a run of a script began or crashed, after the lines that were logged before. */
   notice(notice: RunNotice): void {
-    if (this.ending === null) this.#lines.notice(notice);
+    if (this.ending === null) this.lines.notice(notice);
   }
 
-  get #lines(): AttemptLog {
+  protected get lines(): AttemptLog {
     const { grant, around } = this.shared;
     this.extras.lines ??= new AttemptLog(reportedAttempt(grant, this.item), {
       clock: around.clock,
       secrets: around.secrets,
       onLines: (log, isFull) => around.reporter.logged(log, isFull),
+      onChunk: (log) => around.reporter.streamed(log),
+      onPublished: (log) => around.reporter.published(log),
     });
     return this.extras.lines;
   }
@@ -253,6 +273,7 @@ export class AttemptContext {
   }
 
   close(outcome: Outcome): void {
+    if (outcome.status === "done") this.#extras?.streams?.endAll();
     this.flushLog();
     this.ending = outcome;
     this.#extras?.steps?.close();
@@ -332,16 +353,23 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 
   get waitFor(): ProcessContext["waitFor"] {
-    const wait: ProcessContext["waitFor"] = (name, { schema: _, ...options } = {}) =>
+    const wait: WaitFor = (name, { schema: _, ...options } = {}) =>
       typeof name === "string"
         ? this.#steps.waitFor(name, options)
         : this.#steps.waitFor(name.join("|"), { ...options, signal: name });
-    return this.shared.code?.parsingWait?.(wait) ?? wait;
+    const parsing = this.shared.code?.parsingWait?.(wait) ?? wait;
+    return (given, options) => {
+      if (!isDeclared(given)) return parsing(given, options);
+      const { name, schema } = given;
+      return parsing(name, { schema, ...options });
+    };
   }
 
   get signals(): ProcessContext["signals"] {
     const { waitFor } = this;
-    return async function* (name, options = {}) {
+    return async function* (given, more = {}) {
+      const { name, schema } = isDeclared(given) ? given : { name: given };
+      const options = { ...(schema === undefined ? {} : { schema }), ...more };
       for (let n = 1; ; n++) {
         const wait = waitFor(n === 1 ? name : `${name}#${n}`, { ...options, signal: name });
         const payload = await wait.catch((thrown: unknown) => {
@@ -354,8 +382,97 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     };
   }
 
+  get stream(): ProcessContext["stream"] {
+    const { secrets, lacks } = this.shared.around;
+    if (lacks !== null) throw brandFatal(new Error(lacks));
+    return (name) => {
+      this.extras.streams ??= new AttemptStreams({
+        log: this.lines,
+        secrets,
+        inStep: stepAround,
+        isOver: () => this.ending !== null,
+      });
+      return this.extras.streams.open(name);
+    };
+  }
+
+  get publish(): ProcessContext["publish"] {
+    const { secrets, lacks } = this.shared.around;
+    if (lacks !== null) throw brandFatal(new Error(lacks));
+    return (values) => {
+      const text = toStoredText(values, { bytesMax: PUBLISHED_BYTES_MAX, what: "publish" });
+      if (isRejection(text)) throw brandFatal(new Error(text.message));
+      const read = jsonFields(secrets.isEmpty ? text : secrets.redactJson(text));
+      const keys = Object.keys(read ?? {});
+      const wrong =
+        read === null ? "takes an object" : (keys.map(whyNoName).find((why) => why !== null) ?? null);
+      if (read === null || wrong !== null)
+        throw brandFatal(new Error(read === null ? `publish ${wrong}` : `publish: a key ${wrong}`));
+      if (this.ending === null && keys.length > 0) this.lines.publish(read as Record<string, Json>);
+    };
+  }
+
+  get waitForUpdate(): ProcessContext["waitForUpdate"] {
+    return (name, options) => this.#nextUpdate(name, options);
+  }
+
+  get updates(): ProcessContext["updates"] {
+    const next: ProcessContext["waitForUpdate"] = (name, options) => this.#nextUpdate(name, options);
+    return async function* (name, options) {
+      for (;;) {
+        const request = await next(name, options).catch((thrown: unknown) => {
+          if (thrown instanceof WaitTimeout) return null;
+          throw thrown;
+        });
+        if (request === null) return;
+        yield request;
+      }
+    };
+  }
+
+  /** Takes the next update of a name whose data fits the schema. Others are refused. */
+  async #nextUpdate(
+    update: string | Declared,
+    { schema = isDeclared(update) ? update.schema : undefined, ...options }: UpdateWaitOptions = {},
+  ): Promise<UpdateRequest<unknown>> {
+    const name = isDeclared(update) ? update.name : update;
+    const steps = this.#steps;
+    const { updates } = this.extras;
+    for (;;) {
+      const n = (updates.get(name) ?? 0) + 1;
+      updates.set(name, n);
+      const of = n === 1 ? name : `${name}#${n}`;
+      const taken = await steps.waitFor(updateSignal(of), { ...options, signal: updateSignal(name) });
+      const { id, data: stored } = taken as { readonly id: string; readonly data: unknown };
+      let isAnswered = false;
+      const answer = (given: UpdateAnswer): Promise<void> => {
+        if (isAnswered) throw brandFatal(new Error(`the update "${name}" is answered already`));
+        isAnswered = true;
+        return steps.answer(`~answer:${of}`, id, given);
+      };
+      const refuse = (reason: string | Error): Promise<void> => answer({ error: refusalOf(reason) });
+      const wait = async (): Promise<unknown> => stored;
+      const parsing = this.shared.code?.parsingWait?.(wait) ?? wait;
+      try {
+        const data = await parsing(name, { schema });
+        return { id, data, answer: (value) => answer({ value: (value ?? null) as Json }), refuse };
+      } catch (thrown) {
+        if ((thrown as { code?: unknown } | null)?.code !== SIGNAL_REFUSED) throw thrown;
+        await answer({ error: { ...refusalOf(thrown as Error), code: "invalid_input" } });
+      }
+    }
+  }
+
   get map(): ProcessContext["map"] {
-    return (name, items, run, options) => this.#steps.map(name, items, run, options);
+    return ((
+      name: string,
+      items: Iterable<unknown> | AsyncIterable<unknown>,
+      run: ((item: unknown, context: MapContext) => unknown) | MapHandler,
+      options?: { readonly concurrency?: number },
+    ) =>
+      isHandler(run)
+        ? this.#steps.mapTo(name, items, { handler: run, ...options })
+        : this.#steps.map(name, items as readonly unknown[], run, options)) as ProcessContext["map"];
   }
 
   get run(): ProcessContext["run"] {
@@ -381,6 +498,24 @@ export class TaskContext extends AttemptContext implements ProcessContext {
         : await check(workflow, input);
     if (isRejection(text)) throw brandFatal(new Error(`${nameOf(workflow)}: ${text.message}`));
     return { workflow: nameOf(workflow), input: text };
+  }
+
+  get continueAs(): ProcessContext["continueAs"] {
+    return (input) => this.#continueAs(input);
+  }
+
+  /** Ends the attempt: its receipt has the input of the execution that continues this one. The promise never settles. */
+  async #continueAs(input: unknown): Promise<never> {
+    const { lacks } = this.shared.around;
+    if (lacks !== null) throw brandFatal(new Error(lacks));
+    const check = this.shared.code?.checkingOwnInput;
+    const text =
+      check === undefined
+        ? toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" })
+        : await check(input);
+    if (isRejection(text)) throw brandFatal(new Error(`continueAs: ${text.message}`));
+    this.endWith({ status: "done", payload: "null", continueAs: text }, new Error("the execution continues"));
+    return new Promise<never>(() => {});
   }
 
   get random(): ProcessContext["random"] {
@@ -453,6 +588,17 @@ export class GroupContext extends AttemptContext implements BatchContext {
   }
 }
 
+function isDeclared(given: string | readonly string[] | Declared): given is Declared {
+  return typeof given === "object" && "name" in given;
+}
+
+/** The error with which code refuses an update. */
+function refusalOf(reason: string | Error): RefusedUpdate {
+  if (typeof reason === "string") return { name: "UpdateRefused", message: reason };
+  const { code } = reason as { code?: unknown };
+  return { name: reason.name, message: reason.message, ...(typeof code === "string" ? { code } : {}) };
+}
+
 /** The name of a workflow that code starts. */
 function nameOf(workflow: ChildWorkflow): string {
   const name: unknown = typeof workflow === "string" ? workflow : workflow?.name;
@@ -476,6 +622,20 @@ function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {
 }
 
 export class ListingContext extends AttemptContext implements EnumerateContext {
+  get mapItems(): EnumerateContext["mapItems"] {
+    const { grant, around } = this.shared;
+    return async function* () {
+      const { results } = around;
+      if (results.items === undefined)
+        throw brandFatal(new Error(around.lacks ?? "this worker cannot read the items of a map"));
+      for (let page = 0; ; page++) {
+        const items = await results.items(grant.execution, page);
+        if (items === null) return;
+        yield* JSON.parse(items) as readonly unknown[];
+      }
+    };
+  }
+
   /** Whether the code has read `resume`. If it has, the code continues after the journaled items. */
   resumed = false;
 

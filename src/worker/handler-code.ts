@@ -106,6 +106,8 @@ export interface EnumerateContext extends AnswerContext {
    * over, and known items are skipped.
    */
   readonly resume: { readonly count: number; readonly last: unknown } | undefined;
+  /** The items of the map that has started the execution. */
+  readonly mapItems: () => AsyncIterable<unknown>;
 }
 
 export interface ProcessContext extends AnswerContext {
@@ -123,6 +125,16 @@ export interface ProcessContext extends AnswerContext {
   /** Only in a compensation: the result of the task that is compensated, if it is done. */
   readonly result: unknown;
   progress(done: number, total?: number): void;
+  /**
+   * Publishes values of the execution by key, which callers can read while it runs. The last value of a key counts; null removes
+   * it. It is journaled with the next report of the attempt, or soon.
+   */
+  readonly publish: (values: Readonly<Record<string, unknown>>) => void;
+  /**
+   * Opens a stream of the execution by name. Callers follow its chunks while they are written, and read them later. Chunks that
+   * a step has written count once the step is done; a new run of the writer replaces its earlier chunks.
+   */
+  readonly stream: (name: string) => StreamWriter;
   /**
    * Adds tasks to the handler of this task. They are journaled with the result of the task: if the attempt does not end as
    * done, nothing is added. Tasks with a known identity are skipped.
@@ -143,9 +155,22 @@ export interface ProcessContext extends AnswerContext {
    * Ends the attempt until a signal with this name arrives, and returns the signal's payload. After `timeout` it throws a
    * `WaitTimeout`. A list waits for the first of several signals, and returns `{ name, value }`.
    */
-  waitFor(name: string | readonly string[], options?: WaitOptions & { schema?: unknown }): Promise<unknown>;
+  waitFor(
+    name: string | readonly string[] | Declared,
+    options?: WaitOptions & { schema?: unknown },
+  ): Promise<unknown>;
   /** The signals of one name, one after the other. The loop ends if none arrives within `timeout`. */
-  signals(name: string, options?: Omit<WaitOptions, "signal"> & { schema?: unknown }): AsyncIterable<unknown>;
+  signals(
+    name: string | Declared,
+    options?: Omit<WaitOptions, "signal"> & { schema?: unknown },
+  ): AsyncIterable<unknown>;
+  /**
+   * Ends the attempt until the execution gets an update of this name. The code answers it by `answer` or `refuse`. An update whose
+   * data does not fit the schema is refused, and the wait goes on. After `timeout` it throws a `WaitTimeout`.
+   */
+  waitForUpdate(name: string | Declared, options?: UpdateWaitOptions): Promise<UpdateRequest<unknown>>;
+  /** The updates of one name, one after the other. The loop ends if none arrives within `timeout`. */
+  updates(name: string | Declared, options?: UpdateWaitOptions): AsyncIterable<UpdateRequest<unknown>>;
   /**
    * Runs `run` for each item, several at a time, and journals the results in batches. A later attempt runs it only for items
    * without a journaled result.
@@ -157,16 +182,76 @@ export interface ProcessContext extends AnswerContext {
     options?: { readonly concurrency?: number },
   ): Promise<readonly unknown[]>;
   /**
+   * Runs a handler for each item as a task of a child, at any worker. The items are journaled once, in pages. The attempt ends while
+   * the child runs.
+   */
+  map(name: string, items: Items, handler: MapHandler): Promise<ResultsReader>;
+  /**
    * Runs an execution of another workflow, once per task and name, and returns its output. The attempt ends while the child runs.
    * If the child fails or is cancelled, it throws a `ChildFailed`.
    */
   run(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<unknown>;
   /** Starts an execution of another workflow, once per task and name, and returns its id. Nothing waits for its end. */
   start(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<{ readonly id: string }>;
+  /**
+   * Ends the execution as done, and begins the next one of its id with this input. The promise never settles. It fails the task
+   * for good if the task is not the only one of the last phase, or if the execution is a child.
+   */
+  continueAs(input: unknown): Promise<never>;
   /** A number from 0 up to 1 that is the same in each attempt of the task. */
   random(name?: string): number;
   /** A UUID that is the same in each attempt of the task. */
   uuid(name?: string): string;
+}
+
+/** A wait for a signal by its name, or for the first of several. */
+export type WaitFor = (
+  name: string | readonly string[],
+  options?: WaitOptions & { schema?: unknown },
+) => Promise<unknown>;
+
+/** A signal or an update that a program has declared, with the schema of its data. */
+export interface Declared {
+  /** The name. */
+  readonly name: string;
+  /** The schema of the data. */
+  readonly schema?: unknown;
+}
+
+/** The options of a wait for updates. */
+export type UpdateWaitOptions = Omit<WaitOptions, "signal"> & { readonly schema?: unknown };
+
+/** An update that code has taken. The caller waits for its answer. */
+export interface UpdateRequest<Data> {
+  /** The id of the update. */
+  readonly id: string;
+  /** The data of the update, as the schema gives it. */
+  readonly data: Data;
+  /**
+   * Answers the update with a value, once. It resolves when the answer is journaled. In later attempts the first answer counts.
+   */
+  answer(value?: unknown): Promise<void>;
+  /** Refuses the update: the caller gets an error with this message. */
+  refuse(reason: string | Error): Promise<void>;
+}
+
+/** Writes the chunks of a stream. */
+export interface StreamWriter {
+  /**
+   * Adds a chunk: a text or any other JSON, of at most 64 KiB. All streams of an attempt have at most 8 MiB. Await it where much
+   * is written: it resolves when few enough chunks wait to be stored.
+   *
+   * @throws Error if the chunk cannot be stored, or is too much
+   */
+  write(chunk: unknown): Promise<void>;
+  /** Ends the stream for readers that follow it. The end of the task ends it too. */
+  end(): void;
+}
+
+/** A handler that `map` runs for each item. Workers serve it as a workflow of this name. */
+export interface MapHandler {
+  /** The name of the handler. */
+  readonly name?: string | undefined;
 }
 
 /** A workflow that code starts, by its name or as an object. */
@@ -185,7 +270,7 @@ export interface ChildOptions {
 /** The code of a step. */
 export type StepCode<T> = (context: StepContext) => T | Promise<T>;
 
-/** What the code of a step gets. */
+/** The argument of the code of a step. */
 export interface StepContext {
   /** Aborted when the step exceeds its time limit, and when its attempt is cancelled, exceeds its own, or loses its lease. */
   readonly signal: AbortSignal;
@@ -195,7 +280,7 @@ export interface StepContext {
   readonly idempotencyKey: string;
 }
 
-/** What the function of a map gets beside its item. */
+/** The second argument of the function of a map, beside the item. */
 export interface MapContext {
   /** The index of the item. */
   readonly index: number;
@@ -288,7 +373,7 @@ export interface BatchAttempt {
   readonly idempotencyKey: string;
 }
 
-/** What a middleware knows about the code that it runs around. */
+/** Facts about the code that a middleware runs around. */
 export interface MiddlewareContext {
   /**
    * The kind of code: `enumerate`, `process` (also of batches and commands), `compensate`, `next`, `returns`, or one try of a
@@ -351,14 +436,18 @@ export interface HandlerCode {
   /** Whether `process` can add tasks to its handler. */
   readonly adds?: true;
   readonly parseInput?: (input: unknown) => unknown;
+  /** The phases of the workflow that the code belongs to, each with the names of its handlers. */
+  readonly phases?: Readonly<Record<string, readonly string[]>>;
   /** The middleware of the workflow, the outermost first. */
   readonly middleware?: readonly Middleware[];
   /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
   /** Checks the input of a workflow that user code starts; gives the input as JSON text, or a rejection. */
   readonly checkingInput?: (workflow: ChildWorkflow, input: unknown) => Promise<string | Rejection>;
+  /** Checks an input of the handler's own workflow by its schema; gives the input as JSON text, or a rejection. */
+  readonly checkingOwnInput?: (input: unknown) => Promise<string | Rejection>;
   /** Makes `waitFor` check payloads by the schema that user code passes. */
-  readonly parsingWait?: (wait: ProcessContext["waitFor"]) => ProcessContext["waitFor"];
+  readonly parsingWait?: (wait: WaitFor) => WaitFor;
   /** The signal that a wait is for, and a check of its payload. */
   readonly signal?: {
     readonly name: string;

@@ -134,33 +134,100 @@ export class JournaledMap<Item, Result> {
     });
   }
 
-  /** The JSON text of an item or a result. Throws an error that fails the task for good if the value cannot be stored. */
   #stored(value: unknown, index: number): string {
-    const text = toStoredText(value, {
-      bytesMax: BATCH_BYTES,
-      what: `map "${this.#options.name}" item ${index}`,
-    });
-    if (!isRejection(text)) return text;
-    const { code, message, hint, path } = text;
-    throw Object.assign(brandFatal(new Error(message)), { name: "NotStorable", code, hint, path });
+    return stored(value, BATCH_BYTES, `map "${this.#options.name}" item ${index}`);
   }
 
   #recall({ checksum: sum, total, items = [], results = [] }: Partial<Batch>): void {
     const { name } = this.#options;
-    if (sum !== this.#checksum || total !== this.#results.length)
-      throw Object.assign(
-        brandFatal(
-          new Error(
-            `map "${name}" has other items than in an earlier attempt: make the list in a step, so that it stays the same`,
-          ),
-        ),
-        { code: "map_diverged" },
-      );
+    if (sum !== this.#checksum || total !== this.#results.length) throw otherItems(name);
     items.forEach((index, i) => {
       this.#results[index] = results[i];
       this.#isDone[index] = 1;
     });
   }
+}
+
+/**
+ * Journals the items of a map in pages, each under a name that has a checksum of all items up to its end; returns the number of
+ * items. `known` has the pages that earlier attempts journaled: this attempt must have the same.
+ */
+export async function journalItems(
+  map: string,
+  items: Iterable<unknown> | AsyncIterable<unknown>,
+  {
+    known,
+    journal,
+  }: {
+    readonly known: readonly string[];
+    readonly journal: (page: string, items: string) => Promise<void>;
+  },
+): Promise<number> {
+  let pages = 0;
+  let total = 0;
+  for await (const { text, count, sum } of itemPages(map, items)) {
+    const page = `${map}/${pages + 1}/${sum}`;
+    if ((known[pages++] ?? page) !== page) throw otherItems(map);
+    total += count;
+    await journal(page, text);
+  }
+  if (pages < known.length) throw otherItems(map);
+  return total;
+}
+
+/** Some items of a map, as they are journaled. */
+interface ItemPage {
+  /** The items as the JSON text of a list. */
+  readonly text: string;
+  readonly count: number;
+  /** A checksum over all items up to the end of this page. */
+  readonly sum: string;
+}
+
+/** Packs items into pages that fit into a step. The same items give the same pages. */
+async function* itemPages(
+  map: string,
+  items: Iterable<unknown> | AsyncIterable<unknown>,
+): AsyncGenerator<ItemPage> {
+  if (
+    typeof items !== "object" ||
+    items === null ||
+    !(Symbol.iterator in items || Symbol.asyncIterator in items)
+  )
+    throw brandFatal(new Error(`map "${map}": items must be an array, an iterable or an async iterable`));
+  let texts: string[] = [];
+  let bytes = 0;
+  let sum = 0;
+  let index = 0;
+  const page = (): ItemPage => {
+    const full = { text: `[${texts.join(",")}]`, count: texts.length, sum: (sum >>> 0).toString(16) };
+    texts = [];
+    bytes = 0;
+    return full;
+  };
+  for await (const item of items) {
+    const text = stored(item, LIMITS.taskBytes, `map "${map}" item ${index++}`);
+    const size = byteLength(text) + 1;
+    if (texts.length >= BATCH_ITEMS || bytes + size > BATCH_BYTES) yield page();
+    texts.push(text);
+    bytes += size;
+    sum = checksum(`${text}\n`, sum);
+  }
+  if (texts.length > 0) yield page();
+}
+
+/** The error of a map whose items are not those that an earlier attempt journaled. */
+function otherItems(map: string): Error {
+  const message = `map "${map}" has other items than in an earlier attempt: make the list in a step, so that it stays the same`;
+  return Object.assign(brandFatal(new Error(message)), { code: "map_diverged" });
+}
+
+/** The JSON text of an item or a result. Throws an error that fails the task for good if the value cannot be stored. */
+function stored(value: unknown, bytesMax: number, what: string): string {
+  const text = toStoredText(value, { bytesMax, what });
+  if (!isRejection(text)) return text;
+  const { code, message, hint, path } = text;
+  throw Object.assign(brandFatal(new Error(message)), { name: "NotStorable", code, hint, path });
 }
 
 /** The time after which the next batch is journaled: 50 ms at first, 4 s after 2,000 batches, 40 s after 9,000. */

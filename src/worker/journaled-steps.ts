@@ -7,28 +7,44 @@
  * before it, so it is not awaited.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { DEFAULTS, LIMITS } from "../kernel/definition/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
-import { parseAnswer } from "../kernel/definition/parse-option.ts";
-import { decodeDefinition } from "../kernel/definition/parse-primitive.ts";
-import type { ChildRequest, StepFailure, TaskWait } from "../kernel/message.ts";
+import type { ChildRequest, StepFailure, StepResult, TaskWait } from "../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../kernel/tasks/checkpoint.ts";
-import { startedId } from "../kernel/tasks/child-messages.ts";
-import { delayMs, type RetryPolicy } from "../kernel/tasks/retry.ts";
-import { reportedAttempt } from "../protocol/attempt-id.ts";
-import { brandFatal } from "../protocol/error-brands.ts";
+import { startedId, taskChildId } from "../kernel/tasks/child-messages.ts";
+import { delayMs } from "../kernel/tasks/retry.ts";
+import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
-import { ChildFailed, readError, StepFailed, WaitTimeout } from "../protocol/step-errors.ts";
+import { ChildFailed, MapFailed, readError, StepFailed, WaitTimeout } from "../protocol/step-errors.ts";
+import type { UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { Heap } from "../std/heap.ts";
 import { toStoredText } from "../std/json.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import type { MapContext, StepCode, StepContext, StepOptions, WaitOptions } from "./handler-code.ts";
-import { type Batch, JournaledMap } from "./journaled-map.ts";
+import { isRejection } from "../std/rejection.ts";
+import type { StepRun } from "./attempt-streams.ts";
+import type {
+  MapContext,
+  MapHandler,
+  ResultsReader,
+  StepCode,
+  StepContext,
+  StepOptions,
+  WaitOptions,
+} from "./handler-code.ts";
+import { type Batch, JournaledMap, journalItems } from "./journaled-map.ts";
 import { threw } from "./outcome.ts";
-import type { ResultsSource } from "./results-reader.ts";
+import { type MapChild, type MapCounts, type ResultsSource, readMap } from "./results-reader.ts";
+import {
+  fatal,
+  matchOf,
+  NO_BUDGET,
+  readStepOptions,
+  refused,
+  type StepBudget,
+  signalsOf,
+} from "./step-options.ts";
 
 /** The parts of the attempt that steps need. */
 export interface StepsOptions {
@@ -63,9 +79,6 @@ export interface ChildStart {
 /** The most items of a map. */
 const MAP_ITEMS_MAX = 1_000_000;
 
-/** The most characters of the values that a signal must match. */
-const MATCH_CHARS_MAX = 4_096;
-
 type Known = Exclude<Checkpoint, { kind: "run" | "time" }>;
 
 /** A step that runs or is being journaled, and the step that contains this one. */
@@ -75,6 +88,10 @@ interface Frame {
   readonly failures: number;
   /** The name of the map, if this is one. */
   readonly map?: string;
+  /** The name of the step, if this is one. */
+  readonly step?: string;
+  /** Another object in each try of the step. */
+  run: object;
 }
 
 /** A sleep or wait that ends the attempt when no step runs beside it. */
@@ -133,7 +150,7 @@ export class JournaledSteps {
     if (typeof run !== "function") throw fatal(`step "${name}" has no function to run`);
     const budget = typeof given === "function" ? NO_BUDGET : readStepOptions(given, `step "${name}"`);
     if (isRejection(budget)) throw refused(budget);
-    return this.#besideOthers((frame) => this.#try(name, run, { budget, frame, known }));
+    return this.#besideOthers((frame) => this.#try(name, run, { budget, frame, known }), { step: name });
   }
 
   /** The time; the same in later attempts if a checkpoint follows. Without a name, it is that of the n-th call. */
@@ -216,6 +233,16 @@ export class JournaledSteps {
     return startedId(grant.execution, grant, item.number, name);
   }
 
+  /** Journals the answer to an update, once. */
+  async answer(name: string, update: string, answer: UpdateAnswer): Promise<void> {
+    const known = this.#enter(name, "answer");
+    if (this.#options.isOver()) return never();
+    if (known !== undefined) return this.#replay.recall(this.#order.get(name) ?? 0, Promise.resolve());
+    const result = toStoredText(answer, { bytesMax: LIMITS.resultBytes, what: "the answer to an update" });
+    if (isRejection(result)) throw refused(result);
+    await this.#besideOthers((frame) => this.#report({ kind: "step", name, result, answers: update }, frame));
+  }
+
   /** Runs code for each item, and journals the results in batches. */
   async map<Item, Result>(
     name: string,
@@ -234,25 +261,70 @@ export class JournaledSteps {
       throw fatal(`map "${name}": concurrency must be a whole number of at least 1`);
     const { clock, signal, isOver } = this.#options;
     if (isOver()) return never();
-    return this.#besideOthers(async (frame) => {
-      const known: unknown[] = [];
-      for (;;) {
-        const batch = `${name}/${known.length + 1}`;
-        const journaled = this.#known.get(batch);
-        if (journaled?.kind !== "step") break;
-        this.#enter(batch, "map");
-        known.push(await this.#recall(batch, journaled, stepFailed));
-      }
-      const journal = (number: number, value: Batch): Promise<unknown> => {
-        const batch = `${name}/${number}`;
-        this.#enter(batch, "map");
-        return this.#journal(batch, value, frame);
-      };
-      const idempotencyKey = this.#keyOf(name);
-      return new JournaledMap({
-        ...{ name, items, run, concurrency, clock, signal, isOver, known, journal, idempotencyKey },
-      }).run();
-    }, name);
+    return this.#besideOthers(
+      async (frame) => {
+        const known: unknown[] = [];
+        for (;;) {
+          const batch = `${name}/${known.length + 1}`;
+          const journaled = this.#known.get(batch);
+          if (journaled?.kind !== "step") break;
+          this.#enter(batch, "map");
+          known.push(await this.#recall(batch, journaled, stepFailed));
+        }
+        const journal = (number: number, value: Batch): Promise<unknown> => {
+          const batch = `${name}/${number}`;
+          this.#enter(batch, "map");
+          return this.#journal(batch, value, frame);
+        };
+        const idempotencyKey = this.#keyOf(name);
+        return new JournaledMap({
+          ...{ name, items, run, concurrency, clock, signal, isOver, known, journal, idempotencyKey },
+        }).run();
+      },
+      { map: name },
+    );
+  }
+
+  /** Runs a handler for each item as a task of a child, and gives a reader of the results. The attempt ends while the child runs. */
+  async mapTo(
+    name: string,
+    items: Iterable<unknown> | AsyncIterable<unknown>,
+    { handler: { name: workflow }, ...options }: { readonly handler: MapHandler },
+  ): Promise<ResultsReader> {
+    const known = this.#enter(name, "map");
+    if (typeof workflow !== "string")
+      throw fatal(`map "${name}": the handler has no name: give handler({ name, ... })`);
+    const [unknown] = Object.entries(options).find(([, value]) => value !== undefined) ?? [];
+    if (unknown !== undefined)
+      throw fatal(
+        `map "${name}": "${unknown}" is an option of the handler: give handler({ ${unknown}, ... })`,
+      );
+    if (this.#options.isOver()) return never();
+    if (known?.kind === "sleep") throw changed(name, "a sleep", "a map");
+    const { grant, item, results } = this.#options;
+    const execution = taskChildId(grant.execution, grant, item.number, name);
+    const child = { name, execution, attempt: encodeAttempt(reportedAttempt(grant, item)) };
+    if (known?.kind === "step") {
+      const counts = await this.#recall(name, known, (_, error) => mapFailed(child, error, results));
+      return readMap(child, counts as MapCounts, results);
+    }
+    if (known?.kind !== "child")
+      await this.#besideOthers(async (frame) => {
+        const total = await journalItems(name, items, {
+          known: [...this.#known.values()].flatMap((one) =>
+            one.kind === "step" && one.map === name ? [one.name] : [],
+          ),
+          journal: async (page, result) => {
+            if (this.#options.isOver()) return never();
+            this.#enter(page, "map");
+            if (!this.#known.has(page))
+              await this.#report({ kind: "step", name: page, result, map: name }, frame);
+          },
+        });
+        await this.#report({ kind: "child", name, workflow, input: `${total}`, mapped: true }, frame);
+      });
+    await this.#hold(name, { due: null, wait: () => ({ name, child: true }) });
+    return never();
   }
 
   /** Called when the attempt has ended: stops the timers of its sleeps. */
@@ -262,12 +334,11 @@ export class JournaledSteps {
   }
 
   /** Runs a part of the code beside which no sleep or wait ends the attempt. */
-  async #besideOthers<T>(run: (frame: Frame) => Promise<T>, map?: string): Promise<T> {
-    const frame: Frame = {
-      above: inside.getStore(),
-      failures: this.#failures.size,
-      ...(map === undefined ? {} : { map }),
-    };
+  async #besideOthers<T>(
+    run: (frame: Frame) => Promise<T>,
+    named: Pick<Frame, "map" | "step"> = {},
+  ): Promise<T> {
+    const frame: Frame = { above: inside.getStore(), failures: this.#failures.size, run: {}, ...named };
     this.#underWay.add(frame);
     try {
       return await inside.run(frame, () => run(frame));
@@ -290,6 +361,7 @@ export class JournaledSteps {
     const key = this.#keyOf(name);
     for (let tries = before.tries + 1; ; tries++) {
       let value: T;
+      frame.run = {};
       try {
         value = await this.#call(run, budget, { attempt: tries, idempotencyKey: key });
       } catch (thrown) {
@@ -376,13 +448,7 @@ export class JournaledSteps {
   }
 
   /** Reports a step and waits for its commit. If the attempt is lost, its code does not go on. */
-  async #report(
-    done:
-      | { readonly kind: "step"; readonly name: string; readonly result: string }
-      | StepFailure
-      | ChildRequest,
-    { failures }: Frame,
-  ): Promise<void> {
+  async #report(done: StepResult | StepFailure | ChildRequest, { failures }: Frame): Promise<void> {
     const { grant, item, ask, lose, isOver } = this.#options;
     this.#reportNotes(failures);
     const verdict = await ask({ ...reportedAttempt(grant, item), ...done });
@@ -555,51 +621,17 @@ class ReplayOrder {
   }
 }
 
-/** A checked form of `StepOptions`. */
-interface StepBudget {
-  /** The budget of the step; null if an error goes to the code at once. */
-  readonly retry: (RetryPolicy & { readonly attempts: number }) | null;
-  readonly timeoutMs: number | null;
-}
-
-const NO_BUDGET: StepBudget = { retry: null, timeoutMs: null };
-
-/** Checks the options of a step. */
-function readStepOptions(options: StepOptions, path: string): StepBudget | Rejection {
-  const { retry, timeout, ...others } = options;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) return reject("invalid_input", `${path} has the unknown option "${unknown}"`);
-  if (typeof retry === "object" && retry !== null && "crashes" in retry)
-    return reject("invalid_input", `${path}.retry.crashes: a crash counts for the task, not for the step`);
-  const read = decodeDefinition(parseAnswer, { use: "step", retry, timeout }, path);
-  if (isRejection(read)) return read;
-  const { attempts = DEFAULTS.attempts, backoff = "exponential", min, max } = read.retry ?? {};
-  const retryMinMs = min ?? DEFAULTS.retryMinMs;
-  const retryMaxMs = max ?? DEFAULTS.retryMaxMs;
-  return {
-    retry: retry === undefined ? null : { attempts, backoff, retryMinMs, retryMaxMs },
-    timeoutMs: read.timeout ?? null,
-  };
-}
-
-/** The signals of a wait as a worker reports them. */
-function signalsOf(name: string, signal: string | readonly string[]): Pick<TaskWait, "signal" | "anyOf"> {
-  const all = typeof signal === "string" ? [signal] : signal;
-  if (!Array.isArray(all) || all.length === 0 || all.length > 100)
-    throw fatal(`waitFor "${name}": signal must be a name or a list of 1 to 100 names`);
-  for (const one of all as readonly string[]) {
-    const wrong = whyNoName(one);
-    if (wrong !== null)
-      throw fatal(`waitFor "${name}": the name of a signal ${wrong} (a name has ${NAME_RULE})`);
+/**
+ * The step that contains the running code; null outside of steps. Throws inside of a map: a later attempt runs only some of its
+ * items again, so nothing could say which of their chunks count.
+ */
+export function stepAround(): StepRun | null {
+  for (let one = inside.getStore(); one !== undefined; one = one.above) {
+    if (one.map !== undefined)
+      throw fatal(`a stream is written inside of the map "${one.map}": write it in steps, or after the map`);
+    if (one.step !== undefined) return { step: one.step, run: one.run };
   }
-  return typeof signal === "string" ? { signal } : { anyOf: signal };
-}
-
-function matchOf(name: string, match: unknown): Pick<TaskWait, "match"> {
-  if (match === undefined) return {};
-  const text = toStoredText(match, { bytesMax: MATCH_CHARS_MAX, what: `waitFor "${name}".match` });
-  if (isRejection(text)) throw refused(text);
-  return { match: text };
+  return null;
 }
 
 /** The name of the map that contains a step or a wait; undefined if there is none. */
@@ -610,15 +642,6 @@ function mapAround(frame: Frame | undefined): string | undefined {
 
 function never(): Promise<never> {
   return new Promise(() => {});
-}
-
-/** Makes an error that would be the same in every attempt, so that the task is not retried. */
-function fatal(message: string): Error {
-  return brandFatal(new Error(message));
-}
-
-function refused({ message, hint }: Rejection): Error {
-  return fatal(hint === undefined ? message : `${message} (${hint})`);
 }
 
 function changed(name: string, was: string, is: string): Error {
@@ -632,6 +655,13 @@ function stepFailed(name: string, error: string): Error {
 function childFailed(_name: string, error: string): Error {
   return new ChildFailed(JSON.parse(error));
 }
+
+function mapFailed(child: MapChild, error: string, source: ResultsSource): Error {
+  return new MapFailed(JSON.parse(error), child.name, () => readMap(child, NO_COUNTS, source).failures());
+}
+
+/** The counts of a map that failed: they are not known. */
+const NO_COUNTS: MapCounts = { total: 0, done: 0, failed: 0 };
 
 function waitTimeout(name: string, error: string): Error {
   const { message } = (JSON.parse(error) ?? {}) as { message?: unknown };

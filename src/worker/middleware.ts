@@ -71,6 +71,8 @@ function runChain(chain: Chain, context: MiddlewareContext, inner: Inner): Promi
         inner.extend(extension);
       }
       under = at(i + 1);
+      // A middleware that does not wait for the rest must not end the process if the rest fails.
+      under.catch(() => {});
       return under;
     };
     const result = await middleware(context, next);

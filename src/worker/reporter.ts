@@ -2,7 +2,8 @@
  * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its
  * logs, steps, runs and pages as they come, then its receipt. An attempt that soon ends is not reported as started.
  * 1. Receipts of consecutive grants of one handler are one report.
- * 2. Logs, and notices about runs, wait for the next report of their attempt, for a tenth of a second, or until there are many.
+ * 2. Logs, published values and notices about runs wait for the next report of their attempt, for a tenth of a second, or until
+ *    there are many. The chunks of a stream wait for a twentieth, and the first one after a pause goes out at once.
  * 3. All reports since the last turn go out together, in one call of `send`.
  */
 import { endsEnumeration, type Outcome } from "../kernel/message.ts";
@@ -37,6 +38,10 @@ interface Queued {
 }
 
 const LOGS_WAIT_MS = 100;
+/** The shortest time between two reports of an attempt with chunks. */
+const CHUNKS_WAIT_MS = 50;
+/** The shortest time between two reports of an attempt that have only published values. */
+const PUBLISHED_WAIT_MS = 1_000;
 
 export class Reporter {
   readonly #options: ReporterOptions;
@@ -48,6 +53,8 @@ export class Reporter {
   /** Logs that have unreported lines. */
   readonly #waiting = new Set<AttemptLog>();
   #stopWaiting: (() => void) | null = null;
+  /** Timers of logs whose chunks or published values wait. */
+  readonly #timers = new Map<AttemptLog, { readonly at: number; readonly stop: () => void }>();
   readonly #sending = new Set<Promise<unknown>>();
   #uncommittedChars = 0;
   #gatheredChars = 0;
@@ -136,9 +143,43 @@ export class Reporter {
     else this.#stopWaiting ??= this.#options.clock.after(LOGS_WAIT_MS, () => this.#reportAllLogs());
   }
 
+  /** Called with each chunk of a stream. */
+  streamed(log: AttemptLog): void {
+    this.#reportAt(log, log.reportedAt + CHUNKS_WAIT_MS);
+  }
+
+  /** Called with each published value. */
+  published(log: AttemptLog): void {
+    const now = this.#options.clock.now();
+    this.#reportAt(log, Math.max(now + LOGS_WAIT_MS, log.publishedAt + PUBLISHED_WAIT_MS));
+  }
+
+  /** Reports the log at this time, unless something else reports it before. */
+  #reportAt(log: AttemptLog, at: number): void {
+    const { clock } = this.#options;
+    const before = this.#timers.get(log);
+    if (before !== undefined && before.at <= at) return;
+    before?.stop();
+    const run = (): void => {
+      if (this.#timers.get(log) === timer) this.reportLogs(log);
+    };
+    const wait = at - clock.now();
+    let stop = (): void => {};
+    const timer = { at, stop: () => stop() };
+    this.#timers.set(log, timer);
+    // Chunks that the code writes in this turn go out together.
+    if (wait <= 0) clock.soon(run);
+    else stop = clock.after(wait, run);
+  }
+
   /** Reports the lines that an attempt has logged. Called before any other report of the attempt. */
   reportLogs(log: AttemptLog): void {
-    for (const report of log.drain()) this.add(report);
+    this.#timers.get(log)?.stop();
+    this.#timers.delete(log);
+    for (const report of log.drain()) {
+      const isAwaited = report.kind === "logs" && log.hasUnstored;
+      this.add(report, isAwaited ? () => log.stored(report.lines) : null);
+    }
     this.#waiting.delete(log);
     if (this.#waiting.size > 0) return;
     this.#stopWaiting?.();
@@ -243,6 +284,8 @@ function sizeOf(report: Report): number {
       return report.state.length;
     case "logs":
       return report.lines.reduce((sum, { text }) => sum + text.length, 0);
+    case "published":
+      return JSON.stringify(report.values).length;
     default:
       return 0;
   }

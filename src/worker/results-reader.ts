@@ -2,7 +2,7 @@
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
-import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
+import type { HandlerCode, PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
 
 /** One handler in one visit, and the range of journal rows of that visit. */
 export interface SettledAt {
@@ -11,7 +11,10 @@ export interface SettledAt {
   visit: number;
   handler: string;
   firstSeq: number;
+  /** The last row; 0: the end of the journal. */
   lastSeq: number;
+  /** For results of a child: the attempt that reads them, and the name under which its task runs the child. */
+  by?: { readonly attempt: string; readonly child: string };
 }
 
 /** The source of settled tasks and checkpoints: the store in process, the API for a remote worker. */
@@ -25,6 +28,11 @@ export interface ResultsSource {
     at: SettledAt,
   ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
   /**
+   * Reads a page of the items of a map, from 0, for the child that runs them; null after the last page. If it is missing, items
+   * cannot be read at this worker.
+   */
+  items?(execution: string, page: number): Promise<string | null>;
+  /**
    * Reads the JSON texts of enumerated tasks by number. If it is missing or throws `TasksUnknown`, tasks cannot be read at this
    * worker.
    */
@@ -36,14 +44,27 @@ export interface ResultsSource {
 
 type Visit = PhaseCounts[number];
 
-/** The `phases` object of a context. It shows the newest visit of each phase. */
+/**
+ * The `phases` object of a context. It shows the newest visit of each phase. `known`: the phases of the code's own workflow. Code may
+ * be newer than the definition of the execution; a phase that the definition lacks was not visited and has no results.
+ */
 export function readPhases(
   execution: string,
   counts: PhaseCounts,
   source: Pick<ResultsSource, "settled" | "tasks">,
-  input = "null",
+  { input = "null", known = {} }: { readonly input?: string; readonly known?: HandlerCode["phases"] } = {},
 ): PhasesReader {
   const phases: Record<string, unknown> = {};
+  for (const [phase, handlers] of Object.entries(known)) {
+    const read = { execution, source, input, visits: [] };
+    const names = handlers.map((name) => ({ name, ...NO_TASKS }));
+    const absent = { ...NO_VISIT, phase, handlers: names };
+    Object.defineProperty(phases, phase, {
+      enumerable: true,
+      configurable: true,
+      get: () => readPhase(read, absent),
+    });
+  }
   for (const newest of new Map(counts.map((visit) => [visit.phase, visit])).values()) {
     const read = { execution, source, input, visits: counts.filter(({ phase }) => phase === newest.phase) };
     Object.defineProperty(phases, newest.phase, { enumerable: true, get: () => readPhase(read, newest) });
@@ -96,18 +117,14 @@ export class TasksUnknown extends Error {
 /** The most results that `toArray` reads by default. */
 const RESULTS_MAX = 10_000;
 
+const NO_TASKS = { total: 0, done: 0, failed: 0, value: null };
 const NO_VISIT = { visit: 0, firstSeq: 1, lastSeq: 0, handlers: [] };
 
 function reader(read: Read, visit: Visit, name: string): ResultsReader {
   const { phase, firstSeq, lastSeq } = visit;
   const { execution, source, input, visits } = read;
   const place = { execution, phase, visit: visit.visit, handler: name, firstSeq, lastSeq };
-  const counts = visit.handlers.find((handler) => handler.name === name) ?? {
-    total: 0,
-    done: 0,
-    failed: 0,
-    value: null,
-  };
+  const counts = visit.handlers.find((handler) => handler.name === name) ?? NO_TASKS;
   const where = name === phase ? `phase "${phase}"` : `handler "${name}" of phase "${phase}"`;
   async function* results(): AsyncGenerator<unknown> {
     if (place.visit > 0)
@@ -152,7 +169,8 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
     async only() {
       if (counts.done > 1) throw wrongCount(`${where} has ${counts.done} results, not one`);
       for await (const result of results()) return result;
-      throw wrongCount(`${where} has no result`);
+      const isAbsent = visits.length === 0 && visit.visit === 0;
+      throw wrongCount(`${where} ${isAbsent ? ABSENT : "has no result"}`);
     },
     async reduce(fold, initial) {
       let sum = initial;
@@ -163,6 +181,64 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
     value: counts.value === null ? null : (JSON.parse(counts.value) as Json),
   };
 }
+
+/** The phase of a workflow that runs the items of maps, and its only handler. */
+export const MAP_PHASE = "items";
+
+/** A child that has run the items of a map. */
+export interface MapChild {
+  /** The name of the map. */
+  readonly name: string;
+  readonly execution: string;
+  /** The attempt that reads the results. */
+  readonly attempt: string;
+}
+
+/** The numbers of tasks that a child of a map gives as its output. */
+export interface MapCounts {
+  readonly total: number;
+  readonly done: number;
+  readonly failed: number;
+}
+
+/** The results of a map whose items ran as tasks of a child. `toArray` has them in the order of the items. */
+export function readMap(
+  { name, execution, attempt }: MapChild,
+  counts: MapCounts,
+  source: Pick<ResultsSource, "settled" | "tasks">,
+): ResultsReader {
+  const by = { attempt, child: name };
+  async function* settled(at: SettledAt): ReturnType<ResultsSource["settled"]> {
+    let left = counts.done;
+    for await (const one of source.settled({ ...at, by })) {
+      if (one.status === "done") left--;
+      yield one;
+    }
+    if (left > 0) throw new Error(`map "${name}": its results were purged with execution ${execution}`);
+  }
+  const { tasks } = source;
+  const own: Read["source"] = {
+    settled,
+    ...(tasks === undefined ? {} : { tasks: (at, numbers) => tasks.call(source, { ...at, by }, numbers) }),
+  };
+  const handlers = [{ name: MAP_PHASE, ...counts, value: null }];
+  const visit = { phase: MAP_PHASE, visit: 1, firstSeq: 1, lastSeq: 0, handlers };
+  const read = reader({ execution, source: own, input: "null", visits: [visit] }, visit, MAP_PHASE);
+  return {
+    ...read,
+    async toArray({ max = RESULTS_MAX } = {}) {
+      if (counts.done > max)
+        throw wrongCount(`map "${name}" has ${counts.done} results: raise max from ${max}, or use results()`);
+      const all: { readonly task: number; readonly payload: string }[] = [];
+      const place = { execution, phase: MAP_PHASE, visit: 1, handler: MAP_PHASE, firstSeq: 1, lastSeq: 0 };
+      for await (const one of settled(place)) if (one.status === "done") all.push(one);
+      return all.sort((a, b) => a.task - b.task).map(({ payload }) => JSON.parse(payload) as Json);
+    },
+  };
+}
+
+const ABSENT =
+  "has no result: the definition with which this execution was started does not have it (check its count, or give the workflow a version)";
 
 /** The error of code that expects another number of results. It is fatal: the results of a phase stay the same. */
 function wrongCount(message: string): Error {

@@ -47,7 +47,7 @@ export function tracingOf(grant: Grant): Tracing | null {
         attributes: attributesOf(grant, item),
         ...(enumeration === undefined ? {} : { links: [{ context: enumeration }] }),
       };
-      const span = startSpan(`rondo.task ${grant.use}`, options, parent) as Span;
+      const span = startSpan(`rondo.task ${grant.use}`, options, parent);
       if (grant.do === "enumerate") remember(place, span.spanContext());
       return {
         run: (code) => inSpan(span, parent, code),
@@ -61,7 +61,7 @@ export function tracingOf(grant: Grant): Tracing | null {
         "rondo.step": name,
         "rondo.attempt": attempt,
       };
-      const span = startSpan(`rondo.step ${name}`, { kind: SPAN_KIND.internal, attributes }, under) as Span;
+      const span = startSpan(`rondo.step ${name}`, { kind: SPAN_KIND.internal, attributes }, under);
       return inSpan(span, under, () => settled(span, code));
     },
   };

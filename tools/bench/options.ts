@@ -40,7 +40,7 @@ export const USAGE = `Usage: rondo bench [options] [NAMES]
                       --only takes some of
                       ${JOBS.join(",")}
   --long              with --real: also ${REAL_SCENARIOS.find(({ isLong }) => isLong)?.job}, which takes minutes
-  --nodes COUNTS      with --real: tasks and chains on so many nodes over one PostgreSQL, some of 1,2,4
+  --nodes COUNTS      with --real: tasks and chains on 1, 2 or 4 nodes over one PostgreSQL: 1,2,4 or some of them
   --short             small sizes
   --budgets           small sizes; exit 1 if a goal is missed by more than 3 times
   --profile SCENARIO  run one scenario and print its hottest functions, by thread

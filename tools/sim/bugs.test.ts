@@ -12,7 +12,9 @@ const WORDS = new Set(
   ),
 );
 const MEMBERS = new Set(
-  "clear filter floor has map max pop slice sort values POSITIVE_INFINITY stale highest kind id".split(" "),
+  "clear filter floor has length map max pop slice sort values POSITIVE_INFINITY stale highest kind id".split(
+    " ",
+  ),
 );
 
 describe("planted bugs", () => {

@@ -14,10 +14,16 @@ export interface PlantedBug {
   readonly drill?: boolean;
   /** Whether `rondo sim --endings` finds the bug. */
   readonly endings?: boolean;
+  /** Whether `rondo sim --rates` finds the bug. */
+  readonly rates?: boolean;
   /** Whether `rondo sim --races` finds the bug. */
   readonly races?: boolean;
   /** Whether `rondo sim --events` finds the bug. */
   readonly events?: boolean;
+  /** Whether `rondo sim --versions` finds the bug. */
+  readonly versions?: boolean;
+  /** Whether `rondo sim --talk` finds the bug; `seed` is counted from its first seed. */
+  readonly talk?: boolean;
 }
 
 const ENGINE: readonly PlantedBug[] = [
@@ -47,7 +53,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "snapshot of an older state", seed: 1, change: "($1.stale ??= $)" },
   { name: "suspects started unrecorded", seed: 1, change: "" },
   { name: "start of an open attempt not journaled", seed: 1, change: "false" },
-  { name: "lost attempt without its start", seed: 111, change: "" },
+  { name: "lost attempt without its start", seed: 499, change: "" },
   {
     name: "start of an adopted attempt journaled late",
     seed: 226,
@@ -82,13 +88,14 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "answered wait closes the others", seed: 28, change: "$left = [];" },
   { name: "tries of a step forgotten", seed: 7, change: ";" },
   { name: "times that code has read are forgotten", seed: 6, change: "" },
+  { name: "page of a map left out", seed: 2_009, change: "if ($object.length === 0) $" },
   { name: "snapshot forgets children of code", seed: 6, change: "...{}" },
   { name: "handler ends while a child of its code is open", seed: 48, change: "true" },
   { name: "journaled runs done again", seed: 3, change: "const $key = [];" },
   { name: "message lost with an unknown commit", seed: 25, change: "" },
   { name: "mailbox not scanned after a restart", seed: 28, change: "$key = false;" },
   { name: "message removed before it is applied", seed: 58, change: ["$ this.$key@2($2, [$1]);", "$"] },
-  { name: "cancel overtakes a start", seed: 200, change: "$else" },
+  { name: "cancel overtakes a start", seed: 426, change: "$else" },
   { name: "children not cancelled with their parent", seed: 6, change: "" },
   { name: "children not paused with their parent", seed: 35, change: "" },
   { name: "open children not counted", seed: 1, change: "" },
@@ -105,14 +112,14 @@ const ENGINE: readonly PlantedBug[] = [
     seed: 11,
     change: ["return Math.floor($value / $right@2) * $right@2;", "$"],
   },
-  { name: "permit returned to its giver", seed: 4, change: "return $left;" },
+  { name: "permit returned to its giver", seed: 68, change: "return $left;" },
   { name: "priority ignores dirty executions", seed: 78, change: "" },
   { name: "waiters not called when a permit returns", seed: 1, change: ";" },
   { name: "rate forgotten by a restart", seed: 11, change: ["$key: null", "$key: null"] },
   {
     name: "permit of a project not given back",
     seed: 1,
-    change: ["return $value.filter((one) => one !== $key@2);", "$"],
+    change: ["$key: $value.filter((one) => one !== $key@2)", "$"],
   },
   { name: "limit of a project ignored", seed: 4, change: "const $key = null;" },
   { name: "lines stored again after adoption", seed: 65, change: "$key: $right" },
@@ -193,7 +200,7 @@ const DAMAGE: readonly PlantedBug[] = [
   },
   { name: "damaged journal reads as empty", seed: 2, change: ["return $callee@2($2);", "$"] },
   { name: "damaged data stops the node", seed: 2, change: "if (!($test)) throw $left; $" },
-  { name: "damaged execution mended by its snapshot", seed: 142, change: "" },
+  { name: "damaged execution mended by its snapshot", seed: 65, change: "" },
   { name: "timers of a mended execution do not fire", seed: 1_098, change: "" },
   { name: "messages to a mended execution not scanned", seed: 285_252, change: "" },
 ];
@@ -241,7 +248,7 @@ const CLUSTER: readonly PlantedBug[] = [
     drill: true,
     change: "return false;",
   },
-  { name: "waiters not called after a refused start", seed: 443, change: "$then" },
+  { name: "waiters not called after a refused start", seed: 613, change: "$then" },
   { name: "home grants before all have declared", seed: 54, change: "return false;" },
   { name: "home knows of no crash before it", seed: 419, change: "false" },
   { name: "quota kept after it was given back", seed: 393, change: "" },
@@ -300,6 +307,13 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
 ];
 
+/** Bugs in rates by key and rates that are spread. */
+const RATES: readonly PlantedBug[] = [
+  { name: "spread rate not spread", seed: 7, change: "$then" },
+  { name: "starts not counted under the rate of a key", seed: 7, change: "" },
+  { name: "rate of a key forgotten by a restart", seed: 9, change: "" },
+];
+
 /** Bugs in signals with starts. */
 const RACES: readonly PlantedBug[] = [
   { name: "repeated signal placed anew", seed: 1, change: "const $key = true;" },
@@ -309,13 +323,30 @@ const RACES: readonly PlantedBug[] = [
 const EVENTS: readonly PlantedBug[] = [
   { name: "messages of an event not sent", seed: 1, change: "" },
   { name: "gate not told about an end", seed: 1, change: "" },
-  { name: "signal refused by its execution is lost", seed: 1, change: "" },
+  { name: "signal refused by its execution is lost", seed: 12, change: "" },
   { name: "debounce passes each event", seed: 1, change: "$then" },
-  { name: "debounce does not wait for the last event", seed: 1, change: "if ($left) $then" },
+  { name: "debounce does not wait for the last event", seed: 2, change: "if ($left) $then" },
   { name: "singleton starts a second execution", seed: 1, change: "" },
   { name: "throttle starts at once", seed: 1, change: "return $then;" },
   { name: "gate forgets its timer", seed: 1, change: "" },
   { name: "batch forgets the events before", seed: 1, change: "$key: $then" },
+];
+
+/** Bugs in moves to another version of a workflow. */
+const MOVES: readonly PlantedBug[] = [
+  { name: "move keeps the old versions of code", seed: 3, change: "" },
+  { name: "snapshot forgets a move", seed: 5, change: "...{}" },
+  { name: "move accepts any definition", seed: 1, change: "return null;" },
+];
+
+/** Bugs in streams, published values and updates. */
+const TALK: readonly PlantedBug[] = [
+  { name: "snapshot forgets published values", seed: 1, change: "...{}" },
+  { name: "snapshot forgets unanswered updates", seed: 1, change: "...{}" },
+  { name: "removed keys stay published", seed: 1, change: "$then" },
+  { name: "answered update counts as unanswered", seed: 1, change: "" },
+  { name: "answer without its update", seed: 1, change: "const $key = {};" },
+  { name: "only the last line of a report stored", seed: 1, change: "$key: $value.slice(-1)" },
 ];
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -325,7 +356,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...DAMAGE,
   ...GROWTH,
   ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
+  ...RATES.map((bug) => ({ ...bug, rates: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
   ...RACES.map((bug) => ({ ...bug, races: true })),
   ...EVENTS.map((bug) => ({ ...bug, events: true })),
+  ...MOVES.map((bug) => ({ ...bug, versions: true })),
+  ...TALK.map((bug) => ({ ...bug, talk: true })),
 ];

@@ -300,7 +300,7 @@ export abstract class EngineHost {
     const { id, execution, attempt } = task;
     const { postOpsMax = 1, postOpsEach = 1 } = SIM_SETTINGS;
     ledger.sync();
-    ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
+    ledger.postOps.begun(ledger.model(execution), task, this.nodeNow);
     must(!this.#postOps.has(id), `${id}: is under way at this node already`);
     this.#postOps.set(id, task);
     // Each kind has its own limit: broadcasts that hang must not delay persistence.
@@ -313,7 +313,7 @@ export abstract class EngineHost {
     const ms = this.random.pick([1, 20, 300]);
     timeline.after(this.random.below(ms), () => {
       // The request was sent, whatever happens to the process.
-      if (outcome.kind === "done" || this.random.chance(0.3)) ledger.errands.seen(id);
+      if (outcome.kind === "done" || this.random.chance(0.3)) ledger.postOps.seen(id);
       if (this.incarnation !== incarnation) return;
       this.#postOps.delete(id);
       this.deliver({ kind: "performed", execution, op: id, attempt, outcome });

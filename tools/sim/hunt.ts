@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { findPlaces, type Places, plant } from "./plant.ts";
 import { nodesOf, runSeed } from "./run.ts";
+import { TALKING_FROM } from "./workload/program.ts";
 
 /** The number of seeds that a replay tries. */
 const REPLAY_WITHIN = 60;
@@ -79,14 +80,15 @@ function isRun(source: string): boolean {
 
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
-  const { name, cluster = false, drill = false, endings = false, races = false, events = false } = bug;
+  const { name, cluster = false, drill = false, endings = false, rates = false } = bug;
+  const { races = false, events = false, versions = false } = bug;
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
   } catch (thrown) {
     return { name, seed: null, violation: (thrown as Error).message };
   }
-  const from = options.replay ? bug.seed : 1;
+  const from = (bug.talk === true ? TALKING_FROM : 0) + (options.replay ? bug.seed : 1);
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
   for (const [file, code] of planted) await writeFile(file, code);
   const said = await search(join(copy.folder, "tools", "sim", "main.js"), {
@@ -95,8 +97,10 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     cluster,
     drill,
     endings,
+    rates,
     races,
     events,
+    versions,
   });
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
@@ -106,8 +110,10 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     nodes: cluster ? nodesOf(seed) : 0,
     drill,
     endings,
+    rates,
     races,
     events,
+    versions,
   }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
@@ -134,30 +140,37 @@ async function search(
     cluster,
     drill,
     endings,
+    rates,
     races,
     events,
+    versions,
   }: {
     from: number;
     seeds: number;
     cluster: boolean;
     drill: boolean;
     endings: boolean;
+    rates: boolean;
     races: boolean;
     events: boolean;
+    versions: boolean;
   },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
-    const kind = events
-      ? ["--events"]
-      : drill
-        ? ["--drill"]
-        : races
-          ? ["--races"]
-          : cluster
-            ? ["--cluster"]
-            : [];
-    return JSON.parse(await run(main, [...args, ...kind, ...(endings ? ["--endings"] : [])]));
+    const kind = versions
+      ? ["--versions"]
+      : events
+        ? ["--events"]
+        : drill
+          ? ["--drill"]
+          : races
+            ? ["--races"]
+            : cluster
+              ? ["--cluster"]
+              : [];
+    const workload = [...(endings ? ["--endings"] : []), ...(rates ? ["--rates"] : [])];
+    return JSON.parse(await run(main, [...args, ...kind, ...workload]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };
   }

@@ -8,6 +8,7 @@ import { systemRandom } from "../../src/std/random.ts";
 import { HAPPENINGS } from "./faults.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
+import { TALKING_FROM } from "./workload/program.ts";
 
 /** The highest first seed of a soak. */
 const SOAK_FROM_MAX = 1_000_000_000;
@@ -26,7 +27,10 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --drill            a handler with a limit on three nodes, of which one dies every 7 s
   --races            signals with starts meet the ends of executions; every item is taken exactly once
   --events           events start, signal and cancel executions by triggers; each has its effect exactly once
+  --versions         executions move between versions of a workflow, while code of the versions comes and goes
+  --talk             code writes streams, publishes values and answers updates (seeds from 1,000,000,001 on)
   --endings          workflows clean up when they end; a payment service counts charges and refunds
+  --rates            handlers have rates by key, and rates that are spread
   --cluster          2 to 7 nodes over one database (--nodes N: exactly N)
   --executions N     only N executions; --without a,b leaves out these faults (both as printed for a broken seed)
   --twice            run each seed twice and compare the traces
@@ -50,8 +54,11 @@ const OPTIONS = {
   cluster: { type: "boolean" },
   drill: { type: "boolean" },
   endings: { type: "boolean" },
+  rates: { type: "boolean" },
   races: { type: "boolean" },
   events: { type: "boolean" },
+  versions: { type: "boolean" },
+  talk: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
   within: { type: "string" },
@@ -128,14 +135,17 @@ export async function runSim(args: readonly string[]): Promise<number> {
   const executions = values.executions === undefined ? undefined : Number(values.executions);
   const nodesFor = (seed: number) =>
     values.nodes !== undefined ? Number(values.nodes) : values.cluster === true ? nodesOf(seed) : 0;
+  const talking = values.talk === true ? TALKING_FROM : 0;
   if (values.seed !== undefined)
     return runOne({
-      seed: Number(values.seed),
-      nodes: nodesFor(Number(values.seed)),
+      seed: talking + Number(values.seed),
+      nodes: nodesFor(talking + Number(values.seed)),
       drill: values.drill === true,
       endings: values.endings === true,
+      rates: values.rates === true,
       races: values.races === true,
       events: values.events === true,
+      versions: values.versions === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -145,14 +155,16 @@ export async function runSim(args: readonly string[]): Promise<number> {
     from:
       values.from === undefined && isSoak
         ? 1 + (systemRandom.u32() % SOAK_FROM_MAX)
-        : Number(values.from ?? 1),
+        : talking + Number(values.from ?? 1),
     seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
     executions,
     nodesOf: nodesFor,
     drill: values.drill === true,
     endings: values.endings === true,
+    rates: values.rates === true,
     races: values.races === true,
     events: values.events === true,
+    versions: values.versions === true,
     without,
     twice: values.twice === true,
     complete: values.complete === true,
@@ -169,8 +181,10 @@ function runOne(options: {
   nodes: number;
   drill: boolean;
   endings: boolean;
+  rates: boolean;
   races: boolean;
   events: boolean;
+  versions: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -193,8 +207,10 @@ interface Many {
   readonly nodesOf: (seed: number) => number;
   readonly drill: boolean;
   readonly endings: boolean;
+  readonly rates: boolean;
   readonly races: boolean;
   readonly events: boolean;
+  readonly versions: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly complete: boolean;
@@ -204,7 +220,7 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill, endings, races, events } = options;
+  const { executions, without, twice, nodesOf, drill, endings, rates, races, events, versions } = options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
     yield {
       seed,
@@ -212,11 +228,13 @@ function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
       nodes: nodesOf(seed),
       drill,
       endings,
+      rates,
       races,
       events,
+      versions,
       without,
       twice,
-      shrinks: shrinks && !drill && !races && !events,
+      shrinks: shrinks && !drill && !races && !events && !versions,
     };
 }
 

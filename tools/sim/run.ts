@@ -5,6 +5,7 @@ import { eventsWorld } from "./event-races.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { racesWorld } from "./races.ts";
 import { Violation } from "./trace.ts";
+import { versionsWorld } from "./version-moves.ts";
 import { World } from "./world.ts";
 
 export interface RunOptions {
@@ -18,10 +19,14 @@ export interface RunOptions {
   readonly drill?: boolean | undefined;
   /** Whether workflows clean up when they end and executions are cancelled often. */
   readonly endings?: boolean | undefined;
+  /** Whether handlers have rates by key and rates that are spread. */
+  readonly rates?: boolean | undefined;
   /** Runs the races of signals with the ends of executions instead of the random run. */
   readonly races?: boolean | undefined;
   /** Runs events with triggers instead of the random run. */
   readonly events?: boolean | undefined;
+  /** Moves executions between versions of a workflow instead of the random run. */
+  readonly versions?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -60,7 +65,8 @@ export function runSeed(options: RunOptions): RunResult {
 }
 
 function worldOf(options: RunOptions): World {
-  const { seed, executions, nodes, without, show = null, drill, endings, races, events } = options;
+  const { seed, executions, nodes, without, show = null, drill, endings, rates, races, events } = options;
+  if (options.versions === true) return versionsWorld(seed, show);
   if (drill === true) return drillWorld(seed, show);
   if (races === true) return racesWorld(seed, show);
   if (events === true) return eventsWorld(seed, show);
@@ -71,6 +77,7 @@ function worldOf(options: RunOptions): World {
     faults: faultsWithout(without ?? []),
     show,
     endings: endings === true,
+    rates: rates === true,
   });
 }
 
@@ -81,6 +88,7 @@ interface Smallest {
   readonly nodes: number;
   readonly without: readonly string[];
   readonly endings: boolean;
+  readonly rates: boolean;
 }
 
 /** Finds the smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
@@ -91,6 +99,7 @@ export function shrink(options: RunOptions): Smallest {
     nodes: options.nodes ?? 0,
     without: [...(options.without ?? [])],
     endings: options.endings === true,
+    rates: options.rates === true,
   };
   const fails = (candidate: typeof best) => runSeed(candidate).violation !== null;
   for (const fault of FAULTS) {
@@ -108,7 +117,7 @@ export function shrink(options: RunOptions): Smallest {
 
 /** The command line that runs it again. */
 export function replayLine(run: ReturnType<typeof shrink>): string {
-  const { seed, executions, nodes, without, endings } = run;
-  const kind = `${nodes > 0 ? ` --nodes ${nodes}` : ""}${endings ? " --endings" : ""}`;
+  const { seed, executions, nodes, without, endings, rates } = run;
+  const kind = `${nodes > 0 ? ` --nodes ${nodes}` : ""}${endings ? " --endings" : ""}${rates ? " --rates" : ""}`;
   return `rondo sim --seed ${seed}${kind} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
 }

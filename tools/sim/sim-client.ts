@@ -10,11 +10,12 @@ import {
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import { successorId } from "../../src/kernel/definition/successor-id.ts";
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../../src/kernel/message.ts";
+import { updateSignal } from "../../src/kernel/updates.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import { parseDocument } from "../../src/store/document-form.ts";
 import { FORCED } from "./check/cleanup-model.ts";
 import { must } from "./trace.ts";
-import { SIGNALS } from "./workload/program.ts";
+import { ASK, SIGNALS, talks } from "./workload/program.ts";
 import type { World } from "./world.ts";
 
 interface Asked {
@@ -122,11 +123,22 @@ export class SimClient {
       const name = this.#random.pick(SIGNALS);
       for (let i = this.#random.between(1, 3); i > 0; i--) this.signal(execution, name);
     } else this.control(execution, kind);
+    if (!talks(this.#world.behaviour.seed)) return;
+    for (let i = this.#signalling.between(0, 3); i > 0; i--)
+      this.#ask({ execution, message: this.#signalOf(updateSignal(ASK)), plan: null });
   }
 
   control(execution: string, kind: ControlMessage["kind"], more: { force?: true } = {}): void {
     const reason = more.force === true ? FORCED : null;
     const message = { kind, id: `m${++this.#ids}`, by: "user", reason, ...more };
+    this.#ask({ execution, message, plan: null });
+  }
+
+  /** Moves an execution to another definition of its workflow. */
+  move(execution: string, { definition }: Plan): void {
+    const id = `m${++this.#ids}`;
+    const text = JSON.stringify(definition);
+    const message = { kind: "move", id, by: "user", reason: null, definition: text } as const;
     this.#ask({ execution, message, plan: null });
   }
 

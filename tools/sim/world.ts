@@ -24,8 +24,8 @@ import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
 import type { Behaviour } from "./workload/behaviour.ts";
-import { kidPlan, randomGrammar } from "./workload/grammar.ts";
-import { runsChildren } from "./workload/program.ts";
+import { kidPlan, mappedPlan, randomGrammar } from "./workload/grammar.ts";
+import { mapsItems, runsChildren } from "./workload/program.ts";
 
 export interface WorldOptions {
   readonly seed: number;
@@ -38,6 +38,7 @@ export interface WorldOptions {
   readonly drill?: Drill;
   /** Whether workflows clean up when they end, and executions are cancelled often. */
   readonly endings?: boolean;
+  readonly rates?: boolean;
   /** Signals with starts, instead of random executions. */
   readonly races?: Races;
 }
@@ -339,11 +340,12 @@ export class World {
     const given = (drill ?? races)?.plan;
     const { roots, children, newer } =
       given === undefined
-        ? randomGrammar(random, this.hasEndings)
+        ? randomGrammar(random, this.#options)
         : { roots: [given, ...(races?.others ?? [])], children: [], newer: null };
     races?.begin(this);
-    const kids = given === undefined && runsChildren(this.behaviour.seed) ? [kidPlan()] : [];
-    for (const plan of kids) {
+    const { seed } = this.behaviour;
+    const kids = [...(runsChildren(seed) ? [kidPlan()] : []), ...(mapsItems(seed) ? [mappedPlan()] : [])];
+    for (const plan of given === undefined ? kids : []) {
       this.#plans.set(plan.hash, plan);
       this.#store(plan);
     }

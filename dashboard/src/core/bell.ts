@@ -1,4 +1,4 @@
-/** Ends a pause early. A ring while nobody waits is remembered until the next pause. */
+/** Ends a pause early. A ring while nothing waits is remembered until the next pause. */
 export class Bell {
   #end: (() => void) | null = null;
   #isRung = false;

@@ -1,6 +1,6 @@
 /**
  * Whether the node answers. While it does not, clocks stand still and no part of the page loads anything; one loop asks the node
- * until it answers again, and then everything is loaded anew.
+ * until it answers again, and then everything is loaded again.
  */
 import { Cell } from "./cell.ts";
 import { isVisible } from "./visible.ts";

@@ -149,7 +149,7 @@ export class Enumeration {
     this.#advance();
   }
 
-  /** Whether so many items arrived out of order that a missing item must be lost. */
+  /** Whether the number of items that arrived out of order shows that a missing item is lost. */
   get #hasGap(): boolean {
     if (this.#early.size === 0) return false;
     let deliveries = 0;

@@ -56,7 +56,7 @@ export class SingleTasks {
     return this.#held.has(visitKey(place));
   }
 
-  /** Checks the queues of all tasks that are not published yet; claims that have ended are dropped. */
+  /** For each task that is not published yet: checks whether a worker consumes its queue. Claims that have ended are dropped. */
   check(): void {
     for (const [key, held] of this.#held) {
       if (this.#parts.engine.holderOf(held.at) === null) this.#held.delete(key);

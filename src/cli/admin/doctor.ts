@@ -34,6 +34,7 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
     ...(await checkStateStores(loaded.config)),
     ...(await broker(loaded)),
     ...(await server(loaded, options)),
+    ...corsOf(loaded.config),
     await sandbox(),
   ];
   const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
@@ -184,6 +185,20 @@ function brokerOf(name: string, state: string): Finding {
   if (state === "up") return { what, verdict: "ok", says: `${name} is connected to its broker` };
   const says = `the connection of ${name} to its broker is ${state}; its log says why`;
   return { what, verdict: state === "connecting" ? "note" : "wrong", says };
+}
+
+/** Shows which pages of other origins may use the API. */
+function corsOf({ cors: { origins } }: Config): Finding[] {
+  if (origins.length === 0) return [];
+  const isAny = origins.includes("*");
+  const says = isAny ? "pages of every origin" : `pages of ${origins.join(", ")}`;
+  return [
+    {
+      what: "cors",
+      verdict: isAny ? "note" : "ok",
+      says: `${says} may use the API, with a token and without cookies`,
+    },
+  ];
 }
 
 /** Checks whether the sandbox works here, so that scripts can run. */

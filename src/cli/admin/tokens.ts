@@ -1,19 +1,24 @@
 /** `rondo token`: makes, lists and revokes tokens for access over TCP. If no server runs, it works on the data directory. */
+import type { TokenScope } from "../../sdk/operations.ts";
 import type { NewToken, Token, TokenList } from "../../server/schemas/admin.ts";
 import { defined } from "../../std/defined.ts";
+import { CliError } from "../cli-error.ts";
 import { durationOf } from "../duration-flag.ts";
+import { EXIT } from "../exit-code.ts";
 import { print, printAnswer, printJson, printLine, printRows } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import type { Column } from "../output/table.ts";
 import type { Flags, ServerFlags } from "../server/find-server.ts";
 import { withServerOrDirectory } from "../server/server-or-directory.ts";
 
-export type TokenFlags = Omit<ServerFlags, "token"> & Flags<"name" | "role" | "project" | "expires">;
+export type TokenFlags = Omit<ServerFlags, "token"> &
+  Flags<"name" | "role" | "project" | "expires" | "execution" | "scopes">;
 
 const PATH = "/v1/tokens";
 
 /** Makes a token. Only the token itself is printed to stdout. */
 export async function createToken(options: TokenFlags): Promise<void> {
+  if (options.execution !== undefined || options.scopes !== undefined) return createExecutionToken(options);
   const { role = "operator", project, expires } = options;
   const now = Date.now();
   const name = options.name ?? `${role} ${showTime(now).slice(0, 10)}`;
@@ -29,6 +34,28 @@ export async function createToken(options: TokenFlags): Promise<void> {
       if (made.notice !== undefined)
         printLine(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
     }
+  });
+}
+
+/** Makes a token for one execution. Only the token itself is printed to stdout. */
+async function createExecutionToken(options: TokenFlags): Promise<void> {
+  const { execution, scopes = "read", expires = "1h", name, role, project } = options;
+  if (execution === undefined)
+    throw new CliError(EXIT.usage, "--scopes: is only for a token with --execution <id>");
+  const other = Object.entries({ name, role, project }).find(([, value]) => value !== undefined);
+  if (other !== undefined)
+    throw new CliError(EXIT.usage, `--${other[0]}: a token with --execution has scopes instead`);
+  return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
+    const wanted = scopes.split(",").map((scope) => scope.trim()) as TokenScope[];
+    const made = await rondo.tokenFor(execution, {
+      scopes: wanted,
+      expires: durationOf(expires, "--expires"),
+    });
+    if (options.json) return printJson(made);
+    print(made.token);
+    printLine(
+      `it opens the execution ${execution} (${made.scopes.join(", ")}) until ${showTime(made.expiresAt)}; it is not stored`,
+    );
   });
 }
 

@@ -135,7 +135,8 @@ function printChange(view: ExecutionView, what: string, options: ServerFlags): v
   printAnswer(options, view, `execution ${view.id} ${what}; it is ${view.status}`);
 }
 
-function whoAmI(): string | undefined {
+/** The name of the user of this process, for journals. */
+export function whoAmI(): string | undefined {
   try {
     return userInfo().username || undefined;
   } catch {

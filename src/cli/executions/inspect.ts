@@ -26,12 +26,16 @@ export async function inspect(id: string, options: InspectOptions): Promise<void
   });
 }
 
+function workflowOf({ workflow, workflowVersion }: ExecutionView): string {
+  return workflowVersion === undefined ? workflow : `${workflow} ${workflowVersion}`;
+}
+
 function printFacts(view: ExecutionView, why: string | null): void {
   const { error } = view;
   const place = [error?.phase, error?.handler].filter((part) => part !== undefined).join("/");
   const facts: [name: string, value: string | null][] = [
     ["id", view.id],
-    ["workflow", `${view.workflow} (${view.workflowHash.slice(0, 12)})`],
+    ["workflow", `${workflowOf(view)} (${view.workflowHash.slice(0, 12)})`],
     ["project", view.project],
     ["status", view.status],
     ["phase", view.phase],

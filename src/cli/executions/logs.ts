@@ -52,7 +52,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
     return interruptible(handle, async () => {
       const stream = followStream({
         requester: rondo.requester,
-        path,
+        path: () => path,
         query,
         clock: systemClock({ hold: true }),
         random: systemRandom,

@@ -1,4 +1,5 @@
 /** Finds the workflows and topics among a module's exports by their shape, and chooses the wanted workflow. */
+import { referenceTo } from "../../sdk/check.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
@@ -24,11 +25,12 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
       topics.set(value.topic, value);
     }
     if (!isWorkflow(value)) continue;
-    if ((workflows.get(value.name) ?? value) !== value)
-      throw new CliError(EXIT.usage, `${file} exports two workflows named "${value.name}"`, [
-        "a name stands for one workflow: rename one, or export the finished one only",
+    const reference = referenceTo(value);
+    if ((workflows.get(reference) ?? value) !== value)
+      throw new CliError(EXIT.usage, `${file} exports two workflows named "${reference}"`, [
+        "a name stands for one workflow: rename one, give it another version, or export the finished one only",
       ]);
-    workflows.set(value.name, value);
+    workflows.set(reference, value);
   }
   if (workflows.size + topics.size > 0)
     return { workflows: [...workflows.values()], topics: [...topics.values()] };
@@ -50,7 +52,7 @@ export function chooseWorkflow(
   name: string | undefined,
   file: string,
 ): AnyWorkflow {
-  const names = workflows.map((workflow) => workflow.name).join(", ");
+  const names = workflows.map(referenceTo).join(", ");
   if (workflows.length === 0)
     throw new CliError(EXIT.usage, `${file} has topics, but no workflow to run`, [
       "to serve the topics: rondo worker FILE, or rondo dev FILE",
@@ -59,10 +61,12 @@ export function chooseWorkflow(
     const [only] = workflows;
     if (workflows.length === 1 && only !== undefined) return only;
     throw new CliError(EXIT.usage, `${file} exports ${workflows.length} workflows: ${names}`, [
-      `choose one: --workflow ${workflows[0]?.name}`,
+      `choose one: --workflow ${workflows[0] === undefined ? "" : referenceTo(workflows[0])}`,
     ]);
   }
-  const chosen = workflows.find((workflow) => workflow.name === name);
+  const chosen =
+    workflows.find((workflow) => referenceTo(workflow) === name) ??
+    workflows.findLast((workflow) => workflow.name === name);
   if (chosen !== undefined) return chosen;
   throw new CliError(EXIT.notFound, `${file} exports no workflow named "${name}"`, [`it exports: ${names}`]);
 }

@@ -1,7 +1,10 @@
 /** `rondo mcp`: a server of the Model Context Protocol on stdin and stdout, over the HTTP API of a server. */
 import { createInterface } from "node:readline";
+import { errorOf, RPC_CODE, type RpcAnswer, RpcError } from "../../mcp/json-rpc.ts";
 import { answerMcp } from "../../mcp/mcp-server.ts";
 import { readManifest } from "../../package-root.ts";
+import { isObject } from "../../std/decode.ts";
+import { toError } from "../../std/to-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
@@ -14,9 +17,17 @@ export async function mcp(flags: ServerFlags): Promise<ExitCode> {
     const { version } = readManifest();
     const open = new Set<Promise<void>>();
     const answerLine = async (line: string): Promise<void> => {
-      const answer = await answerMcp(parsed(line), { api: rondo.requester, version });
+      const message = parsed(line);
+      const answer = message instanceof RpcError ? errorOf(null, message) : await answerOr(message);
       if (answer !== null) process.stdout.write(`${JSON.stringify(answer)}\n`);
     };
+    // A bug in one answer must not end the connection, on which other answers are awaited.
+    const answerOr = (message: unknown): Promise<RpcAnswer | null> =>
+      answerMcp(message, { api: rondo.requester, version }).catch((thrown: unknown) => {
+        const error = toError(thrown);
+        printLine(`rondo mcp failed to answer: ${error.stack ?? error.message}`);
+        return errorOf(idOf(message), new RpcError(RPC_CODE.internal, error.message));
+      });
     // Messages are answered side by side: one may wait for the end of an execution.
     for await (const line of createInterface({ input: process.stdin })) {
       if (line.trim() === "") continue;
@@ -28,11 +39,16 @@ export async function mcp(flags: ServerFlags): Promise<ExitCode> {
   });
 }
 
-/** The message of a line. A line that is not JSON is answered like a message that is not JSON-RPC. */
+/** The message of a line, or the error to answer if the line is not JSON. */
 function parsed(line: string): unknown {
   try {
     return JSON.parse(line) as unknown;
   } catch {
-    return null;
+    return new RpcError(RPC_CODE.notJson, "the line is not JSON");
   }
+}
+
+function idOf(message: unknown): string | number | null {
+  const id = isObject(message) ? message["id"] : null;
+  return typeof id === "string" || typeof id === "number" ? id : null;
 }

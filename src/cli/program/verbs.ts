@@ -197,6 +197,12 @@ const READING_VERBS: readonly Verb[] = [
     load: async () => (await import("../executions/why.ts")).why,
   },
   {
+    name: "versions [workflow]",
+    summary: "show which versions of workflows are still needed, and by how many executions",
+    flags: [["--all", "also definitions without a version that nothing needs"]],
+    load: async () => (await import("../executions/versions.ts")).versions,
+  },
+  {
     name: "audit [ids...]",
     summary: "recompute executions from their journals, and compare",
     description:
@@ -264,6 +270,22 @@ const CONTROLS: readonly Verb[] = (
 const CHANGING_VERBS: readonly Verb[] = [
   ...CONTROLS,
   {
+    name: "move [id]",
+    summary: "move an execution, or those of a workflow, to another version of the workflow",
+    description:
+      "Moves an open execution to another definition of its workflow. The visited phases must be the same there, with " +
+      "the same handlers and the same kinds of tasks. Otherwise the move is refused with the differences. With --workflow, all " +
+      "executions of it that run or are paused are moved; the exit code is 1 if some were refused.",
+    needed: [["--to <version>", "the version, or the hash of a definition"]],
+    flags: [
+      ["--workflow <name>", "instead of an id: all open executions of this workflow"],
+      ["--project <name>", "with --workflow: of this project"],
+      ["--dry-run", "only check the move"],
+      ["--reason <text>", "the reason, which the journal shows"],
+    ],
+    load: async () => (await import("../executions/move.ts")).move,
+  },
+  {
     name: "drop <id>",
     summary: "delete a damaged execution",
     load: async () => (await import("../executions/control.ts")).drop,
@@ -280,6 +302,27 @@ const CHANGING_VERBS: readonly Verb[] = [
       ["--new", "with --start: if the execution has ended, start a new one, with the id <id>~2, <id>~3, ..."],
     ],
     load: async () => (await import("../executions/control.ts")).signal,
+  },
+  {
+    name: "update <id> <name>",
+    summary: "send an update to an execution, and print the answer of its code",
+    flags: [
+      ["-d, --data <json>", "the data of the update: JSON, @file, or - for stdin"],
+      ["--id <id>", "the id of the update; a second one with the same id gets the same answer"],
+      ["--timeout <duration>", "how long to wait for the answer (default: 30s)"],
+    ],
+    load: async () => (await import("../executions/talk.ts")).update,
+  },
+  {
+    name: "stream <id> <name>",
+    summary: "print the chunks of a stream that an execution writes",
+    flags: [["--follow", "print chunks as they come, until the stream ends"]],
+    load: async () => (await import("../executions/talk.ts")).stream,
+  },
+  {
+    name: "published <id>",
+    summary: "print the values that an execution has published",
+    load: async () => (await import("../executions/talk.ts")).published,
   },
 ];
 
@@ -405,7 +448,18 @@ const tokens: VerbGroup = {
         ],
         ["--role <role>", "viewer, operator, admin or worker (default: operator)"],
         ["--project <name>", "bind the token to one project"],
-        ["--expires <duration>", "how long the token is valid, such as 30d (default: until it is revoked)"],
+        [
+          "--expires <duration>",
+          "how long the token is valid, such as 30d (default: until it is revoked; 1h with --execution)",
+        ],
+        [
+          "--execution <id>",
+          "make a token that opens only this execution, for a page in a browser; it is not stored",
+        ],
+        [
+          "--scopes <list>",
+          "with --execution: read, history, signal, update, cancel, separated by commas (default: read)",
+        ],
       ],
       load: async () => (await import("../admin/tokens.ts")).createToken,
     },

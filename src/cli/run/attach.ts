@@ -1,4 +1,5 @@
 /** Finds or starts the execution of `rondo run`, and prints which of the two happened. */
+import { splitVersionedName } from "../../kernel/definition/version-name.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle, RondoClient } from "../../sdk/handle.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
@@ -22,7 +23,7 @@ export async function attach(
   options: RunOptions,
 ): Promise<Attached> {
   const { id } = options;
-  const name = typeof workflow === "string" ? workflow : workflow.name;
+  const { name } = splitVersionedName(typeof workflow === "string" ? workflow : workflow.name);
   const before = id === undefined ? null : await find(rondo, id);
   if (before === null) {
     if (options.retry)
@@ -41,7 +42,7 @@ export async function attach(
     input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, options);
   if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
     await handle.retry({ by: "rondo run --retry" });
-    // Events are followed from the retry on, which begins a round in the phases as they were before it.
+    // The revision and the phases are those before the retry, so that the events of the retry are followed from its first one.
     const { revision, phases } = before;
     return { handle, before: { ...(await handle.describe()), revision, phases } };
   }

@@ -1,5 +1,5 @@
 /** `rondo run NAME`: starts a workflow that a server knows. Returns at once; with --wait, after the execution has ended. */
-import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
+import { REFERENCE_PATTERN } from "../../kernel/definition/version-name.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import { isNear } from "../../std/decode.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -19,9 +19,9 @@ const SHOWN_MAX = 10;
 
 /** Starts the workflow. Without --wait, prints the id of the execution. */
 export async function runName(name: string, options: RunOptions): Promise<ExitCode> {
-  if (!NAME_PATTERN.test(name))
+  if (!REFERENCE_PATTERN.test(name))
     throw new CliError(EXIT.notFound, `there is no file ${name}, and it is not a workflow's name`, [
-      "a name is a letter, then up to 39 letters, digits, _ or -",
+      "a name is a letter, then up to 39 letters, digits, _ or -; a version of a workflow is NAME@1.2.0",
     ]);
   const input =
     options.input === undefined ? undefined : { value: await readInput(options.input, printLine) };

@@ -121,6 +121,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     port: config.port,
     advertise: config.advertise,
     hosts: config.hosts,
+    cors: config.cors,
     adminToken: config.adminToken,
     secret: config.secret,
     limits: config.limits,

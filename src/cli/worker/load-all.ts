@@ -1,4 +1,5 @@
 /** Loads the workflows and topics of several files. */
+import { referenceTo } from "../../sdk/check.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
@@ -12,8 +13,10 @@ export async function loadAll(files: readonly string[]): Promise<FileParts> {
   const topics = new Map<string, { part: HostedTopic; file: string }>();
   for (const file of files) {
     const loaded = await loadFile(file);
-    for (const part of loaded.workflows) addPart(workflows, `workflow named "${part.name}"`, { part, file });
-    for (const part of loaded.topics) addPart(topics, `topic named "${part.topic}"`, { part, file });
+    for (const part of loaded.workflows)
+      addPart(workflows, `workflow named "${referenceTo(part)}"`, { part, file, key: referenceTo(part) });
+    for (const part of loaded.topics)
+      addPart(topics, `topic named "${part.topic}"`, { part, file, key: part.name });
   }
   return {
     workflows: Array.from(workflows.values(), ({ part }) => part),
@@ -21,15 +24,15 @@ export async function loadAll(files: readonly string[]): Promise<FileParts> {
   };
 }
 
-function addPart<T extends { readonly name: string }>(
+function addPart<T>(
   parts: Map<string, { part: T; file: string }>,
   what: string,
-  { part, file }: { part: T; file: string },
+  { part, file, key }: { part: T; file: string; key: string },
 ): void {
-  const same = parts.get(part.name);
+  const same = parts.get(key);
   if (same !== undefined && same.part !== part)
     throw new CliError(EXIT.usage, `${same.file} and ${file} both have a ${what}`, [
       `a name stands for one ${what.split(" ")[0]}: rename one, or leave one of the files out`,
     ]);
-  parts.set(part.name, { part, file });
+  parts.set(key, { part, file });
 }

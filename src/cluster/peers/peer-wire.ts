@@ -103,40 +103,93 @@ const parent = z.strictObject({
   since: whole.optional(),
 });
 
-const signal = z.strictObject({ kind: z.literal("signal"), id, signal: text, data: text });
+const signalFields = { kind: z.literal("signal"), id, signal: text, data: text };
+const signal = z.strictObject(signalFields);
 
-const message = z.discriminatedUnion("kind", [
-  z.strictObject({
-    kind: z.literal("start"),
-    execution: id,
+const startFields = {
+  kind: z.literal("start"),
+  execution: id,
+  workflow: text,
+  hash: text,
+  project: text,
+  input: text,
+  tags: z.record(text, text),
+  parent: parent.optional(),
+  again: z.literal(true).optional(),
+  startAt: whole.optional(),
+  deadline: whole.optional(),
+  trace: text.optional(),
+  signal: signal.optional(),
+};
+
+const control = z.strictObject({
+  kind: z.enum(["pause", "resume", "cancel", "retry"]),
+  id,
+  by: text,
+  reason: text.nullable(),
+  fromParent: z.boolean().optional(),
+  force: z.boolean().optional(),
+  tasks: z
+    .strictObject({
+      phase: text,
+      visit: whole.optional(),
+      handler: text,
+      numbers: z.array(whole).optional(),
+      dryRun: z.boolean().optional(),
+    })
+    .optional(),
+});
+
+/** An event on its way into a gate, as `GateEntry` has it. */
+const gateEntry = z.strictObject({
+  event: id,
+  data: text,
+  policy: z.strictObject({
     workflow: text,
     hash: text,
     project: text,
-    input: text,
-    tags: z.record(text, text),
-    parent: parent.optional(),
-    again: z.literal(true).optional(),
-    startAt: whole.optional(),
-    deadline: whole.optional(),
-    trace: text.optional(),
-    signal: signal.optional(),
+    trigger: text,
+    debounce: z.strictObject({ quiet: whole, max: whole.optional() }).optional(),
+    throttle: z.strictObject({ limit: whole, per: whole }).optional(),
+    batch: z.strictObject({ max: whole, wait: whole }).optional(),
+    singleton: z.enum(["skip", "cancel", "signal"]).optional(),
+    signal: text.optional(),
+    tracks: z.literal(true).optional(),
   }),
+  cancels: z.literal(true).optional(),
+  returnedBy: id.optional(),
+  batch: z.array(z.strictObject({ event: id, data: text })).optional(),
+});
+
+/** The messages of an event. They are sent by the node that owns the event, in the commit that creates it. */
+const relays = z.strictObject({
+  messages: z.array(
+    z.strictObject({
+      to: id,
+      message: z.discriminatedUnion("kind", [
+        z.strictObject({ ...startFields, gate: gateEntry.optional(), notifies: id.optional() }),
+        z.strictObject({
+          ...signalFields,
+          project: text.optional(),
+          from: z.strictObject({ gate: id, entry: gateEntry }).optional(),
+        }),
+        control,
+      ]),
+    }),
+  ),
+  output: text,
+});
+
+const message = z.discriminatedUnion("kind", [
+  z.strictObject({ ...startFields, relays: relays.optional() }),
+  control,
   z.strictObject({
-    kind: z.enum(["pause", "resume", "cancel", "retry"]),
+    kind: z.literal("move"),
     id,
     by: text,
     reason: text.nullable(),
-    fromParent: z.boolean().optional(),
-    force: z.boolean().optional(),
-    tasks: z
-      .strictObject({
-        phase: text,
-        visit: whole.optional(),
-        handler: text,
-        numbers: z.array(whole).optional(),
-        dryRun: z.boolean().optional(),
-      })
-      .optional(),
+    definition: text,
+    dryRun: z.boolean().optional(),
   }),
   signal,
   z.strictObject({
@@ -185,7 +238,14 @@ const report = z.discriminatedUnion("kind", [
     ms: z.number(),
     outcome,
   }),
-  z.strictObject({ kind: z.literal("step"), ...reportedAttempt, name: text, result: text }),
+  z.strictObject({
+    kind: z.literal("step"),
+    ...reportedAttempt,
+    name: text,
+    result: text,
+    map: text.optional(),
+    answers: text.optional(),
+  }),
   z.strictObject({
     kind: z.literal("step.retrying"),
     ...reportedAttempt,
@@ -208,12 +268,18 @@ const report = z.discriminatedUnion("kind", [
     workflow: text,
     input: text,
     detached: z.literal(true).optional(),
+    mapped: z.literal(true).optional(),
   }),
   z.strictObject({
     kind: z.literal("noted"),
     ...reportedAttempt,
     times: z.record(text, whole).optional(),
     failures: z.array(text).optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("published"),
+    ...reportedAttempt,
+    values: z.record(text, z.json()),
   }),
   z.strictObject({
     kind: z.literal("run"),
@@ -234,7 +300,16 @@ const report = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("logs"),
     ...reportedAttempt,
-    lines: z.array(z.strictObject({ n: whole, at: z.number(), level: text, text, run: text.optional() })),
+    lines: z.array(
+      z.strictObject({
+        n: whole,
+        at: z.number(),
+        level: text,
+        text,
+        run: text.optional(),
+        fields: text.optional(),
+      }),
+    ),
   }),
 ]);
 

@@ -5,7 +5,7 @@
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Ending, Inspection } from "../../engine/io.ts";
-import { hasEnded } from "../../kernel/view.ts";
+import { endingOf } from "../../engine/newest.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { Owners } from "./owners.ts";
@@ -120,13 +120,8 @@ export class WatchStream {
 }
 
 /** The state of an execution in the form in which watchers get it. */
-export function standingOf({ view }: Inspection): { readonly seq: number; readonly end: Ending | null } {
-  const { revision: seq, status, output } = view;
-  if (!hasEnded(view)) return { seq, end: null };
-  return {
-    seq,
-    end: { status: status as Ending["status"], output: output === null ? null : JSON.stringify(output) },
-  };
+export function standingOf(found: Inspection): { readonly seq: number; readonly end: Ending | null } {
+  return { seq: found.view.revision, end: endingOf(found) };
 }
 
 function isEnd({ end }: WatchLine): boolean {

@@ -4,7 +4,14 @@ import type { Execution } from "../../kernel/execution.ts";
 import { type Damage, damageRemedy, describeDamage } from "../../kernel/journal/damage.ts";
 import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { DAMAGED, type MailboxMessage, type Store, type StoredHead } from "../../store/store.ts";
+import {
+  currentHash,
+  DAMAGED,
+  type MailboxMessage,
+  type Store,
+  type StoredHead,
+  userTags,
+} from "../../store/store.ts";
 import type { EnginePort } from "../engine-port.ts";
 import type { Inspection } from "../io.ts";
 import { requestStop } from "../leases/report-intake.ts";
@@ -62,9 +69,9 @@ function viewDamaged(found: Found, now: number): ExecutionView {
     damage: { table: damage.table, row: damage.row, why: damage.why },
     error: { code: "Damaged", message: describeDamage(damage) },
   } as const;
-  const { id, workflow, hash, project, phase, tags, createdAt } = head;
+  const { id, workflow, project, phase, createdAt } = head;
   const nothing: ExecutionView = {
-    ...{ id, workflow, workflowHash: hash, project, phase, tags, createdAt },
+    ...{ id, workflow, workflowHash: currentHash(head), project, phase, tags: userTags(head), createdAt },
     ...{ input: null, output: null, phases: [], parent: null, revision: 0 },
     ...shown,
   };

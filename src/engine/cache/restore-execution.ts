@@ -2,11 +2,12 @@
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { Execution } from "../../kernel/execution.ts";
 import { type Damage, DamagedData, damageOf, WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
-import { decodeEntry, UnknownVersion } from "../../kernel/journal/journal-entry.ts";
+import { charsIn, decodeEntry, UnknownVersion } from "../../kernel/journal/journal-entry.ts";
 import { replay } from "../../kernel/journal/replay.ts";
 import { readSnapshot, snapshotKey } from "../../kernel/journal/snapshot.ts";
 import { sealState } from "../../std/seal.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead } from "../../store/store.ts";
+import { headKeyOf } from "../commit/stepping.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { restoreSent } from "../dispatch/sent-commands.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";
@@ -34,16 +35,18 @@ export function restoreSlot(
 ): Unreadable | null {
   const execution = fold(node, slot.id, loaded, plan);
   if ("kind" in execution) return execution;
-  node.declareRestored(plan, execution);
+  node.declareRestored(execution.plan, execution);
   slot.execution = execution;
   slot.wasLoaded = true;
   slot.chain = loaded.chain;
   slot.opened = { ...loaded.opened };
   if (node.settings.outbox) restoreOutbox(slot);
   slot.rowsSinceSnapshot = loaded.entries.length;
+  slot.charsSinceSnapshot = charsIn(loaded.entries);
+  slot.snapshotChars = loaded.snapshot?.body.length ?? 0;
   slot.want = loaded.head.want;
   slot.storedWant = loaded.head.want;
-  slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
+  slot.headKey = headKeyOf(loaded.head);
   // It is unknown whether the execution has a retry row; the next commit corrects that.
   const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
   slot.retryRow = mayHaveRow ? -1 : 0;

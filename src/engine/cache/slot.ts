@@ -84,6 +84,9 @@ export class Slot {
   /** Whether the retry row was due. If it was, the next commit updates it, or each scan would find it again. */
   retryFired = false;
   rowsSinceSnapshot = 0;
+  /** The characters of these rows, and of the newest snapshot. */
+  charsSinceSnapshot = 0;
+  snapshotChars = 0;
   opened: Record<string, number> = {};
   carefulMarks: Record<string, number> = {};
   /** Whether the slot was loaded after an unclean stop, so that leases of a former owner may be open. */
@@ -118,6 +121,9 @@ export class Slot {
   /** Whether a part of the execution could not be read, so that its next load reads the whole journal and decides. */
   isDoubted = false;
 
+  /** Whether the execution was moved to another definition, so that it is loaded again after the commit. */
+  isMoved = false;
+
   /** The number of the load that the slot waits for. */
   load = 0;
 
@@ -129,6 +135,7 @@ export class Slot {
   /** Drops the state after a failed commit; leases stay in their queues. */
   reset(): void {
     this.execution = null;
+    this.isMoved = false;
     this.status = "loading";
     this.chain = "";
     this.headKey = "";
@@ -136,6 +143,8 @@ export class Slot {
     this.storedWant = "work";
     this.retryRow = 0;
     this.rowsSinceSnapshot = 0;
+    this.charsSinceSnapshot = 0;
+    this.snapshotChars = 0;
     this.opened = {};
   }
 
@@ -239,7 +248,11 @@ export class Slot {
     const { execution } = this;
     if (execution === null) return "nothing";
     // The retry row brings back an execution with owed post-operations.
-    if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
+    if (execution.ended) {
+      // The first execution of an id is kept while the newest one is open, because the id names it.
+      const isKept = execution.newest?.isOpen === true;
+      return execution.postops.size > 0 || isKept ? "time" : "nothing";
+    }
     // A queued message may be the only record that a lease has ended.
     if (this.queue.length > 0) return "work";
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";

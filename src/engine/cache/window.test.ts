@@ -197,6 +197,26 @@ describe("the window", () => {
     expect(fixture.reply(request)).toMatchObject({ kind: "applied", seq: 64 });
     expect(fixture.events("e1", "signalled")).toHaveLength(61);
   });
+
+  test("a large snapshot is written again only after rows of its size, or after many rows", () => {
+    const snapshots = (input: string, data: string): number => {
+      const fixture = new NodeFixture({ snapshotRows: 10, idleMax: 0 });
+      fixture.start(fixture.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1", { input });
+      const seqs = new Set<number>();
+      for (let i = 0; i < 400; i++) {
+        fixture.signal("e1", "x", data);
+        fixture.settle();
+        const [loaded] = fixture.tables.load(["e1"]);
+        if (loaded?.snapshot) seqs.add(loaded.snapshot.seq);
+        expect(loaded?.entries.length).toBeLessThan(165);
+      }
+      return seqs.size;
+    };
+    expect(snapshots("small", "x")).toBeGreaterThan(35);
+    expect(snapshots("x".repeat(300_000), "x")).toBe(3);
+    // Each row has 2,000 characters: the kept signals make the snapshot grow by as much.
+    expect(snapshots("x".repeat(300_000), "x".repeat(2_000))).toBeLessThan(8);
+  });
 });
 
 describe("timers", () => {

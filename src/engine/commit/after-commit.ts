@@ -5,6 +5,7 @@
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { FinalStatus } from "../../kernel/event.ts";
+import type { Execution } from "../../kernel/execution.ts";
 import type { Answer, AttemptRef, Message, Verdict } from "../../kernel/message.ts";
 import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
 import { BROKER_WORKER, UNKNOWN_WORKER } from "../../protocol/work.ts";
@@ -17,6 +18,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { notifyClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
 import { checkSent, endSent, expireCommands } from "../dispatch/sent-commands.ts";
 import { workerReleases } from "../dispatch/worker-inputs.ts";
+import type { Inspection } from "../io.ts";
 import { attemptFacts } from "../leases/attempt-facts.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import { enumerationMark, sendHeld } from "../leases/lease-granter.ts";
@@ -96,7 +98,12 @@ export class AfterCommit {
           execution: slot.id,
           seq,
           end: ended
-            ? { status: status as FinalStatus, output, view: () => viewExecution(execution, node.now) }
+            ? {
+                status: status as FinalStatus,
+                output,
+                ...(execution.successor === null ? {} : { successor: execution.successor }),
+                view: () => viewExecution(execution, node.now),
+              }
             : null,
         });
       }
@@ -235,7 +242,7 @@ export class AfterCommit {
   /** Continues with an execution whose state is committed. */
   becameClean(slot: Slot): void {
     const node = this.#node;
-    if (slot.isDoubted) return this.#cache.drop(slot);
+    if (slot.isDoubted || slot.isMoved) return this.#cache.drop(slot);
     const { execution } = slot;
     if (slot.beats.length > 0)
       for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
@@ -282,6 +289,7 @@ export class AfterCommit {
         view,
         ...whyWaiting(node, slot, execution),
         ...(commands.length === 0 ? {} : { commands }),
+        ...newestOf(execution),
         ...(attempt === null ? {} : { attempt: attemptFacts(node, slot, attempt) }),
       };
       node.emit({ kind: "inspected", request, inspection });
@@ -448,4 +456,9 @@ function requeueChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const queue = slot.handlerQueue(message);
   if (queue?.round === message.round) for (const { task } of message.tasks) queue.requeue(task);
+}
+
+/** The execution that follows this one under its id, for an inspection. */
+function newestOf({ successor, newest }: Execution): Partial<Pick<Inspection, "newest">> {
+  return successor === null ? {} : { newest: { execution: successor, isOpen: newest?.isOpen ?? true } };
 }

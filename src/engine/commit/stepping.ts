@@ -1,10 +1,18 @@
 /** Steps the queued messages of a clean execution and builds its part of a commit. Further messages wait for the verdict. */
 import { endOfChild } from "../../kernel/advance.ts";
-import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
+import { successorId } from "../../kernel/definition/successor-id.ts";
+import { EVENT_VERSION, type Recorded, type Succession, type TasksSettled } from "../../kernel/event.ts";
 import type { Execution } from "../../kernel/execution.ts";
-import { encodeEntries, versionNeeded } from "../../kernel/journal/journal-entry.ts";
+import { charsIn, encodeEntries, versionNeeded } from "../../kernel/journal/journal-entry.ts";
 import { snapshotKey, writeSnapshot } from "../../kernel/journal/snapshot.ts";
-import type { Answer, Message, Sent, SignalMessage, StartMessage } from "../../kernel/message.ts";
+import type {
+  Answer,
+  Message,
+  MoveMessage,
+  Sent,
+  SignalMessage,
+  StartMessage,
+} from "../../kernel/message.ts";
 import { gateMessage } from "../../kernel/relay/gate.ts";
 import { create, step } from "../../kernel/step.ts";
 import { assert } from "../../std/assert.ts";
@@ -12,7 +20,15 @@ import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seal } from "../../std/seal.ts";
-import type { DeadLetter, ExecutionWrite, Head, LogRow, Snapshot, Want } from "../../store/store.ts";
+import {
+  type DeadLetter,
+  type ExecutionWrite,
+  type Head,
+  type LogRow,
+  MOVED_TAG,
+  type Snapshot,
+  type Want,
+} from "../../store/store.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
 import { knownRuns } from "../leases/attempt-facts.ts";
 import {
@@ -21,6 +37,7 @@ import {
   unrecordedAccepts,
   verdictOnRest,
   verdictsOnStarts,
+  writesPublished,
   writesRunNotices,
 } from "../leases/report-intake.ts";
 import { toMailboxMessage } from "../mailbox/mailbox.ts";
@@ -154,7 +171,7 @@ function stepOne(
       return { answer: { kind: "ignored", why: "nothing to step", verdicts }, existed: false };
     }
     const isNotice = report.kind === "run.started" || report.kind === "run.crashed";
-    if (isNotice && !writesRunNotices(node))
+    if ((isNotice && !writesRunNotices(node)) || (report.kind === "published" && !writesPublished(node)))
       return {
         answer: { kind: "ignored", why: "an older node cannot read it", verdicts: ["accepted"] },
         existed: false,
@@ -168,6 +185,8 @@ function stepOne(
     return { answer: run(node, slot, message, into), existed: false };
   }
   const { message } = queued;
+  const passed = queued.mail === undefined ? null : passOn(slot, message, queued.mail, into);
+  if (passed !== null) return { answer: passed, existed: true };
   if (message.kind !== "start") {
     if (slot.execution === null)
       return {
@@ -176,6 +195,7 @@ function stepOne(
         }),
         existed: false,
       };
+    if (message.kind === "move") return { answer: runMove(node, slot, message, into), existed: false };
     return { answer: run(node, slot, message, into), existed: false };
   }
   if (slot.execution !== null) {
@@ -186,7 +206,18 @@ function stepOne(
     // The first event of an id counts. Triggers may have changed since, so a repeat may have other messages.
     if (message.relays !== undefined)
       return { answer: { kind: "applied", seq: slot.execution.seq }, existed: true };
+    if (queued.mail !== undefined && isNumberTaken(slot.execution, message))
+      return { answer: takeNextNumber(message, queued.mail, into), existed: true };
     const answer = repeatedStart(slot.execution, message);
+    // The event was forgotten and sent again, so its execution exists already. If the execution will not report its end to
+    // this gate, the gate is told now, since it would wait for ever.
+    if (message.notifies !== undefined && queued.mail !== undefined)
+      if (slot.execution.ended || slot.execution.notifies !== message.notifies)
+        into.effects.sent.push({
+          id: `${queued.mail}/ended`,
+          to: message.notifies,
+          message: { kind: "gate.ended", execution: slot.id },
+        });
     if (queued.mail !== undefined) rejoin(node, slot, { message, letter: queued.mail, answer }, into);
     return { answer, existed: true };
   }
@@ -199,14 +230,42 @@ function stepOne(
   return { answer: created.answer, existed: false };
 }
 
+/**
+ * Passes mail for an execution that has ended on to the one that follows it under its id. Senders of mail know only the id, and
+ * get no answer. The start of a successor was sent before by the same sender, so it arrives first.
+ */
+function passOn({ execution }: Slot, message: Message, mail: string, into: Collected): Answer | null {
+  const successor = execution?.successor ?? null;
+  if (execution === null || successor === null || !execution.ended) return null;
+  const isControl = ["pause", "resume", "cancel", "retry"].includes(message.kind);
+  const sent = message.kind === "start" ? message.signal : message;
+  if (sent === undefined || (sent.kind !== "signal" && !isControl)) return null;
+  if (sent.kind === "signal" && execution.applied.has(sent.id)) return null;
+  into.effects.sent.push({ id: `${mail}/on`, to: successor, message: sent as Sent["message"] });
+  return { kind: "ignored", why: `it is passed on to ${successor}` };
+}
+
+/** Whether the start of an execution that continues another one finds one that a user has started under its number. */
+function isNumberTaken({ succession }: Execution, message: StartMessage): boolean {
+  const after = message.succession?.after;
+  return after !== undefined && after !== succession?.after;
+}
+
+/** Sends the start of an execution that continues another one on to the next number of its id. */
+function takeNextNumber(message: StartMessage, mail: string, into: Collected): Answer {
+  const succession = message.succession as Succession;
+  const number = succession.number + 1;
+  const execution = successorId(succession.first, number);
+  const next = { ...message, execution, succession: { ...succession, number } };
+  into.effects.sent.push({ id: `${mail}/on`, to: execution, message: next });
+  return { kind: "ignored", why: `the number is taken, so ${execution} continues the execution` };
+}
+
 /** Sends a signal that was refused back to the gate that sent it. */
-function returnSignal(
-  { id: returnedBy }: Slot,
-  { from }: SignalMessage,
-  mail: string,
-  into: Collected,
-): void {
-  if (from === undefined) return;
+function returnSignal({ execution }: Slot, { from }: SignalMessage, mail: string, into: Collected): void {
+  if (from === undefined || execution === null) return;
+  // The gate knows the first of the executions that follow one another.
+  const returnedBy = execution.first;
   const message = gateMessage(from.gate, { ...from.entry, returnedBy });
   // @plant signal refused by its execution is lost
   into.effects.sent.push({ id: `${mail}/returned`, to: from.gate, message });
@@ -232,6 +291,18 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
   for (const sent of stepped.sent) into.effects.sent.push(sent);
   slot.refreshQueues();
   return stepped.answer;
+}
+
+/**
+ * Moves an execution to another definition. Its queues leave the rings, which are by version. After the commit, the execution is
+ * loaded again, so that everything that is kept about its handlers is that of the new definition.
+ */
+function runMove(node: NodeState, slot: Slot, message: MoveMessage, into: Collected): Answer {
+  const before = slot.execution?.plan;
+  node.dispatcher.withdraw(slot);
+  const answer = run(node, slot, message, into);
+  if (slot.execution?.plan !== before) slot.isMoved = true;
+  return answer;
 }
 
 /** Sends the signal of a start to an execution that exists already. The execution's input may differ. */
@@ -370,7 +441,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (outbox === "set") timersSet.push({ timer: EVENTS_TIMER, due: EVENTS_DUE });
   else if (outbox === "cleared") timersCleared.push(EVENTS_TIMER);
   const head = headOf(execution, slot.tenure.partition, want);
-  const headKey = `${head.status}/${head.phase}/${head.want}`;
+  const headKey = headKeyOf(head);
   const isNothing =
     parts.events.length === 0 &&
     opened === null &&
@@ -390,8 +461,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   slot.storedWant = want;
   slot.retryRow = retryRow;
   slot.chain = extendChain(slot.chain, parts.entries);
-  slot.rowsSinceSnapshot =
-    parts.snapshot === null ? slot.rowsSinceSnapshot + parts.entries.length : parts.entries.length;
+  countRows(slot, parts);
   const write: Writable = {
     execution: slot.id,
     create: parts.before === 0,
@@ -484,10 +554,39 @@ function markOpened(
   return Object.keys(marks).length === 0 ? null : marks;
 }
 
+/** Counts the rows since the newest snapshot. */
+function countRows(slot: Slot, { snapshot, entries }: Pick<Parts, "snapshot" | "entries">): void {
+  if (snapshot !== null) {
+    slot.rowsSinceSnapshot = 0;
+    slot.charsSinceSnapshot = 0;
+    slot.snapshotChars = snapshot.body.length;
+  }
+  slot.rowsSinceSnapshot += entries.length;
+  slot.charsSinceSnapshot += charsIn(entries);
+}
+
+/** A snapshot of more characters is large. */
+const LARGE_CHARS = 262_144;
+/** A large snapshot is written after this many times the usual number of rows at the latest, so that a load replays few rows. */
+const LARGE_ROWS = 16;
+
+/**
+ * Whether enough rows were written since the last snapshot. After a large snapshot, rows of the same size come first: otherwise an execution
+ * with many tasks that commits them one by one would write its whole state again and again.
+ */
+function isSnapshotDue(
+  { rowsSinceSnapshot, charsSinceSnapshot, snapshotChars }: Slot,
+  snapshotRows: number,
+): boolean {
+  if (rowsSinceSnapshot < snapshotRows) return false;
+  const isLarge = snapshotChars > LARGE_CHARS;
+  return !isLarge || charsSinceSnapshot >= snapshotChars || rowsSinceSnapshot >= snapshotRows * LARGE_ROWS;
+}
+
 /** A snapshot of the committed state, taken before anything new is stepped. */
 function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   const { execution } = slot;
-  if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
+  if (execution === null || !isSnapshotDue(slot, node.settings.snapshotRows)) return null;
   const { fold: foldVersion } = node.settings.vocabulary;
   return {
     seq: execution.seq,
@@ -500,21 +599,30 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   };
 }
 
+/** A text of the fields of a head that change while the execution is open. */
+export function headKeyOf({ status, phase, want, tags }: Head): string {
+  return `${status}/${phase}/${want}${tags[MOVED_TAG] ?? ""}`;
+}
+
 /** The head of an execution: the small row that lists show. */
 export function headOf(execution: Execution, partition: number, want: Want): Head {
   return {
     id: execution.id,
     partition,
     workflow: execution.plan.definition.name,
-    hash: execution.plan.hash,
+    hash: execution.hash,
     project: execution.project,
     status: execution.shownStatus,
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
     want,
     priority: 0,
     createdAt: execution.createdAt,
-    finishedAt: execution.finishedAt,
-    tags: execution.tags,
+    // The retention of the first execution of an id begins with the end of the newest one.
+    finishedAt: execution.ended ? (execution.newestEndedAt ?? execution.finishedAt) : null,
+    tags:
+      execution.plan.hash === execution.hash
+        ? execution.tags
+        : { ...execution.tags, [MOVED_TAG]: execution.plan.hash },
     error:
       execution.ended && execution.error !== null
         ? `${execution.error.code}: ${execution.error.message}`.slice(0, 500)

@@ -90,7 +90,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
       break;
     }
     queue.dequeue(task);
-    if (rate !== undefined) node.limits.start(scope, who, node.now);
+    if (rate !== undefined) node.limits.start(rateName(scope), who, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;

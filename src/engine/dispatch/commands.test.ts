@@ -69,7 +69,7 @@ test("a receipt for an execution, a step or an attempt that is not there changes
   fixture.settle();
   expect(reports.map((report) => fixture.verdicts(report)?.[0]?.[0])).toEqual(["stale", "gone", "stale"]);
   expect(fixture.journal("e1").at(-1)?.seq).toBe(seq);
-  expect(fixture.errands).toEqual([]);
+  expect(fixture.postOps).toEqual([]);
 });
 
 test("receipts for two workflows of one project at the same moment both survive", () => {
@@ -81,7 +81,7 @@ test("receipts for two workflows of one project at the same moment both survive"
   for (const attempt of fixture.attempts()) fixture.receipt(attempt, RESULT);
   fixture.settle();
   expect(["e1", "e2"].map((id) => fixture.status(id))).toEqual(["done", "done"]);
-  expect(fixture.errands.map(({ execution }) => execution).sort()).toEqual(["e1", "e2"]);
+  expect(fixture.postOps.map(({ execution }) => execution).sort()).toEqual(["e1", "e2"]);
 });
 
 describe("a command whose worker is alive and says nothing", () => {

@@ -1,6 +1,6 @@
 /** Whether a worker serves the work of an execution: only such executions count in the window. */
 import type { HandlerPlan } from "../../kernel/definition/plan.ts";
-import type { StoredHead } from "../../store/store.ts";
+import { currentHash, type StoredHead } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
@@ -26,7 +26,7 @@ function waitsForEnumerator({ roster }: NodeState, { state }: HandlerQueue, proj
 
 /** Whether a worker may serve the phase of a stored execution. */
 export function mayBeServed(node: NodeState, head: StoredHead): boolean {
-  const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
+  const phase = node.plans.get(currentHash(head))?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;
   const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
   // Whether the single task must be kept from enumerating code is known only after the execution is loaded.

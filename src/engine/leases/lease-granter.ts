@@ -13,7 +13,7 @@ import type { Ready } from "../dispatch/dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerQueue } from "../dispatch/handler-queue.ts";
 import { countsOf } from "../dispatch/phase-counts.ts";
 import type { RosterEntry } from "../dispatch/worker-roster.ts";
-import { acquirePermits, isLimited, mayBegin, noteBegun } from "../limits/permits.ts";
+import { acquirePermits, isLimited, mayBegin, noteBegun, type Permits } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
@@ -130,7 +130,7 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     fetchPage(node, slot, queue, lastTask);
     return;
   }
-  const lease = newLease(node, queue, worker, { task: ENUMERATION, attempt, epoch, permits: [] });
+  const lease = newLease(node, queue, worker, { task: ENUMERATION, attempt, epoch, permits: [], rates: [] });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
@@ -188,7 +188,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     queue.dequeue(task);
     left--;
     const attempt = state.tasks.nextAttempt(task);
-    const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
+    const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
     const checkpoints = checkpointsOf(node, queue, task);
     const plainItem = { number: task, attempt: lease.attempt, claim: lease.claim, ...content, checkpoints };
     const item = worker.queued && crashes > 0 ? { ...plainItem, alone: true as const } : plainItem;
@@ -268,7 +268,7 @@ function grantAlone(
   if (permits === "parked") return "given";
   queue.dequeue(task);
   const attempt = queue.state.tasks.nextAttempt(task);
-  const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
+  const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
   beginNow(node, queue, lease);
   worker.holdFor("taken", { slot, queue, task }, node.now);
   const checkpoints = checkpointsOf(node, queue, task);
@@ -312,7 +312,7 @@ function newLease(
   node: NodeState,
   queue: HandlerQueue,
   worker: RosterEntry,
-  at: Pick<Lease, "task" | "attempt" | "epoch" | "permits">,
+  at: Pick<Lease, "task" | "attempt" | "epoch"> & Permits,
 ): Lease {
   const { id, local, queued } = worker;
   const lease = addLease(queue, worker, {
@@ -329,7 +329,10 @@ function newLease(
       ? receiptDueAt(node, queue, { task: at.task, from: node.now, queued })
       : Number.POSITIVE_INFINITY,
   });
-  if (queue.state.plan.definition.rate !== undefined && at.task !== ENUMERATION) lease.rateAt = node.now;
+  if (at.rates.length > 0) {
+    lease.rates = at.rates;
+    lease.rateAt = node.now;
+  }
   if (!local && !queued) worker.wanted--;
   return lease;
 }
@@ -429,7 +432,8 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
   const queue = slot.handlerQueue(grant);
   if (queue === undefined) return;
   // A node that leaves grants nothing more: the next owner would have to wait for attempts that no worker may have received.
-  const mayGive = !node.closing && !slot.tenure.isYielding && slot.execution?.open === true;
+  // If the commit also moved the execution, the task may need another version of the code.
+  const mayGive = !node.closing && !slot.tenure.isYielding && !slot.isMoved && slot.execution?.open === true;
   const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
   const items: GrantItem[] = [];
   for (const item of grant.items) {
@@ -438,9 +442,11 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || queue.state.tasks.startOf(number)?.attempt === attempt;
     // Under a rate, the attempt counts as started now, and not when it was leased.
-    if (isThere && isRecorded && mayBegin(node, slot, queue, lease)) {
-      noteBegun(node, slot, { queue, lease });
-      items.push(item);
+    if (isThere && isRecorded && mayBegin(node, lease)) {
+      noteBegun(node, lease);
+      // The commit may also contain checkpoints, such as the end of a wait.
+      const isTask = number !== ENUMERATION;
+      items.push(isTask ? { ...item, checkpoints: checkpointsOf(node, queue, number) } : item);
     } else {
       node.endLease(queue, lease);
       if (number !== ENUMERATION) queue.requeue(number);

@@ -52,6 +52,8 @@ export interface Lease {
   lastLine: number;
   /** For a rate: the time from which the attempt's start counts, until it has begun. */
   rateAt?: number | undefined;
+  /** The names of the rates that count the start. */
+  rates?: readonly string[];
   /** The names of the limits whose permits the lease holds. */
   permits: readonly string[];
 }

@@ -28,7 +28,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
-import { addLease, ENUMERATION, type HeldLease, isSameAttempt } from "./lease.ts";
+import { addLease, ENUMERATION, type HeldLease, isSameAttempt, type Lease } from "./lease.ts";
 
 /** Updates leases before the commit: reported attempts free their worker, and started attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
@@ -39,7 +39,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
       const lease = queue.leases.get(receipt.task);
       if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
         continue;
-      countStart(node, slot, { queue, lease }, node.now);
+      countStart(node, lease, node.now);
       node.noteReported(queue, lease);
     }
   } else if (report.kind === "enumeration") {
@@ -58,7 +58,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
       const lease = queue.leases.get(begun.task);
       if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
       const at = node.now - (begun.ms ?? 0);
-      countStart(node, slot, { queue, lease }, at);
+      countStart(node, lease, at);
       start(node, slot, { queue, lease }, at);
     }
   } else {
@@ -128,6 +128,7 @@ export function toMessage(
     case "step.failed":
     case "child":
     case "noted":
+    case "published":
     case "run":
     case "run.started":
     case "run.crashed": {
@@ -173,25 +174,42 @@ function childIn({
   workflow,
   input,
   detached,
+  mapped,
 }: Extract<Report, { kind: "child" }>): ChildRequest {
-  return { kind, name, workflow, input, ...(detached === true ? { detached } : {}) };
+  return { kind, name, workflow, input, ...defined({ detached, mapped }) };
 }
 
 /** The content of a report about a step or a run, without its attempt. */
 function doneIn(
   report: Extract<
     Report,
-    { kind: "step" | "step.retrying" | "step.failed" | "noted" | "run" | "run.started" | "run.crashed" }
+    {
+      kind:
+        | "step"
+        | "step.retrying"
+        | "step.failed"
+        | "noted"
+        | "published"
+        | "run"
+        | "run.started"
+        | "run.crashed";
+    }
   >,
 ): CheckpointMessage["done"] {
   if (report.kind === "noted") {
     const { times, failures } = report;
     return { kind: "noted", ...defined({ times, failures }) };
   }
+  if (report.kind === "published") return { kind: "published", values: report.values };
   const { name } = report;
   switch (report.kind) {
     case "step":
-      return { kind: "step", name, result: report.result };
+      return {
+        kind: "step",
+        name,
+        result: report.result,
+        ...defined({ map: report.map, answers: report.answers }),
+      };
     case "step.retrying":
       return { kind: report.kind, name, tries: report.tries, error: report.error, forMs: report.forMs };
     case "step.failed":
@@ -241,6 +259,7 @@ export function toLogRow(
     task,
     number: attempt,
     worker,
+    // @plant only the last line of a report stored
     lines: report.lines,
     // The lines may have been reported twice, stepped again after a commit of unknown outcome, or stored by a former owner.
     // @plant lines stored again after adoption
@@ -283,6 +302,16 @@ export function unrecordedAccepts(node: NodeState, slot: Slot): readonly Accepte
 const NO_MESSAGES: readonly AcceptedMessage[] = [];
 
 type AcceptedMessage = Extract<Message, { kind: "accepted" }>;
+
+/**
+ * Whether published values are recorded. They are dropped while the cluster has an older node that cannot read them: they change
+ * no outcome, and to hold the execution back for them would delay its work.
+ */
+export function writesPublished(node: NodeState): boolean {
+  return node.writes >= PUBLISHED_VERSION;
+}
+
+const PUBLISHED_VERSION = versionOf("published");
 
 /**
  * Whether notices about runs are recorded. They are not while the cluster has an older node that cannot read them: they change
@@ -411,9 +440,9 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 }
 
 /** Under a rate an attempt counts from when it is known to have begun. */
-function countStart(node: NodeState, slot: Slot, held: HeldLease, at: number): void {
-  noteBegun(node, slot, held, at);
-  held.lease.rateAt = undefined;
+function countStart(node: NodeState, lease: Lease, at: number): void {
+  noteBegun(node, lease, at);
+  lease.rateAt = undefined;
 }
 
 function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = node.now): void {

@@ -130,8 +130,8 @@ test("a rate that a former owner may have used up allows nothing for its time", 
   const who = { id: "a", age: 1, priority: 0 };
   limits.declareRate("p/u", { limit: 3, per: 100 }, { declaredAt: 0, usedUpAt: 1_000, now: 1_050 });
   limits.unblock(1_099);
-  expect([limits.hasRoom(rateName("p/u"), 1_099), limits.allowedAt("p/u")]).toEqual([false, 1_100]);
+  expect([limits.hasRoom(rateName("p/u"), 1_099), limits.allowedAt(rateName("p/u"))]).toEqual([false, 1_100]);
   limits.unblock(1_100);
-  for (let i = 0; i < 3; i++) limits.start("p/u", who, 1_100);
-  expect([limits.hasRoom(rateName("p/u"), 1_100), limits.allowedAt("p/u")]).toEqual([false, 1_200]);
+  for (let i = 0; i < 3; i++) limits.start(rateName("p/u"), who, 1_100);
+  expect([limits.hasRoom(rateName("p/u"), 1_100), limits.allowedAt(rateName("p/u"))]).toEqual([false, 1_200]);
 });

@@ -4,12 +4,14 @@
  * handler that finds a limit full waits in the limit's queue (wait-queue.ts), and is called in turn when there is room. In a
  * cluster a node has only a quota of a limit (quota-client.ts).
  */
+
+import type { RateDefinition } from "../../kernel/definition/definition.ts";
 import { decodeName } from "../../kernel/definition/names.ts";
 import type { PermitGrant } from "../../protocol/permits.ts";
 import { Heap } from "../../std/heap.ts";
 import type { Settings } from "../settings.ts";
 import { QuotaClient } from "./quota-client.ts";
-import { type Rate, RateWindow } from "./rate-window.ts";
+import { RateWindow, windowOf } from "./rate-window.ts";
 import { type Waiter, WaitQueue } from "./wait-queue.ts";
 
 /** How the permits of a lease move with its partition to another node. */
@@ -21,7 +23,7 @@ export interface Moves {
   readonly ms: number;
 }
 
-/** The name of the limit that counts the starts of a handler's rate. */
+/** The name of the limit that counts the starts of a handler's rate, or of a key's. */
 export function rateName(scope: string): string {
   return `rate ${scope}`;
 }
@@ -49,19 +51,31 @@ interface LimitState {
   isTransient: boolean;
   /** Whether the limit has room only while nothing is held. */
   isGate: boolean;
+  /** For the rate of a key: the time of its next check; Infinity if none is scheduled. */
+  watchedAt: number;
   /** The window of starts, if the limit is a rate. */
   window: RateWindow | null;
-  readonly queue: WaitQueue;
+  /** The waiters; null if none has waited so far. */
+  queue: WaitQueue | null;
   /** Waiters that have reserved room under this limit and wait at another limit. */
   readonly reserved: Set<string>;
 }
+
+/** After this time the rate of a key without starts is dropped if it is not in use. */
+const UNUSED_MS = 1_000;
+/** The number of older starts that the rate of a key remembers, in case its window gets longer. */
+const KEY_TIMES_KEPT = 8;
+/** The most limits of keys in a list of all limits. */
+const LISTED_KEYS_MAX = 1_000;
 
 export class Limits {
   /** The quotas of this node in a cluster; null if there is no other node. */
   readonly shares: QuotaClient | null;
   readonly #limits = new Map<string, LimitState>();
-  /** Rates, by the names of their limits. */
+  /** Rates of handlers, by the names of their limits. */
   readonly #windows = new Map<string, RateWindow>();
+  /** Rates of keys, each with the time of its next check: a start leaves its window, or the rate can be dropped. */
+  readonly #keyWindows = new Heap<{ name: string; at: number }>((a, b) => a.at < b.at);
   /** Limits with waiters that may have room. */
   readonly #callable = new Set<string>();
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
@@ -97,29 +111,80 @@ export class Limits {
   /** Declares a rate. `usedUpAt`: a time at which unknown starts of a former owner may have used the rate up. */
   declareRate(
     scope: string,
-    rate: Rate,
+    declared: RateDefinition,
     at: { readonly declaredAt: number; readonly usedUpAt: number | null; readonly now: number },
   ): void {
     const name = rateName(scope);
     const limit = this.#at(name);
+    const rate = windowOf(declared, this.shares === null);
     if (limit.window === null) {
       limit.window = new RateWindow(rate);
       this.#windows.set(name, limit.window);
       if (this.shares === null && at.usedUpAt !== null) limit.window.add(at.usedUpAt, rate.limit);
     } else limit.window.declare(rate, at.now);
     limit.held = limit.window.used;
-    this.declare(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs: rate.per });
+    this.declare(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs: Math.ceil(rate.per) });
   }
 
-  /** Counts a start under a rate. */
-  start(scope: string, who: Waiter, now: number): void {
-    const name = rateName(scope);
+  /** Declares the rate of one key, which is dropped once its window is forgotten. The fields are those of `declareRate`. */
+  declareKeyRate(
+    name: string,
+    declared: RateDefinition,
+    at: { readonly declaredAt: number; readonly usedUpAt: number | null; readonly now: number },
+  ): void {
+    const limit = this.#at(name, true);
+    const rate = windowOf(declared, this.shares === null);
+    if (limit.window === null) {
+      limit.window = new RateWindow(rate, KEY_TIMES_KEPT);
+      // Starts before a restart that are older than the window do not count.
+      // @plant rate of a key forgotten by a restart
+      if (this.shares === null && at.usedUpAt !== null && at.usedUpAt + rate.per > at.now) {
+        limit.window.add(at.usedUpAt, rate.limit);
+      }
+    } else limit.window.declare(rate, at.now);
+    limit.held = limit.window.used;
+    const silenceMs = Math.ceil(rate.per);
+    this.declareKey(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs });
+    this.#watchKey(name, limit, at.now);
+  }
+
+  /** Schedules the next check of a key's rate, at which starts leave its window or the rate is dropped. */
+  #watchKey(name: string, limit: LimitState, now: number): void {
+    if (limit.window === null || !limit.isTransient) return;
+    const { held, window } = limit;
+    const at = held > 0 ? window.nextAt() : Math.max(window.forgottenAt, now + UNUSED_MS);
+    if (at >= limit.watchedAt) return;
+    limit.watchedAt = at;
+    this.#keyWindows.push({ name, at });
+  }
+
+  /** Frees the starts that have left the window of a key's rate; drops the rate if it is not in use. */
+  #expireKey(name: string, at: number, now: number): void {
+    const limit = this.#limits.get(name);
+    // A check that was replaced by an earlier one does nothing.
+    if (limit === undefined || limit.window === null || limit.watchedAt !== at) return;
+    limit.watchedAt = Number.POSITIVE_INFINITY;
+    if (limit.window.expire(now) > 0) {
+      limit.held = limit.window.used;
+      this.shares?.noteUse(name);
+      this.#callable.add(name);
+    }
+    const isUsed = limit.held > 0 || waitersAt(limit) > 0 || limit.reserved.size > 0;
+    if (isUsed || limit.window.forgottenAt > now) this.#watchKey(name, limit, now);
+    else this.#limits.delete(name);
+  }
+
+  /** Counts a start under the rate of this name. */
+  start(name: string, who: Waiter, now: number): void {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null) return;
     // @plant starts not counted under a rate
     limit.window.add(now);
     limit.held = limit.window.used;
-    limit.queue.served(who.id, limit.max);
+    // The rate of a key without waiters has no queue, since there can be very many such rates.
+    if (limit.isTransient) limit.queue?.served(who.id, limit.max);
+    else queueOf(limit).served(who.id, limit.max);
+    this.#watchKey(name, limit, now);
     this.shares?.used(name);
   }
 
@@ -127,28 +192,27 @@ export class Limits {
    * Called when a start that was counted at `noted` has begun: it counts from now on. If it has left the window, it is counted
    * again; in a cluster that takes no permit from other nodes, but this node has less room meanwhile.
    */
-  began(scope: string, noted: number, now: number): void {
-    const name = rateName(scope);
+  began(name: string, noted: number, now: number): void {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null) return;
     if (noted >= now || limit.window.move(noted, now)) return;
     // @plant starts not counted under a rate 2
     limit.window.add(now);
     limit.held = limit.window.used;
+    this.#watchKey(name, limit, now);
     this.shares?.used(name);
   }
 
   /**
    * Whether a start that was counted at `noted` may begin now: because it still counts, or because there is room for one more.
    */
-  mayBegin(scope: string, noted: number, now: number): boolean {
-    const name = rateName(scope);
+  mayBegin(name: string, noted: number, now: number): boolean {
     return this.#limits.get(name)?.window?.counts(noted) === true || this.hasRoom(name, now);
   }
 
   /** When the next start is allowed, as far as this node knows; 0 if it is allowed now. */
-  allowedAt(scope: string): number {
-    const limit = this.#limits.get(rateName(scope));
+  allowedAt(name: string): number {
+    const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
     return limit.window.nextAt();
   }
@@ -174,7 +238,7 @@ export class Limits {
   /** Whether this waiter may acquire a permit: there is room, and no other waiter goes first. */
   mayAcquire(name: string, who: Waiter, now: number): boolean {
     // @plant permit returned to its giver
-    return this.hasRoom(name, now) && this.#limits.get(name)?.queue.isBehind(who) !== true;
+    return this.hasRoom(name, now) && this.#limits.get(name)?.queue?.isBehind(who) !== true;
   }
 
   /** The number of free permits. */
@@ -199,7 +263,7 @@ export class Limits {
   acquire(name: string, who?: Waiter): void {
     const limit = this.#at(name);
     limit.held++;
-    if (who !== undefined) limit.queue.served(who.id, limit.max);
+    if (who !== undefined) queueOf(limit).served(who.id, limit.max);
     this.shares?.used(name);
   }
 
@@ -221,7 +285,7 @@ export class Limits {
     if (limit === undefined) return;
     limit.held--;
     this.shares?.noteUse(name);
-    if (limit.queue.size > 0)
+    if (waitersAt(limit) > 0)
       // @plant waiters not called when a permit returns
       this.#callable.add(name);
     else if (limit.isTransient && limit.held === 0 && limit.reserved.size === 0) this.#limits.delete(name);
@@ -247,8 +311,8 @@ export class Limits {
 
   /** Calls `run` once, when it is the waiter's turn and there may be room. A waiter waits only once. */
   wait(name: string, who: Waiter, run: () => void): void {
-    const { queue, max } = this.#at(name);
-    queue.add(who, max, run);
+    const limit = this.#at(name);
+    queueOf(limit).add(who, limit.max, run);
     this.#callable.add(name);
     this.shares?.noteUse(name);
   }
@@ -263,10 +327,10 @@ export class Limits {
     let called = 0;
     for (const name of [...this.#callable]) {
       const limit = this.#limits.get(name);
-      if (limit === undefined || limit.queue.size === 0 || !this.hasRoom(name, now))
+      if (limit === undefined || waitersAt(limit) === 0 || !this.hasRoom(name, now))
         this.#callable.delete(name);
       else {
-        limit.queue.callNext(limit.max);
+        queueOf(limit).callNext(limit.max);
         called++;
       }
     }
@@ -296,11 +360,12 @@ export class Limits {
   /** Drops the waiters of executions that this node no longer owns. */
   forget(isOver: (execution: string) => boolean): void {
     const isOf = (who: string) => isOver(decodeName(who.slice(0, who.indexOf("/"))) ?? "");
-    for (const [name, { queue, reserved }] of this.#limits) {
-      const before = queue.size + reserved.size;
-      queue.forget(isOf);
+    for (const [name, limit] of this.#limits) {
+      const { queue, reserved } = limit;
+      const before = waitersAt(limit) + reserved.size;
+      queue?.forget(isOf);
       for (const who of reserved) if (isOf(who)) reserved.delete(who);
-      if (queue.size + reserved.size < before) this.shares?.noteUse(name);
+      if (waitersAt(limit) + reserved.size < before) this.shares?.noteUse(name);
     }
   }
 
@@ -330,6 +395,8 @@ export class Limits {
       this.shares?.noteUse(name);
       this.#callable.add(name);
     }
+    for (const { name, at } of this.#keyWindows.popWhile((one) => one.at <= now))
+      this.#expireKey(name, at, now);
     for (const { name } of this.#lingering.popWhile(({ until }) => until <= now)) {
       this.shares?.forfeit(name);
       this.release(name);
@@ -348,7 +415,8 @@ export class Limits {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
     for (const [name, window] of this.#windows)
-      if (this.shares !== null || this.#at(name).queue.size > 0) next = Math.min(next, window.nextAt());
+      if (this.shares !== null || waitersAt(this.#at(name)) > 0) next = Math.min(next, window.nextAt());
+    next = Math.min(next, this.#keyWindows.peek()?.at ?? Number.POSITIVE_INFINITY);
     const lingers = this.#lingering.peek()?.until ?? Number.POSITIVE_INFINITY;
     const reserves = this.#reservations.peek()?.until ?? Number.POSITIVE_INFINITY;
     return Math.min(next, lingers, reserves);
@@ -367,19 +435,24 @@ export class Limits {
 
   /** The waiters at a limit. */
   waiting(name: string): Iterable<Waiter> {
-    return this.#limits.get(name)?.queue.all() ?? [];
+    return this.#limits.get(name)?.queue?.all() ?? [];
   }
 
   find(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }
 
-  /** Every declared limit with the number of its waiters; for a rate, `held` is the number of starts that count. */
+  /**
+   * Every declared limit with the number of its waiters; for a rate, `held` is the number of starts that count. Limits of keys
+   * are listed up to `LISTED_KEYS_MAX`.
+   */
   *all(now: number): Generator<{ name: string; max: number; held: number; waiting: number; perMs?: number }> {
-    for (const [name, { max, held, queue, window }] of this.#limits) {
-      if (max === Number.POSITIVE_INFINITY) continue;
-      const rate = window === null ? {} : { held: window.usedAt(now), perMs: window.perMs };
-      yield { name, max, held, waiting: queue.size, ...rate };
+    let keys = 0;
+    for (const [name, limit] of this.#limits) {
+      const { max, held, window, isTransient } = limit;
+      if (max === Number.POSITIVE_INFINITY || (isTransient && ++keys > LISTED_KEYS_MAX)) continue;
+      const rate = window === null ? {} : { held: window.usedAt(now), perMs: Math.ceil(window.perMs) };
+      yield { name, max, held, waiting: waitersAt(limit), ...rate };
     }
   }
 
@@ -392,12 +465,23 @@ export class Limits {
         adopted: 0,
         isTransient,
         isGate: false,
+        watchedAt: Number.POSITIVE_INFINITY,
         window: null,
-        queue: new WaitQueue(),
+        queue: null,
         reserved: new Set(),
       };
       this.#limits.set(name, limit);
     }
     return limit;
   }
+}
+
+function queueOf(limit: LimitState): WaitQueue {
+  limit.queue ??= new WaitQueue();
+  return limit.queue;
+}
+
+/** The number of waiters at a limit. */
+export function waitersAt({ queue }: Pick<LimitState, "queue">): number {
+  return queue?.size ?? 0;
 }

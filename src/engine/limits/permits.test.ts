@@ -11,7 +11,7 @@ import { QuotaServer } from "./quota-server.ts";
 
 const PATIENCE_MS = 100;
 
-/** A node's desk with a use that the test sets. */
+/** The limits of a node whose use the test sets. */
 function queueWith(use: { held: number; waiting: number; isRate?: boolean }) {
   const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, adopted: 0, isRate: false, ...use });
   const client = new QuotaClient(PATIENCE_MS, usage);

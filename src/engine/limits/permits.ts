@@ -4,21 +4,27 @@ import type { Execution } from "../../kernel/execution.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskKey, taskText } from "../cache/task-pages.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
-import type { HeldLease, Lease } from "../leases/lease.ts";
+import type { Lease } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import { projectScope, rateName } from "./limits.ts";
 import type { Waiter } from "./wait-queue.ts";
 
-/** Acquires permits for a task. `full`: the limit of its handler is reached. `parked`: the limit of its key is reached. */
+/** The limits under which an attempt counts: those whose permits it holds, and the rates that count its start. */
+export interface Permits {
+  readonly permits: readonly string[];
+  readonly rates: readonly string[];
+}
+
+/** Acquires permits for a task. `full`: the limit of its handler is reached. `parked`: a limit of its key is reached. */
 export function acquirePermits(
   node: NodeState,
   slot: Slot,
   queue: HandlerQueue,
   task: number,
-): readonly string[] | "full" | "parked" {
+): Permits | "full" | "parked" {
   if (!isLimited(node, slot, queue)) return NO_PERMITS;
   const { plan } = queue.state;
-  const { concurrency, concurrencyPerKey, rate } = plan.definition;
+  const { concurrency, concurrencyPerKey, ratePerKey, rate } = plan.definition;
   const { project } = slot.execution as Execution;
   const scope = `${project}/${plan.scope}`;
   const who = waiterOf(slot, queue);
@@ -51,34 +57,65 @@ export function acquirePermits(
     }
     permits.push(name);
   }
-  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, queue, task);
-  if (key !== undefined && concurrencyPerKey !== undefined) {
-    const name = `${scope}#${key}`;
-    const ofKey = { ...who, id: `${who.id}/${key}` };
-    node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
-    if (queue.hasOlderParked(key, task) || !node.limits.mayAcquire(name, ofKey, node.now)) {
+  const isKeyed = concurrencyPerKey !== undefined || ratePerKey !== undefined;
+  const key = isKeyed ? taskKey(node, slot, queue, task) : undefined;
+  const ofKey = key === undefined ? null : declareKey(node, slot, queue, key);
+  if (key !== undefined && ofKey !== null) {
+    const keyWho = { ...who, id: `${who.id}/${key}` };
+    if (ofKey.rate !== null) node.limits.unreserve([ofKey.rate], keyWho.id);
+    const full = ofKey.names.find((name) => !node.limits.mayAcquire(name, keyWho, node.now));
+    if (full !== undefined || queue.hasOlderParked(key, task)) {
       node.limits.reserve(permits, who.id, until);
+      if (ofKey.rate !== null && full === ofKey.limit) node.limits.reserve([ofKey.rate], keyWho.id, until);
       queue.dequeue(task);
       queue.park(key, task);
-      waitForKey(node, slot, queue, { key, name });
+      waitForKey(node, slot, queue, { key, name: full ?? (ofKey.names[0] as string) });
       return "parked";
     }
-    node.limits.acquire(name, ofKey);
+    if (ofKey.limit !== null) {
+      node.limits.acquire(ofKey.limit, keyWho);
+      permits.push(ofKey.limit);
+    }
+    // @plant starts not counted under the rate of a key
+    if (ofKey.rate !== null) node.limits.start(ofKey.rate, keyWho, node.now);
     // Other parked tasks of this handler wait at the key's limit again, behind other handlers.
-    if (queue.hasParked(key)) waitForKey(node, slot, queue, { key, name });
-    permits.push(name);
+    if (queue.hasParked(key))
+      waitForKey(node, slot, queue, { key, name: ofKey.rate ?? (ofKey.limit as string) });
   }
   for (const name of names) if (name !== null && name !== ofRate) node.limits.acquire(name, who);
-  if (rate !== undefined) node.limits.start(scope, who, node.now);
-  // The permit of a rate does not belong to the lease: it ends by time.
-  // @plant permit of a project not given back
-  return permits.filter((permit) => permit !== ofRate);
+  if (ofRate !== null) node.limits.start(ofRate, who, node.now);
+  const rates = [ofRate, ofKey?.rate ?? null].filter((name) => name !== null);
+  return {
+    // The permit of a rate does not belong to the lease: it ends by time.
+    // @plant permit of a project not given back
+    permits: permits.filter((permit) => permit !== ofRate),
+    rates: rates.length === 0 ? NO_NAMES : rates,
+  };
+}
+
+/** Declares the limits of a key, and returns their names. */
+function declareKey(
+  node: NodeState,
+  slot: Slot,
+  queue: HandlerQueue,
+  key: string,
+): { readonly limit: string | null; readonly rate: string | null; readonly names: readonly string[] } {
+  const { plan } = queue.state;
+  const { concurrencyPerKey, ratePerKey } = plan.definition;
+  const name = `${slot.execution?.project}/${plan.scope}#${key}`;
+  if (concurrencyPerKey !== undefined)
+    node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
+  if (ratePerKey !== undefined) node.declareKeyRate(name, ratePerKey, slot.age);
+  const limit = concurrencyPerKey === undefined ? null : name;
+  const rate = ratePerKey === undefined ? null : rateName(name);
+  return { limit, rate, names: [rate, limit].filter((one) => one !== null) };
 }
 
 /** Whether the handler's tasks need permits. */
 export function isLimited(node: NodeState, slot: Slot, queue: HandlerQueue): boolean {
-  const { concurrency, concurrencyPerKey, rate } = queue.state.plan.definition;
-  if (concurrency !== undefined || concurrencyPerKey !== undefined || rate !== undefined) return true;
+  const { concurrency, concurrencyPerKey, ratePerKey, rate } = queue.state.plan.definition;
+  if (concurrency !== undefined || concurrencyPerKey !== undefined) return true;
+  if (rate !== undefined || ratePerKey !== undefined) return true;
   return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
 }
 
@@ -105,19 +142,20 @@ export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
 }
 
 /** An attempt has begun at this time: under a rate it counts from then on. */
-export function noteBegun(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = node.now): void {
+export function noteBegun(node: NodeState, lease: Lease, at = node.now): void {
   if (lease.rateAt === undefined) return;
-  node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, at);
+  for (const name of lease.rates ?? []) node.limits.began(name, lease.rateAt, at);
   lease.rateAt = at;
 }
 
 /** Whether a rate allows that an attempt that was leased before begins now. */
-export function mayBegin(node: NodeState, slot: Slot, queue: HandlerQueue, { rateAt }: Lease): boolean {
+export function mayBegin(node: NodeState, { rateAt, rates = [] }: Lease): boolean {
   if (rateAt === undefined) return true;
-  return node.limits.mayBegin(`${slot.execution?.project}/${queue.state.plan.scope}`, rateAt, node.now);
+  return rates.every((name) => node.limits.mayBegin(name, rateAt, node.now));
 }
 
-const NO_PERMITS: readonly string[] = [];
+const NO_NAMES: readonly string[] = [];
+const NO_PERMITS: Permits = { permits: NO_NAMES, rates: NO_NAMES };
 
 /** The limit that counts the adopted attempts of a handler whose keys are not known yet. */
 function adoptedScope(scope: string): string {

@@ -11,6 +11,8 @@ const BATCH = 16;
 export const WAITS = 5;
 
 interface Share {
+  /** The number of the declaration. */
+  readonly order: number;
   max: number;
   declaredAt: number;
   silenceMs: number;
@@ -48,6 +50,8 @@ export interface Usage {
 
 export class QuotaClient {
   readonly #shares = new Map<string, Share>();
+  /** Limits with a request that may have to be repeated. There can be very many limits of keys without one. */
+  readonly #pending = new Map<string, Share>();
   /** Limits whose use has changed since the last request. */
   readonly #changed = new Set<string>();
   /** Limits that this node has dropped, while a quota server still counts a quota for it. */
@@ -57,6 +61,7 @@ export class QuotaClient {
   /** The time after which an unanswered request is repeated. */
   readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
+  #declarations = 0;
   /** The number of the last request for any limit, so that a dropped limit continues with higher numbers. */
   #n = 0;
 
@@ -77,6 +82,7 @@ export class QuotaClient {
     // Leases that were handed over may count under this limit already.
     this.#changed.add(name);
     this.#shares.set(name, {
+      order: ++this.#declarations,
       ...limit,
       isTransient,
       quota: 0,
@@ -129,6 +135,7 @@ export class QuotaClient {
     share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;
+    this.#pending.set(name, share);
   }
 
   /** Called when this node has a new name: its quotas under the old name are lost, except for permits in use. */
@@ -171,17 +178,27 @@ export class QuotaClient {
         else if (this.#isIdle(name, share)) this.#shares.delete(name);
       }
     }
-    for (const [name, share] of this.#shares)
-      if (this.#askAgainAt(share) <= now) {
-        if (!share.isAnswered && !share.isSilent) this.#kept.add(name);
-        share.isSilent = !share.isAnswered;
-        asks.push(this.#ask(name, share, now));
-      }
+    for (const [name, share] of this.#due(now)) {
+      if (!share.isAnswered && !share.isSilent) this.#kept.add(name);
+      share.isSilent = !share.isAnswered;
+      asks.push(this.#ask(name, share, now));
+    }
     for (const name of this.#disclaimed)
       if (!this.#shares.has(name))
         asks.push({ name, max: 1, declaredAt: 0, n: ++this.#n, quota: 0, wants: 0, silenceMs: 0 });
     this.#disclaimed.clear();
     return asks;
+  }
+
+  /** The limits whose requests are repeated now, in the order in which they were declared. */
+  #due(now: number): [string, Share][] {
+    const due: [string, Share][] = [];
+    for (const [name, share] of this.#pending) {
+      const at = this.#askAgainAt(share);
+      if (this.#shares.get(name) !== share || at === Number.POSITIVE_INFINITY) this.#pending.delete(name);
+      else if (at <= now) due.push([name, share]);
+    }
+    return due.sort(([, a], [, b]) => a.order - b.order);
   }
 
   /** Limits whose quota servers have become silent since the last call. */
@@ -202,7 +219,7 @@ export class QuotaClient {
   /** When `asks` must be called next; Infinity if it need not be. */
   nextAt(): number {
     let next = this.#disclaimed.size > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
-    for (const share of this.#shares.values()) next = Math.min(next, this.#askAgainAt(share));
+    for (const share of this.#pending.values()) next = Math.min(next, this.#askAgainAt(share));
     return next;
   }
 
@@ -218,7 +235,10 @@ export class QuotaClient {
       return false;
     }
     if (n !== share.n) {
-      if (share.isAnswered) Object.assign(share, { isAnswered: false, askedAt: Number.NEGATIVE_INFINITY });
+      if (share.isAnswered) {
+        Object.assign(share, { isAnswered: false, askedAt: Number.NEGATIVE_INFINITY });
+        this.#pending.set(name, share);
+      }
       return false;
     }
     share.isAnswered = true;
@@ -268,6 +288,7 @@ export class QuotaClient {
     share.n = ++this.#n;
     share.askedAt = now;
     share.isAnswered = false;
+    this.#pending.set(name, share);
     const isLasting = !share.isTransient && !isRate;
     const { n, wants } = share;
     const more = { ...(adopted === 0 ? {} : { adopted }), ...(waiting === 0 ? {} : { priority }) };

@@ -38,6 +38,8 @@ interface ServedLimit {
   known: number;
   /** Whether the bounds of the limit are stored. */
   isLasting: boolean;
+  /** The number of the limit, in the order in which limits came to this server. */
+  readonly order: number;
   /** The nodes that hold permits, in the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
@@ -125,6 +127,9 @@ interface QuotaServerOptions {
 
 export class QuotaServer {
   readonly #limits = new Map<string, ServedLimit>();
+  /** Limits for which time alone can change something. There can be very many limits of keys that are not among them. */
+  readonly #active = new Map<string, ServedLimit>();
+  #served = 0;
   readonly #takeoverMs: number;
   readonly #reminderMs: number;
   readonly #epoch: number;
@@ -168,7 +173,7 @@ export class QuotaServer {
         const { wants = 0, moved = 0, claimed = 0 } = had;
         at.set(node, { ...newHolder({ ...limit, ...had }), wants, moved, claimed, goneAt });
       }
-      this.#limits.set(limit.name, { ...known, holders: at });
+      this.#serve(limit.name, { ...known, order: ++this.#served, holders: at });
     }
     if (stored !== null) this.#begin(stored);
     if (live.length > 0) this.members(new Set(live), ended, now);
@@ -185,9 +190,21 @@ export class QuotaServer {
         at.set(node, { ...newHolder(had), goneAt: goneAt ?? null });
         bounds.set(node, bound);
       }
-      this.#limits.set(limit.name, { ...limit, known: 0, isLasting: true, holders: at });
+      const order = ++this.#served;
+      this.#serve(limit.name, { ...limit, known: 0, isLasting: true, order, holders: at });
       this.#bounds.set(limit.name, bounds);
     }
+  }
+
+  #serve(name: string, limit: ServedLimit): void {
+    this.#limits.set(name, limit);
+    this.#active.set(name, limit);
+  }
+
+  /** Removes a limit that is not in use. */
+  #drop(name: string): void {
+    this.#limits.delete(name);
+    this.#active.delete(name);
   }
 
   /** Whether this server has nothing to do until it is asked, members change, or quotas were stored. */
@@ -302,6 +319,7 @@ export class QuotaServer {
         if (live.has(node)) holder.goneAt = null;
         else if (holder.goneAt === null) {
           holder.goneAt = ended[node] ?? now;
+          this.#active.set(name, limit);
           if (limit.isLasting) this.#isUnstored = true;
         }
       }
@@ -342,6 +360,7 @@ export class QuotaServer {
       silenceMs,
       known: 0,
       isLasting,
+      order: this.#served + 1,
       holders: new Map(),
     };
     const known = limit.holders.get(node);
@@ -353,7 +372,8 @@ export class QuotaServer {
       this.#isFresh = true;
       return told;
     }
-    this.#limits.set(name, limit);
+    this.#served = Math.max(this.#served, limit.order);
+    this.#serve(name, limit);
     // A server of an earlier version may have handed over the limit without this field.
     limit.isLasting ||= isLasting;
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
@@ -381,7 +401,8 @@ export class QuotaServer {
     this.#share(name, limit, { now, told });
     this.#answer(name, limit, { node, holder, told });
     if (holder.quota === 0 && holder.wants === 0) limit.holders.delete(node);
-    if (limit.holders.size === 0) this.#limits.delete(name);
+    if (limit.holders.size === 0) this.#drop(name);
+    else if (!isActive(limit)) this.#active.delete(name);
     return told;
   }
 
@@ -408,13 +429,15 @@ export class QuotaServer {
       this.#isUnstored = true;
       this.#tightenAt = now + this.#marginMs;
     }
-    for (const [name, limit] of this.#limits) {
+    const active = [...this.#active].sort(([, a], [, b]) => a.order - b.order);
+    for (const [name, limit] of active) {
       const told = new Map<string, PermitGrant>();
       this.#share(name, limit, { now, told });
       for (const [node, holder] of limit.holders)
         if (holder.isUnanswered && holder.goneAt === null) this.#answer(name, limit, { node, holder, told });
       for (const [node, grant] of told) all.push({ node, grant });
-      if (limit.holders.size === 0) this.#limits.delete(name);
+      if (limit.holders.size === 0) this.#drop(name);
+      else if (!isActive(limit)) this.#active.delete(name);
     }
     return all;
   }
@@ -424,7 +447,7 @@ export class QuotaServer {
     let next = Number.POSITIVE_INFINITY;
     if (this.#isFresh) return now;
     if (this.#isLoose) next = this.#tightenAt;
-    for (const limit of this.#limits.values()) {
+    for (const limit of this.#active.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       if (this.#isBlocked(limit, now)) {
@@ -617,6 +640,13 @@ function isNameOfLasting(name: string): boolean {
 /** Whether a node waits. */
 function isAwaited(holders: ReadonlyMap<string, Holder>): boolean {
   for (const { wants } of holders.values()) if (wants > 0) return true;
+  return false;
+}
+
+/** Whether time alone can change something: a node waits for a permit or an answer, or a dead node has permits. */
+function isActive({ holders }: ServedLimit): boolean {
+  for (const { wants, goneAt, isUnanswered } of holders.values())
+    if (wants > 0 || goneAt !== null || isUnanswered) return true;
   return false;
 }
 

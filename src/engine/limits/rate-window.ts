@@ -3,13 +3,38 @@
  * interval of that length has more than `limit` starts. Up to `BUCKETS` starts are kept one by one. Above that, starts are
  * kept in buckets of equal width and count from the end of their bucket: memory stays bounded, and the window errs on the
  * side of fewer starts, by one part in `BUCKETS` at most.
+ *
+ * A spread rate is the same window cut down to one start. A timer wakes a little too late, and each such delay would lower the
+ * rate. So a start that comes up to `lateMs` after the time at which it was allowed counts from that time.
  */
+import type { RateDefinition } from "../../kernel/definition/definition.ts";
+
 const BUCKETS = 1_024;
+/** The shortest window of a spread rate. A faster rate has several starts in each of these. */
+const SPREAD_MIN_MS = 10;
+/** The delay that is made up for: a part of the window, and the resolution of the clock. */
+const LATE_PART = 0.1;
+const CLOCK_MS = 1;
 
 export interface Rate {
   readonly limit: number;
-  /** The length of the window, in milliseconds. */
+  /** The length of the window, in milliseconds; a fraction is allowed. */
   readonly per: number;
+  /** How long after the end of a full window a start may come and still count from that end. */
+  readonly lateMs?: number;
+}
+
+/**
+ * The window that enforces a rate. `isAlone`: all starts are counted by one node. Otherwise no delay is made up for, since a node
+ * does not know when the starts at the other nodes left the window.
+ */
+export function windowOf({ limit, per, spread }: RateDefinition, isAlone: boolean): Rate {
+  // @plant spread rate not spread
+  if (spread !== true) return { limit, per };
+  const inOne = Math.max(1, Math.ceil((SPREAD_MIN_MS * limit) / per));
+  const window = { limit: inOne, per: (inOne * per) / limit };
+  if (!isAlone) return window;
+  return { ...window, lateMs: window.per * LATE_PART + CLOCK_MS };
 }
 
 export class RateWindow {
@@ -20,9 +45,12 @@ export class RateWindow {
   /** The index of the oldest time that counts. Older ones are kept for a while, in case the window gets longer. */
   #first = 0;
   #used = 0;
+  readonly #kept: number;
 
-  constructor(rate: Rate) {
+  /** `kept`: the number of older times that are kept. */
+  constructor(rate: Rate, kept = BUCKETS) {
     this.#rate = rate;
+    this.#kept = kept;
   }
 
   /** The number of starts that count now. */
@@ -60,7 +88,7 @@ export class RateWindow {
 
   /** Counts starts that happen at this time. */
   add(time: number, n = 1): void {
-    const at = this.#bucket(time);
+    const at = this.#countedFrom(this.#bucket(time));
     const last = this.#times.length - 1;
     this.#used += n;
     if (last >= this.#first && (this.#times[last] as number) >= at)
@@ -78,7 +106,7 @@ export class RateWindow {
 
   /** Moves a start from `from` to `time`; false if it has left the window. */
   move(from: number, time: number): boolean {
-    const i = this.#times.lastIndexOf(this.#bucket(from));
+    const i = this.#indexOf(this.#bucket(from));
     const n = this.#counts[i] ?? 0;
     if (i < this.#first || n === 0) return false;
     this.#counts[i] = n - 1;
@@ -94,19 +122,50 @@ export class RateWindow {
       this.#used -= this.#counts[this.#first] as number;
       this.#first++;
     }
-    if (this.#first > 2 * BUCKETS) {
-      this.#times = this.#times.slice(this.#first - BUCKETS);
-      this.#counts = this.#counts.slice(this.#first - BUCKETS);
-      this.#first = BUCKETS;
+    const kept = this.#kept;
+    if (this.#first > 2 * kept) {
+      this.#times = this.#times.slice(this.#first - kept);
+      this.#counts = this.#counts.slice(this.#first - kept);
+      this.#first = kept;
     }
     return before - this.#used;
   }
 
+  /** When the window can be forgotten, because no start is in it and none is allowed earlier because of it. */
+  get forgottenAt(): number {
+    const last = this.#times[this.#times.length - 1] ?? Number.NEGATIVE_INFINITY;
+    return Math.ceil(last + this.#rate.per + (this.#rate.lateMs ?? 0));
+  }
+
   /** When the oldest start leaves the window; Infinity if the window is empty. */
   nextAt(): number {
+    return Math.ceil(this.#leavesAt());
+  }
+
+  #leavesAt(): number {
     // @plant rate window too short
     // @plant rate in fixed windows 2
     return (this.#times[this.#first] ?? Number.POSITIVE_INFINITY) + this.#rate.per;
+  }
+
+  /** The time from which a start at `time` counts: a small delay after the last start left the window is made up for. */
+  #countedFrom(time: number): number {
+    const { lateMs = 0, per } = this.#rate;
+    if (lateMs === 0) return time;
+    const allowed = (this.#times[this.#first - 1] ?? Number.NEGATIVE_INFINITY) + per;
+    return allowed >= time - lateMs && allowed <= time ? allowed : time;
+  }
+
+  /** The index of the starts that were counted at `time`; -1 if there are none. */
+  #indexOf(time: number): number {
+    const { lateMs = 0 } = this.#rate;
+    if (lateMs === 0) return this.#times.lastIndexOf(time);
+    for (let i = this.#times.length - 1; i >= this.#first; i--) {
+      const at = this.#times[i] as number;
+      if (at < time - lateMs) return -1;
+      if (at <= time && (this.#counts[i] as number) > 0) return i;
+    }
+    return -1;
   }
 
   #bucket(time: number): number {

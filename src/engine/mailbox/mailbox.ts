@@ -116,7 +116,7 @@ export class Mailbox {
     if (this.#open.has(mail.id) || this.#node.tenures.of(mail.to) === undefined) return;
     const message = readMessage(mail);
     if (typeof message === "string") return this.#damaged(mail, message);
-    const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
+    const plan = message.kind === "start" ? this.#planOf(message) : undefined;
     // @plant message removed before it is applied
     this.#open.set(mail.id, mail.to);
     const before = this.#waitingFor.get(mail.to);
@@ -140,13 +140,38 @@ export class Mailbox {
 
   /** Delivers the starts that waited for a definition; without the definition they stay in the store. */
   definition(hash: string, plan: Plan | null): void {
-    const waiting = this.#waiting.get(hash) ?? [];
-    this.#waiting.delete(hash);
-    for (const message of waiting) {
-      this.#waitingFor.delete(message.to);
+    for (const message of this.#takeWaiting(hash)) {
       if (plan === null) this.#open.delete(message.id);
       else this.#enqueue(message, readMessage(message) as Sent["message"], plan);
     }
+  }
+
+  /** Delivers the starts that waited for the newest definition of a workflow. */
+  workflowFound(workflow: string): void {
+    for (const message of this.#takeWaiting(newestOf(workflow))) {
+      this.#open.delete(message.id);
+      this.deliver(message);
+    }
+  }
+
+  #takeWaiting(wanted: string): readonly MailboxMessage[] {
+    const waiting = this.#waiting.get(wanted) ?? [];
+    this.#waiting.delete(wanted);
+    for (const { to } of waiting) this.#waitingFor.delete(to);
+    return waiting;
+  }
+
+  /**
+   * The plan of a start; undefined while it is being read. An execution that continues another one gets the newest definition of
+   * its workflow, or that of the other one if there is none any more.
+   */
+  #planOf({ workflow, hash, succession }: StartMessage): Plan | undefined {
+    const { plans, newest } = this.#node;
+    if (succession?.after === undefined) return plans.get(hash);
+    const plan = newest.get(this.#node, workflow);
+    if (plan === null || plan === undefined) return plan === null ? plans.get(hash) : undefined;
+    plans.put(plan);
+    return plan;
   }
 
   /** Notes that these messages changed nothing; the next commit deletes them. */
@@ -210,24 +235,33 @@ export class Mailbox {
   #enqueue(mail: MailboxMessage, message: Sent["message"], plan: Plan | undefined): void {
     if (plan !== undefined && message.kind === "start") this.#node.declareLimits(plan, message.project);
     const slot = this.#cache.slot(mail.to);
+    const isOtherPlan = message.kind === "start" && plan !== undefined && plan.hash !== message.hash;
     this.#node.enqueue(slot, {
       kind: "message",
-      message,
+      message: isOtherPlan ? { ...message, hash: plan.hash } : message,
       request: null,
       mail: mail.id,
       ...(plan === undefined ? {} : { plan }),
     });
   }
 
-  #waitForPlan({ hash }: StartMessage, message: MailboxMessage): void {
-    this.#waitingFor.set(message.to, hash);
-    const waiting = this.#waiting.get(hash);
+  #waitForPlan({ hash, workflow, succession }: StartMessage, message: MailboxMessage): void {
+    // The newest definition has been requested already, unless it is known that there is none.
+    const isNewest = succession?.after !== undefined && !this.#node.newest.isMissing(workflow);
+    const wanted = isNewest ? newestOf(workflow) : hash;
+    this.#waitingFor.set(message.to, wanted);
+    const waiting = this.#waiting.get(wanted);
     if (waiting !== undefined) waiting.push(message);
     else {
-      this.#waiting.set(hash, [message]);
-      this.#node.emit({ kind: "get-definition", hash });
+      this.#waiting.set(wanted, [message]);
+      if (!isNewest) this.#node.emit({ kind: "get-definition", hash });
     }
   }
+}
+
+/** The key of starts that wait for the newest definition of a workflow. No hash of a definition has a space. */
+function newestOf(workflow: string): string {
+  return `newest ${workflow}`;
 }
 
 /** Parses a stored message; returns a text with the reason if it cannot be read. */

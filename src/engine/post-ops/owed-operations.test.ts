@@ -21,10 +21,10 @@ test("nothing is performed before the commit that owes it", () => {
   fixture.holdsCommits = true;
   fixture.receipt(first(fixture), RESULT);
   fixture.settle();
-  expect(fixture.errands).toEqual([]);
+  expect(fixture.postOps).toEqual([]);
   fixture.commit();
   fixture.settle();
-  expect(fixture.errands).toMatchObject([
+  expect(fixture.postOps).toMatchObject([
     {
       op: "persistence",
       id: "e1/a/1/a/0/persistence/0",
@@ -61,7 +61,7 @@ test("a try that failed is made again when its time has come, with the same id",
   expect(fixture.inspect("e1").why).toMatch(/^"a": persistence to s is tried again in .*: down\.$/);
   fixture.sleep(10_000);
   expect(shown(fixture)).toEqual(["persistence 0#1", "persistence 0#2"]);
-  expect(new Set(fixture.errands.map(({ id }) => id)).size).toBe(1);
+  expect(new Set(fixture.postOps.map(({ id }) => id)).size).toBe(1);
   fixture.performed(last(fixture), "down for good");
   fixture.settle();
   expect(fixture.status("e1")).toBe("failed");
@@ -90,7 +90,7 @@ describe("what is owed is found again", () => {
     fixture.performed(last(fixture));
     fixture.settle();
     expect(fixture.status("e1")).toBe("done");
-    fixture.performed(fixture.errands[1] as PostOpTask);
+    fixture.performed(fixture.postOps[1] as PostOpTask);
     fixture.settle();
     restart(fixture);
     fixture.sleep(0);
@@ -104,7 +104,7 @@ describe("what is owed is found again", () => {
     fixture.settle();
     restart(fixture);
     fixture.sleep(9_000_000);
-    expect(fixture.errands).toEqual([]);
+    expect(fixture.postOps).toEqual([]);
     expect(fixture.tables.scanTimers({ until: Number.MAX_SAFE_INTEGER, max: 9, partitions: null })).toEqual(
       [],
     );
@@ -155,17 +155,17 @@ test("at most so many are under way, of the node and of one execution; the rest 
   const plan = fixture.plan([command("a", tell(4))]);
   for (const id of ["e1", "e2", "e3", "e4"]) fixture.start(plan, id);
   fixture.work(() => RESULT);
-  expect(fixture.errands.map(({ execution }) => execution)).toHaveLength(5);
+  expect(fixture.postOps.map(({ execution }) => execution)).toHaveLength(5);
   const seen = new Set<string>();
-  for (let i = 0; i < fixture.errands.length; i++) {
-    const task = fixture.errands[i] as PostOpTask;
+  for (let i = 0; i < fixture.postOps.length; i++) {
+    const task = fixture.postOps[i] as PostOpTask;
     seen.add(task.id);
     fixture.performed(task);
     fixture.settle();
-    expect(fixture.errands.length - i - 1).toBeLessThanOrEqual(5);
+    expect(fixture.postOps.length - i - 1).toBeLessThanOrEqual(5);
   }
   expect(seen.size).toBe(16);
-  expect(fixture.errands).toHaveLength(16);
+  expect(fixture.postOps).toHaveLength(16);
   expect(fixture.node.residentCount).toBe(0);
 });
 
@@ -177,8 +177,8 @@ test("a target that hangs holds up neither what is persisted nor what goes to ot
   const fixture = new NodeFixture({ postOpsMax: 8, postOpsEach: 2 });
   fixture.join("w1", TOPICS);
   const performAll = (isWanted: (task: PostOpTask) => boolean) => {
-    for (let i = 0; i < fixture.errands.length; i++) {
-      const task = fixture.errands[i] as PostOpTask;
+    for (let i = 0; i < fixture.postOps.length; i++) {
+      const task = fixture.postOps[i] as PostOpTask;
       if (isWanted(task)) fixture.performed(task);
       fixture.settle();
     }
@@ -188,16 +188,16 @@ test("a target that hangs holds up neither what is persisted nor what goes to ot
   fixture.work(() => RESULT);
   performAll(goesOn);
   for (let i = 0; i < 30; i++) expect(fixture.status(`h${i}`)).toBe("done");
-  const open = fixture.errands.filter((task) => !goesOn(task));
+  const open = fixture.postOps.filter((task) => !goesOn(task));
   expect(open).toHaveLength(4);
   for (let i = 0; i < 30; i++)
     fixture.start(fixture.plan([command("a", { ...tell(2), ...PERSIST })]), `o${i}`);
   fixture.work(() => RESULT);
   performAll((task) => goesOn(task) && task.execution.startsWith("o"));
-  const told = fixture.errands.filter(({ op, execution }) => op === "broadcast" && execution.startsWith("o"));
+  const told = fixture.postOps.filter(({ op, execution }) => op === "broadcast" && execution.startsWith("o"));
   expect(told).toHaveLength(60);
   performAll(() => true);
-  expect(fixture.errands.filter((task) => !goesOn(task))).toHaveLength(30);
+  expect(fixture.postOps.filter((task) => !goesOn(task))).toHaveLength(30);
 });
 
 test("results that wait to be persisted keep further commands of the handler back", () => {
@@ -206,8 +206,8 @@ test("results that wait to be persisted keep further commands of the handler bac
   fixture.join("w1", TOPICS, { capacity: 10 });
   fixture.start(fixture.plan([command("a", PERSIST, { tasks })]), "e1");
   expect(fixture.work(() => RESULT).length).toBeLessThan(64 + 10 + 1);
-  for (let i = 0; i < fixture.errands.length; i++) {
-    fixture.performed(fixture.errands[i] as PostOpTask);
+  for (let i = 0; i < fixture.postOps.length; i++) {
+    fixture.performed(fixture.postOps[i] as PostOpTask);
     fixture.work(() => RESULT);
   }
   expect(fixture.status("e1")).toBe("done");
@@ -281,7 +281,7 @@ test("what was owed is not performed when the partition was lost before it could
   const [own] = fixture.tables.open().owned;
   fixture.input({ kind: "lost", partitions: [0] });
   fixture.settle();
-  expect(fixture.errands).toEqual([]);
+  expect(fixture.postOps).toEqual([]);
   // It comes back to the same process.
   fixture.holdsCommits = false;
   const left = { leases: [], quotas: new Map(), declared: {} };

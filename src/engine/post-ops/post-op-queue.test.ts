@@ -23,12 +23,12 @@ function run(on: NodeFixture, id: string, ...hosts: string[]): void {
   on.work(() => RESULT);
 }
 const begun = (on: NodeFixture) =>
-  on.errands.map(({ execution, plan, attempt }) => {
+  on.postOps.map(({ execution, plan, attempt }) => {
     const host = "url" in plan ? new URL(plan.url).host : plan.store;
     return `${execution} ${host}#${attempt}`;
   });
 function end(on: NodeFixture, which: string, error?: string): void {
-  on.performed(on.errands[begun(on).lastIndexOf(which)] as PostOpTask, error);
+  on.performed(on.postOps[begun(on).lastIndexOf(which)] as PostOpTask, error);
   on.settle();
 }
 

@@ -1,4 +1,4 @@
-// The desk of the nearest timers, against a store of a hundred thousand.
+// The queue of the nearest timers, over a store of a hundred thousand timers.
 import { describe, expect, test } from "vitest";
 import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { SeededRandom } from "../../std/random.ts";
@@ -29,7 +29,7 @@ class Rows {
   }
 }
 
-describe("the timer desk", () => {
+describe("the timer queue", () => {
   test("fires 100,000 timers in their order, each once and never early, with a bounded number in memory", () => {
     const random = new SeededRandom(1);
     const rows = new Rows(

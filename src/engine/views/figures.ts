@@ -1,6 +1,6 @@
 /**
  * Figures of a node's commits, by workflow and handler: outcomes, and durations as histograms. They are counted after the commit
- * and taken away by the server, which adds them to what is stored. Without a server they are bounded and nobody reads them.
+ * and taken away by the server, which adds them to what is stored. Without a server they are bounded and are not read.
  */
 import type { FinalStatus, Recorded, SettledStatus, TasksSettled } from "../../kernel/event.ts";
 

@@ -3,9 +3,12 @@ import { leftCleanup } from "../../kernel/cleanup.ts";
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
+import type { RateDefinition } from "../../kernel/definition/definition.ts";
 import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
-import type { Execution } from "../../kernel/execution.ts";
+import type { Execution, HandlerState } from "../../kernel/execution.ts";
+import { NEVER } from "../../kernel/tasks/task-table.ts";
 import { unreadSignals } from "../../kernel/unread.ts";
+import { isUpdate, shownSignal } from "../../kernel/updates.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
@@ -66,7 +69,8 @@ function awaitedSignals({ queues }: Slot): readonly string[] {
     if (state.finished) continue;
     const { mode, definition } = state.plan;
     if (mode === "waitFor" && definition.waitFor !== undefined) names.add(definition.waitFor);
-    for (const name of state.progress.signals) if (names.size < SIGNALS_MAX) names.add(name);
+    for (const name of state.progress.signals)
+      if (names.size < SIGNALS_MAX && !isUpdate(name)) names.add(name);
   }
   return [...names];
 }
@@ -75,10 +79,11 @@ function awaitedSignals({ queues }: Slot): readonly string[] {
 function whyUnread(execution: Execution): string | null {
   const unread = unreadSignals(execution);
   if (unread.length === 0) return null;
-  const shown = unread
-    .slice(0, UNREAD_SHOWN)
-    .map(({ signal, count }) => `${count} ${count === 1 ? "signal" : "signals"} "${signal}"`);
-  const more = execution.signals.size - shown.length;
+  const shown = unread.slice(0, UNREAD_SHOWN).map(({ signal, count, update }) => {
+    const what = update === true ? "update" : "signal";
+    return `${count} ${what}${count === 1 ? "" : "s"} "${signal}"`;
+  });
+  const more = unread.length - shown.length;
   if (more > 0) shown.push(`signals of ${more} more ${more === 1 ? "name" : "names"}`);
   return execution.ended
     ? `Nothing has read ${shown.join(", ")}.`
@@ -92,7 +97,9 @@ function whyNow(
 ): { readonly waits: Waits | null; readonly text: string } {
   if (execution.ended) {
     const owed = whyStillOwed(execution, node.now);
-    const end = `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
+    const { continuedAs } = execution;
+    const next = continuedAs === null ? "" : `, and continued as ${continuedAs}`;
+    const end = `It is ${execution.status}${next}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
     const left = whyCleanupLeft(execution);
     return { waits: null, text: left === null ? end : `${end} ${left}` };
   }
@@ -175,6 +182,18 @@ function whyWorking(
 }
 
 function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue): Reason | null {
+  const reason = whyOpen(node, execution, queue);
+  const blocked = reason === null ? null : whyBlocked(node, queue);
+  return reason === null || blocked === null ? reason : because(reason.waits, `${reason.text} ${blocked}`);
+}
+
+/** The number of open tasks that do not wait for other tasks. */
+function unblocked({ total, tasks, dependencies }: HandlerState): number {
+  return total - tasks.settled.size - (dependencies?.blocked.size ?? 0);
+}
+
+/** The reason of the tasks that do not wait for other tasks; null if the handler has ended. */
+function whyOpen(node: NodeState, execution: Execution, queue: HandlerQueue): Reason | null {
   const { state } = queue;
   const { plan } = state;
   if (state.finished) return null;
@@ -193,7 +212,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     );
   const wanted = queue.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
   const running = queue.openLeases - (queue.leases.has(ENUMERATION) ? 1 : 0);
-  const left = state.total - state.tasks.settled.size;
+  const left = unblocked(state);
   const command = whyCommand(node, execution, { queue, at });
   if (command !== null) return because("receipt", command);
   const waiting = whyWaits(node, queue, at);
@@ -230,7 +249,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   if (running > 0)
     return because(
       "running",
-      `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}${whyBlocked(queue)}.`,
+      `${at} runs ${running} of ${state.total - state.tasks.settled.size} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`,
     );
   if (queue.hasAside || isHeldFor(node, queue))
     return because(
@@ -249,7 +268,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
       `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`,
     );
   const next = whyNext(node, execution, queue);
-  return because(next.waits, `${at} ${next.text}${whyBlocked(queue)}.`);
+  return because(next.waits, `${at} ${next.text}.`);
 }
 
 /** The reason if a limit, a rate or the limit of the project holds tasks back; null if none does. */
@@ -279,12 +298,11 @@ function whyLimited(
     !node.limits.hasRoom(rateName(scope), node.now) &&
     left > running
   ) {
-    const { limit: most, per } = plan.definition.rate;
     // Only the quota server knows about starts on other nodes.
-    const ms = node.limits.allowedAt(scope) - node.now;
+    const ms = node.limits.allowedAt(rateName(scope)) - node.now;
     return because(
       limited,
-      `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`,
+      `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the ${showRate(plan.definition.rate)}.`,
     );
   }
   const ofProject = node.limits.find(projectScope(execution.project));
@@ -310,29 +328,63 @@ function whyLimited(
       `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not reported yet.`,
     );
   if (queue.parked > 0)
-    return because(
-      limited,
-      `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`,
-    );
+    return because(limited, `${at} runs ${running}; ${queue.parked} wait${whyParked(node, scope, queue)}.`);
   return null;
 }
 
-/** A clause about tasks that wait for others; empty if there are none. */
-function whyBlocked({ state: { dependencies, tasks } }: HandlerQueue): string {
+/** The limit at which the key with the most parked tasks waits. */
+function whyParked(node: NodeState, scope: string, queue: HandlerQueue): string {
+  const { concurrencyPerKey, ratePerKey } = queue.state.plan.definition;
+  const key = queue.fullestKey;
+  const name = `${scope}#${key}`;
+  const isRated = ratePerKey !== undefined && !node.limits.hasRoom(rateName(name), node.now);
+  if (!isRated) return ` because the key "${key}" holds ${concurrencyPerKey} of ${concurrencyPerKey}`;
+  const ms = node.limits.allowedAt(rateName(name)) - node.now;
+  const wait =
+    ms > 0 ? `: the next one of the key "${key}" waits ${showDuration(ms)}` : ` for the key "${key}"`;
+  return `${wait} because of its ${showRate(ratePerKey)}`;
+}
+
+function showRate({ limit, per, spread }: RateDefinition): string {
+  return `rate of ${limit} in ${showDuration(per)}${spread === true ? ", spread evenly" : ""}`;
+}
+
+/** A sentence about tasks that wait for others: one that waits, and the task at the end of its chain; null if none waits. */
+function whyBlocked(node: NodeState, queue: HandlerQueue): string | null {
+  const { dependencies, tasks } = queue.state;
   const count = dependencies?.blocked.size ?? 0;
   const example = dependencies?.example(tasks) ?? null;
-  if (count === 0 || example === null) return "";
-  const such =
-    count === 1
-      ? `task ${example.task} waits`
-      : `${count} wait for other tasks, such as task ${example.task}`;
-  return `; ${such} for the task "${example.after}"`;
+  if (count === 0 || example === null) return null;
+  const { task, after, on } = example;
+  const end = `the task "${after}", which ${on === null ? "no task has added yet" : whyDependency(node, queue, on)}`;
+  return count === 1
+    ? `Task ${task} waits for ${end}.`
+    : `${count} tasks wait for other tasks, such as task ${task} for ${end}.`;
+}
+
+/** What a task does for which others wait, as the rest of a sentence. It does not wait for others itself. */
+function whyDependency(node: NodeState, { state, leases }: HandlerQueue, task: number): string {
+  const { tasks, progress, children } = state;
+  if (leases.has(task)) return "runs";
+  const child = children.get(task);
+  if (child?.isOpen === true) return `runs as the child ${child.child}`;
+  const known = progress.tasks.get(task);
+  if (known?.isWaiting(node.now) === true) {
+    const [wait] = known.waits;
+    if (wait?.child === true) return "waits for a child";
+    return wait === undefined || wait.due !== null ? "sleeps" : `waits for the signal "${wait.signals[0]}"`;
+  }
+  const until = tasks.until(task);
+  const ms = until - node.now;
+  return ms > 0 && until < NEVER
+    ? `failed before and is tried again in ${showDuration(ms)}`
+    : "has not begun";
 }
 
 /** The reason if a task could be granted now, or if the handler is about to end. */
 function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): Reason {
   const { state } = queue;
-  const left = state.total - state.tasks.settled.size;
+  const left = unblocked(state);
   const isEnumeration = queue.wantsEnumeration(node.now);
   if (!isEnumeration && left === 0) return because("running", "has no open tasks and is about to end");
   const wanted = isEnumeration ? state.plan.enumerator : state.plan.wanted;
@@ -391,9 +443,9 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
 
 /** The reason for tasks that wait for a time or a signal of their own, if nothing else is open. */
 function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | null {
-  const { progress, tasks, total, taskChildren } = queue.state;
+  const { progress, tasks, taskChildren } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
-  if (suspended === 0 || suspended < total - tasks.settled.size) return null;
+  if (suspended === 0 || suspended < unblocked(queue.state)) return null;
   const forChild = progress.countForChild(node.now);
   const [child] = [...taskChildren.values()].filter(({ isOpen }) => isOpen);
   if (forChild > 0 && child !== undefined)
@@ -401,11 +453,12 @@ function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | nu
       "child",
       `${at} waits: ${forChild} ${forChild === 1 ? "task waits" : "tasks wait"} for a child, such as ${child.child}.`,
     );
-  const signal = progress.signals.slice(0, UNREAD_SHOWN).join('" or "');
-  if (signal !== "")
+  const shown = progress.signals.slice(0, UNREAD_SHOWN).map(shownSignal);
+  const [first] = shown;
+  if (first !== undefined)
     return because(
       "signal",
-      `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`,
+      `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for ${first.what === "update" ? "an update" : "a signal"}, such as "${shown.map(({ name }) => name).join('" or "')}".`,
     );
   const next = tasks.nextDue();
   const left = next > node.now ? ` for another ${showDuration(next - node.now)}` : "";

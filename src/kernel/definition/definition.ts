@@ -139,6 +139,14 @@ export interface CommandDefinition {
   readonly cmd_metadata?: Readonly<Record<string, Json>>;
 }
 
+/** The most starts within a time. */
+export interface RateDefinition {
+  readonly limit: number;
+  readonly per: number;
+  /** Whether starts are spread evenly over `per`. */
+  readonly spread?: true;
+}
+
 export interface HandlerDefinition {
   readonly use?: string;
   readonly sleep?: number;
@@ -172,7 +180,9 @@ export interface HandlerDefinition {
    */
   readonly after?: string | true;
   readonly concurrencyPerKey?: number;
-  readonly rate?: { readonly limit: number; readonly per: number };
+  readonly rate?: RateDefinition;
+  /** The rate of tasks with the same key. */
+  readonly ratePerKey?: RateDefinition;
   readonly priority?: number;
   /** How many failures the handler tolerates: a number, or a percentage such as "1%". */
   readonly tolerate?: number | string;

@@ -128,3 +128,22 @@ function nameOfCharacter(character: string): string {
   if (code >= 0xd800 && code <= 0xdfff) return `an unpaired surrogate (${shown})`;
   return `the ${/\p{Cc}/u.test(character) ? "control" : "format"} character ${shown}`;
 }
+
+/** The end of the id of a numbered execution. Times and hashes, which other ids of the engine end with, are longer. */
+const NUMBER = /~([1-9]\d{0,8})$/;
+
+/** The stored id that a user's id begins with, and whether only that execution is meant. */
+export function addressOf(id: string): { readonly stored: string; readonly isExact: boolean } {
+  const number = NUMBER.exec(id)?.[1];
+  return { stored: number === "1" ? id.slice(0, -2) : id, isExact: number !== undefined };
+}
+
+/** An id that means only the execution with this stored id, and never a later one. */
+export function exactly(stored: string): string {
+  return NUMBER.test(stored) ? stored : `${stored}~1`;
+}
+
+/** The number of an execution among those that follow one another under an id. */
+export function numberOf(stored: string): number {
+  return Number(NUMBER.exec(stored)?.[1] ?? 1);
+}

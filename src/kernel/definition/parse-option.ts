@@ -83,7 +83,17 @@ const tolerate: Decode<number | string | undefined> = (value) => {
   return numberOfTasks(value);
 };
 
-const rate = strict({ limit: integer(1, 1_000_000), per: durationMs(1) }, '{ "limit": 5, "per": "1s" }');
+const rate = mapped(
+  strict(
+    {
+      limit: integer(1, 1_000_000),
+      per: durationMs(1),
+      spread: optional(mapped(flag, (isSpread) => isSpread || undefined)),
+    },
+    '{ "limit": 5, "per": "1s" }',
+  ),
+  defined,
+);
 
 const taskList = listOf((value) => {
   const stored = toStoredText(value, { bytesMax: LIMITS.taskBytes, what: "the task" });
@@ -194,6 +204,7 @@ export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   after: naming,
   concurrencyPerKey: count(undefined),
   rate,
+  ratePerKey: rate,
   priority: count(0, -1_000, 1_000),
   tolerate,
   batch: count(1, 1, LIMITS.pageTasks),

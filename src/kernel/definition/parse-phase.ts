@@ -142,8 +142,9 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
   const isSingle = parseSingle(fields["single"], parsed);
   if (version === 2 && parsed["use"] !== undefined && !saysSource && !isSingle)
     parsed["enumerate"] = { use: parsed["use"] };
-  if (parsed["concurrencyPerKey"] !== undefined && parsed["key"] === undefined)
-    throw wrong("", "has concurrencyPerKey but no key", "say what the key of a task is");
+  for (const option of ["concurrencyPerKey", "ratePerKey"])
+    if (parsed[option] !== undefined && parsed["key"] === undefined)
+      throw wrong("", `has ${option} but no key`, "say what the key of a task is");
   if (
     parsed["script"] !== undefined &&
     parsed["state"] !== undefined &&
@@ -155,7 +156,7 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
       "each task is the state of its own script: remove state",
     );
   if (parsed["workflow"] !== undefined)
-    for (const option of ["batch", "concurrencyPerKey"])
+    for (const option of ["batch", "concurrencyPerKey", "ratePerKey"])
       if (parsed[option] !== undefined)
         throw wrong(option, "means nothing where tasks are executions of their own", "leave it out");
   if (parsed["command"] !== undefined && parsed["topic"] === undefined)

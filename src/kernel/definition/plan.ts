@@ -22,7 +22,7 @@ export { NEXT, RETURNS };
 
 /** The version of events that introduced the clean-up, `unread`, and options of `next` and `returns` in definitions. */
 const SINCE_5 = 5;
-/** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks, tasks that wait for tasks, and triggers. */
+/** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks, tasks that wait for tasks, triggers, and rates that are spread or count by key. */
 const SINCE_6 = 6;
 
 /** The name under which workers serve script tasks. */
@@ -242,7 +242,13 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
 function isSince6({ returns, version, phases, on }: Definition): boolean {
   if (returns === LAST || version !== undefined || on !== undefined || returns?.version !== undefined)
     return true;
-  return phases.some(({ next }) => typeof next === "object" && next.version !== undefined);
+  return phases.some(
+    ({ next, handlers }) =>
+      (typeof next === "object" && next.version !== undefined) ||
+      Object.values(handlers).some(
+        ({ rate, ratePerKey }) => rate?.spread !== undefined || ratePerKey !== undefined,
+      ),
+  );
 }
 
 /** Whether a definition has fields, other than compensations, that came with version 5. */

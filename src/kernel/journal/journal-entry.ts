@@ -25,6 +25,13 @@ export interface Entry {
   readonly damage?: string;
 }
 
+/** The number of characters of rows. */
+export function charsIn(entries: readonly Pick<Entry, "body">[]): number {
+  let chars = 0;
+  for (const { body } of entries) chars += body.length;
+  return chars;
+}
+
 /** The fields that contain lists of payload texts, by kind of event. */
 const PAYLOADS: Partial<Record<Event["kind"], string>> = {
   "tasks.enumerated": "tasks",
@@ -207,6 +214,7 @@ function payloadChars(event: Event): number {
   else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
   else if (event.kind === "task.step.retrying" || event.kind === "task.step.failed")
     chars += event.error.length;
+  else if (event.kind === "published") chars += JSON.stringify(event.values).length;
   else if (event.kind === "task.run") chars += event.state.length;
   else if (event.kind === "command.receipted") chars += (event.result ?? event.error ?? "").length;
   return chars;

@@ -7,8 +7,10 @@ import type { Json } from "../../std/json.ts";
 import { procErr } from "../command/command-state.ts";
 import {
   type ChildEvent,
+  type Created,
   type Event,
   type Finished,
+  type Published,
   type Recorded,
   type TaskNoted,
   type TaskRun,
@@ -56,8 +58,16 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
   };
 }
 
-function finished({ status, output, error, round, unread }: Finished): Record<string, unknown> {
-  return { status, output: parse(output), error: viewError(error), round, ...defined({ unread }) };
+function finished({ status, output, error, round, unread, continuedAs }: Finished): Record<string, unknown> {
+  const more = defined({ unread, continuedAs });
+  return { status, output: parse(output), error: viewError(error), round, ...more };
+}
+
+/** The place of an execution among those of its id, without the ids of messages. */
+function shownSuccession({ succession }: Created): Record<string, unknown> {
+  if (succession === undefined) return {};
+  const { seen: _, ...shown } = succession;
+  return { succession: shown };
 }
 
 function retrying(
@@ -68,10 +78,11 @@ function retrying(
 }
 
 function fields(event: Event, detail: Detail): Record<string, unknown> {
-  const { kind: _, ...rest } = event as Event & Record<string, unknown>;
+  // The definition of a move is found by its hash.
+  const { kind: _, definition: __, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
     case "created":
-      return { ...rest, input: parse(event.input) };
+      return { ...rest, input: parse(event.input), ...shownSuccession(event) };
     case "signalled":
     case "gate.taken":
       return { ...rest, data: parse(event.data) };
@@ -147,6 +158,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "task.step.retrying":
     case "task.step.failed":
     case "task.noted":
+    case "published":
     case "task.run":
     case "task.run.started":
     case "task.run.crashed":
@@ -154,7 +166,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "child.finished":
       return ofOneTask(event, detail);
     default:
-      return ofCommand(event) ?? rest;
+      return ofCommand(event) ?? ofSuccession(event) ?? rest;
   }
 }
 
@@ -172,6 +184,7 @@ function ofOneTask(
     | TaskStepRetrying
     | TaskStepFailed
     | TaskNoted
+    | Published
     | TaskRun
     | TaskRunStarted
     | TaskRunCrashed
@@ -181,10 +194,19 @@ function ofOneTask(
   const { task: n, attempt } = event;
   switch (event.kind) {
     case "task.step": {
-      const { name, reason, result, error, takes } = event;
+      const { name, reason, result, error, takes, map, answers } = event;
       const answer = error === null ? { result: parse(result) } : { error: parse(error) };
       const signal = takes === undefined ? {} : { signal: takes.signal };
-      return { ...place(event), n, attempt, name, reason, ...signal, ...answer };
+      return {
+        ...place(event),
+        n,
+        attempt,
+        name,
+        reason,
+        ...signal,
+        ...defined({ map, answers }),
+        ...answer,
+      };
     }
     case "task.step.retrying":
     case "task.step.failed": {
@@ -212,6 +234,13 @@ function ofOneTask(
       return { ...fields, n };
     }
   }
+}
+
+/** The fields of an event about the executions that follow one another under an id; null for any other event. */
+function ofSuccession(event: Event): Record<string, unknown> | null {
+  if (event.kind === "continuing") return { input: parse(event.input) };
+  if (event.kind !== "newest") return null;
+  return { newest: event.execution, number: event.number, isOpen: event.isOpen };
 }
 
 /** The fields of an event about a command or its post-operations; null for any other event. */

@@ -2,6 +2,9 @@
  * Snapshots: the state of an execution as text. A snapshot is a cache; the journal is the truth. `FOLD_VERSION` changes
  * whenever the fold computes another state; a snapshot of another version is ignored.
  */
+import type { Json } from "../../std/json.ts";
+import { unwrap } from "../../std/rejection.ts";
+import { planOfText } from "../apply-moved.ts";
 import type { OwedOp } from "../command/owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "../definition/plan.ts";
 import {
@@ -25,7 +28,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 10;
+export const FOLD_VERSION = 12;
 
 /** Fields of an execution that are plain data and copied unchanged. */
 const PLAIN = [
@@ -54,6 +57,11 @@ const PLAIN = [
   "ending",
   "gate",
   "notifies",
+  "succession",
+  "continuing",
+  "continuedAs",
+  "newest",
+  "newestEndedAt",
 ] as const satisfies readonly (keyof Execution)[];
 
 interface HandlerSnapshot {
@@ -100,12 +108,16 @@ interface FormerEndSnapshot extends Omit<FormerEnd, "back"> {
 
 interface ExecutionSnapshot {
   readonly plain: Record<string, unknown>;
+  /** The definition that the execution was moved to, as JSON text; missing if it was not moved. */
+  readonly moved?: string;
   readonly formerEnd?: FormerEndSnapshot;
   readonly current: VisitSnapshot | null;
   readonly origin: VisitSnapshot | null;
   readonly kept: readonly VisitSnapshot[];
   readonly visitCounts: readonly (readonly [string, number])[];
   readonly signals: readonly (readonly [string, readonly Signal[]])[];
+  readonly unanswered?: readonly (readonly [string, string])[];
+  readonly published?: readonly (readonly [string, Json])[];
   readonly timers: readonly (readonly [string, Timer])[];
   readonly applied: readonly (readonly [string, number])[];
   readonly retriedTasks: readonly (readonly [string, RetriedTasks])[];
@@ -124,6 +136,8 @@ export function snapshotKey(execution: string, seq: number): string {
 export function writeSnapshot(execution: Execution): string {
   const snapshot: ExecutionSnapshot = {
     plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
+    // @plant snapshot forgets a move
+    ...(execution.moved === null ? {} : { moved: execution.moved }),
     // @plant snapshot forgets the former end
     ...(execution.formerEnd === null ? {} : { formerEnd: writeFormerEnd(execution.formerEnd) }),
     current: execution.current === null ? null : writeVisit(execution.current),
@@ -133,6 +147,10 @@ export function writeSnapshot(execution: Execution): string {
     visitCounts: [...execution.visitCounts],
     // @plant snapshot forgets kept signals
     signals: [...execution.signals],
+    // @plant snapshot forgets unanswered updates
+    ...(execution.unanswered.size === 0 ? {} : { unanswered: [...execution.unanswered] }),
+    // @plant snapshot forgets published values
+    ...(execution.published.size === 0 ? {} : { published: [...execution.published] }),
     timers: [...execution.timers],
     applied: [...execution.applied],
     retriedTasks: [...execution.retriedTasks],
@@ -145,10 +163,15 @@ export function writeSnapshot(execution: Execution): string {
   return JSON.stringify(snapshot);
 }
 
-/** Restores an execution from the text of a snapshot. */
-export function readSnapshot(id: string, plan: Plan, text: string): Execution {
+/** Restores an execution from the text of a snapshot; `created` is the plan of the definition that it was created with. */
+export function readSnapshot(id: string, created: Plan, text: string): Execution {
   const snapshot = JSON.parse(text) as ExecutionSnapshot;
-  const execution = new Execution(id, plan);
+  const execution = new Execution(id, created);
+  if (snapshot.moved !== undefined) {
+    execution.moved = snapshot.moved;
+    execution.plan = unwrap(planOfText(snapshot.moved));
+  }
+  const { plan } = execution;
   Object.assign(execution, snapshot.plain);
   execution.visited = snapshot.plain["visited"] as VisitSummary[];
   execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
@@ -157,6 +180,8 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   if (snapshot.formerEnd !== undefined) execution.formerEnd = readFormerEnd(execution, snapshot.formerEnd);
   for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
+  for (const [id, name] of snapshot.unanswered ?? []) execution.unanswered.set(id, name);
+  for (const [key, value] of snapshot.published ?? []) execution.published.set(key, value);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
   for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
   for (const [id, answer] of snapshot.retriedTasks) execution.retriedTasks.set(id, answer);

@@ -1,26 +1,27 @@
 import { describe, expect, test } from "vitest";
+import { LIMITS } from "../definition/definition.ts";
 import { compilePlan } from "../definition/plan.ts";
 import type { Execution } from "../execution.ts";
 import { readSnapshot, writeSnapshot } from "../journal/snapshot.ts";
-import type { Sent, StartMessage } from "../message.ts";
+import type { Sent, SignalMessage, StartMessage } from "../message.ts";
 import { create, step } from "../step.ts";
 import { gateMessage } from "./gate.ts";
-import { type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
+import { type GateEntry, type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
 
 const PLAN = compilePlan(RELAY_DEFINITIONS[1] as (typeof RELAY_DEFINITIONS)[0]);
 
 /** A gate with a policy, and the messages that it sends. */
 class Gate {
-  readonly #policy: GatePolicy;
+  readonly policy: GatePolicy;
   execution: Execution | null = null;
   sent: Sent[] = [];
 
   constructor(policy: Partial<GatePolicy>) {
-    this.#policy = { workflow: "w", hash: "h", project: "default", trigger: "e", ...policy };
+    this.policy = { workflow: "w", hash: "h", project: "default", trigger: "e", ...policy };
   }
 
-  take(event: string, now: number, more: { cancels?: true; returnedBy?: string } = {}): void {
-    const message = gateMessage("gate", { event, data: `"${event}"`, policy: this.#policy, ...more });
+  take(event: string, now: number, more: Partial<GateEntry> = {}): void {
+    const message = gateMessage("gate", { event, data: `"${event}"`, policy: this.policy, ...more });
     if (this.execution === null) {
       const created = create(message, PLAN, now);
       this.execution = created.execution;
@@ -89,6 +90,47 @@ describe("a gate", () => {
     expect(gate.inputs).toEqual([["a", "b"]]);
     gate.due(10);
     expect(gate.inputs).toEqual([["a", "b"], ["c"]]);
+  });
+
+  test("passes a batch on before it is larger than an input may be", () => {
+    const gate = new Gate({ batch: { max: 100, wait: 10 } });
+    const data = JSON.stringify("x".repeat(250_000));
+    for (let n = 0; n < 6; n++) gate.take(`e${n}`, 0, { data });
+    expect(gate.starts.map(({ input }) => (JSON.parse(input) as string[]).length)).toEqual([4]);
+    gate.due(10);
+    expect(gate.starts.map(({ input }) => (JSON.parse(input) as string[]).length)).toEqual([4, 2]);
+    expect(gate.starts.every(({ input }) => input.length <= LIMITS.inputBytes)).toBe(true);
+  });
+
+  test("passes a batch on if the trigger collects none any more", () => {
+    const gate = new Gate({ batch: { max: 100, wait: 10 } });
+    gate.take("a", 0);
+    gate.take("b", 1);
+    const policy = { workflow: "w", hash: "h2", project: "default", trigger: "e" };
+    gate.take("c", 2, { policy });
+    expect(gate.inputs).toEqual([["a", "b"], "c"]);
+  });
+
+  test("keeps the events of a batch apart that comes back from an execution that has ended", () => {
+    const gate = new Gate({
+      batch: { max: 2, wait: 10 },
+      singleton: "signal",
+      signal: "items",
+      tracks: true,
+    });
+    for (const event of ["a", "b", "c", "d"]) gate.take(event, 0);
+    const first = gate.starts[0]?.execution ?? "";
+    const signal = gate.sent[1]?.message as SignalMessage;
+    expect(JSON.parse(signal.data)).toEqual(["c", "d"]);
+    const entry = signal.from?.entry as GateEntry;
+    gate.take("e", 1);
+    gate.take(entry.event, 2, { ...entry, returnedBy: first });
+    gate.due(20);
+    expect(gate.inputs).toEqual([
+      ["a", "b"],
+      ["e", "c"],
+    ]);
+    expect(gate.sent.at(-1)?.message).toMatchObject({ kind: "signal", data: '["d"]' });
   });
 
   test("starts no more than the throttle allows within any time of its length", () => {
@@ -163,6 +205,15 @@ describe("a gate", () => {
     gate.take("x", 0, { cancels: true });
     expect(gate.execution?.status).toBe("done");
     expect(gate.sent).toEqual([]);
+  });
+
+  test("takes no signals, and ends at once if it is started by its name", () => {
+    const gate = new Gate({ debounce: { quiet: 10 } });
+    gate.take("a", 0);
+    const message = { kind: "signal", id: "s", signal: "go", data: "1" } as const;
+    expect(step(gate.execution as Execution, message, 1).answer).toMatchObject({ code: "not_found" });
+    const { gate: _, ...start } = gateMessage("g", { event: "a", data: "1", policy: gate.policy });
+    expect(create(start, PLAN, 0).execution.status).toBe("done");
   });
 
   test("cannot be cancelled or retried", () => {

@@ -1,10 +1,12 @@
 /** Gates: take events, hold them as their policy says, and pass them on as starts or signals. See relay.ts. */
+import { byteLength } from "../../std/json.ts";
+import { LIMITS } from "../definition/definition.ts";
 import type { Execution } from "../execution.ts";
 import type { Answer, GateEndedMessage, StartMessage } from "../message.ts";
 import type { Step } from "../step.ts";
 import { clearTimer } from "../timer-ids.ts";
 import { ENGINE } from "../timers.ts";
-import { GATE_WORKFLOW, type GateEntry, type GateState } from "./relay.ts";
+import { GATE_WORKFLOW, type GateEntry, type GatePolicy, type GateState, type HeldEvent } from "./relay.ts";
 import { GATE_HASH, startedBy } from "./relay-ids.ts";
 
 /** The one timer of a gate. */
@@ -13,18 +15,33 @@ const TIMER = "gate";
 /** Takes an event. The gate may have ended before: then it opens again. */
 export function enterGate(step: Step, entry: GateEntry): Answer {
   const { execution } = step;
-  const { event, data, policy, cancels, returnedBy } = entry;
+  const { policy, cancels, returnedBy } = entry;
   if (cancels === true) return cancelAll(step, entry);
   if (returnedBy !== undefined && isOpen(execution, returnedBy))
     step.emit({ kind: "gate.freed", execution: returnedBy });
+  for (const held of entry.batch ?? [entry]) take(step, held, policy);
+  settle(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+function take(step: Step, { event, data }: HeldEvent, policy: GatePolicy): void {
+  const { execution } = step;
+  if (mustPassFirst(execution.gate, data, policy)) pass(step);
   step.emit({ kind: "gate.taken", event, data, policy });
   const { batch, debounce } = policy;
   const isHeld =
     debounce !== undefined || (batch !== undefined && stateOf(execution).held.length < batch.max);
   // @plant debounce passes each event
   if (!isHeld) pass(step);
-  settle(step);
-  return { kind: "applied", seq: execution.seq };
+}
+
+/** Whether a batch is passed on before an event is taken: it would be too large, or the trigger collects no batch any more. */
+function mustPassFirst(gate: GateState | null, data: string, { batch }: GatePolicy): boolean {
+  if (gate === null || gate.policy.batch === undefined || gate.held.length === 0) return false;
+  if (batch === undefined) return true;
+  // Each event adds its data and a comma; the brackets are two characters.
+  const bytes = gate.held.reduce((sum, held) => sum + byteLength(held.data) + 1, 2);
+  return bytes + byteLength(data) > LIMITS.inputBytes;
 }
 
 /** Notes that an execution of the gate's key has ended. */
@@ -94,8 +111,10 @@ function pass(step: Step): void {
   if (singleton === "signal" && policy.signal !== undefined && current !== undefined) {
     step.emit({ kind: "gate.passed", events, execution: current, as: "signal" });
     // If the execution ends before it gets the signal, it sends the event back.
-    const from = { gate: execution.id, entry: { event: last.event, data: input, policy } };
-    step.send(current, { kind: "signal", id: last.event, signal: policy.signal, data: input, from });
+    const returned = policy.batch === undefined ? last : { event: last.event, data: "null", batch: held };
+    const from = { gate: execution.id, entry: { ...returned, policy } };
+    const id = startedBy(last.event, policy);
+    step.send(current, { kind: "signal", id, signal: policy.signal, data: input, from });
     return;
   }
   if (singleton === "cancel") cancelOpen(step, gate, last.event);

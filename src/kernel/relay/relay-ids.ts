@@ -22,7 +22,7 @@ export function gateId(trigger: {
   return `gate~${sha256(`${project}\n${workflow}\n${event}\n${key}`).slice(0, 32)}`;
 }
 
-/** The id of the execution that an event starts by a trigger. */
+/** The id of the execution that an event starts by a trigger, or of the signal that it sends. */
 export function startedBy(
   event: string,
   { workflow, trigger }: Pick<GatePolicy, "workflow" | "trigger">,

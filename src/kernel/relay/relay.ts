@@ -55,6 +55,8 @@ export interface GateEntry {
   readonly cancels?: true;
   /** The execution that refused the event as a signal, because it had ended. */
   readonly returnedBy?: string;
+  /** The events of a batch that was refused as a signal; the entry itself is the last of them. */
+  readonly batch?: readonly HeldEvent[];
 }
 
 /** An event that a gate holds. */

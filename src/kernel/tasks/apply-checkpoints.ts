@@ -12,6 +12,7 @@ import type {
   TaskWaiting,
 } from "../event.ts";
 import type { Execution, HandlerState } from "../execution.ts";
+import { isUpdate } from "../updates.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { NEVER } from "./task-table.ts";
 
@@ -66,6 +67,8 @@ export function taskStep(execution: Execution, event: TaskStep): void {
   const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
   const wait = handler.progress.answer(task, event.name);
   handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
+  // @plant answered update counts as unanswered
+  if (event.answers !== undefined) execution.unanswered.delete(event.answers);
   if (event.reason === "done") return;
   // While an attempt runs, the answer only becomes a checkpoint: the attempt finds it when it suspends the task.
   // A child that the task does not wait for may end while it waits for something else.
@@ -74,6 +77,7 @@ export function taskStep(execution: Execution, event: TaskStep): void {
   const { signal = wait?.signals[0], id } = event.takes ?? {};
   // @plant signal taken twice
   if (signal !== undefined) consumeSignal(execution, signal, id);
+  if (signal !== undefined && id !== undefined && isUpdate(signal)) execution.unanswered.set(id, signal);
 }
 
 export function taskStepFailed(execution: Execution, event: TaskStepRetrying | TaskStepFailed): void {
@@ -119,8 +123,11 @@ export function taskRun(execution: Execution, event: TaskRun): void {
   if (notices !== undefined) handler.notices.set(task, { ...notices, run: null });
 }
 
-function stepDone({ name, error, reason }: TaskStep, seq: number): Extract<Checkpoint, { kind: "step" }> {
-  if (error === null) return { kind: "step", name, seq };
+function stepDone(
+  { name, error, reason, map }: TaskStep,
+  seq: number,
+): Extract<Checkpoint, { kind: "step" }> {
+  if (error === null) return { kind: "step", name, seq, ...(map === undefined ? {} : { map }) };
   return reason === "child"
     ? { kind: "step", name, seq, failed: true }
     : { kind: "step", name, seq, timedOut: true };

@@ -18,6 +18,8 @@ export type Checkpoint =
       readonly failed?: true;
       /** Whether the code has gone on after the failure, so that it must stay. */
       readonly passed?: true;
+      /** The name of the map to which the result, a list of items, belongs. Only the child of the map reads it. */
+      readonly map?: string;
     }
   /** A sleep, which is over once `due` has passed. `over`: it was over before the checkpoints that follow. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number; readonly over?: true }
@@ -63,7 +65,7 @@ interface Author {
   readonly round: number;
 }
 
-/** What a wait was asked to take: a signal with its payload, as JSON text. */
+/** A signal that a wait may take, with its payload as JSON text. */
 interface Offered {
   readonly signal: string;
   readonly data: string;

@@ -149,13 +149,18 @@ export class Dependencies {
     return cycles;
   }
 
-  /** A task that waits, and the identity of a task that it waits for; null if none waits. */
-  example(tasks: TaskTable): { readonly task: number; readonly after: string } | null {
+  /**
+   * A task that waits, the identity of a task that it waits for, and the number of that one, which does not wait itself; null
+   * instead of the number if no task has the identity. Null if none waits.
+   */
+  example(
+    tasks: TaskTable,
+  ): { readonly task: number; readonly after: string; readonly on: number | null } | null {
     for (const [name, [task]] of this.#missing)
-      if (task !== undefined && this.blocked.has(task)) return { task, after: name };
-    for (const [dependency, after] of this.#names)
-      if (!tasks.settled.has(dependency) && !this.blocked.has(dependency))
-        for (const task of this.waitersOf(dependency)) if (this.blocked.has(task)) return { task, after };
+      if (task !== undefined && this.blocked.has(task)) return { task, after: name, on: null };
+    for (const [on, after] of this.#names)
+      if (!tasks.settled.has(on) && !this.blocked.has(on))
+        for (const task of this.waitersOf(on)) if (this.blocked.has(task)) return { task, after, on };
     return null;
   }
 

@@ -26,6 +26,7 @@ import {
   waitsOf,
 } from "../message.ts";
 import type { Step } from "../step.ts";
+import { withContinuation } from "../succession.ts";
 import { ENGINE } from "../timers.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
@@ -59,6 +60,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
     );
     emitAdded(step, handler, counted);
   }
+  emitContinuing(step, handler, message.receipts, verdicts);
   if (handler.progress.tasks.size > 0)
     message.receipts.forEach(({ task, outcome }, i) => {
       if (outcome.status === "suspended" && verdicts[i] === "accepted")
@@ -357,7 +359,7 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** Fails a task for good that would wait for a child that nobody has asked for. */
+/** Fails a task for good that would wait for a child that was not requested. */
 function withChildren(handler: HandlerState, task: number, outcome: Outcome): Outcome {
   if (outcome.status !== "suspended") return outcome;
   const { progress, taskChildren } = handler;
@@ -425,6 +427,19 @@ function emitAdded(step: Step, handler: HandlerState, counted: readonly Receipt[
   emitTasks(step, handler, page, addedBy);
 }
 
+/** Journals that the task asks to continue, once. A cancelled execution continues after a retry. */
+function emitContinuing(
+  step: Step,
+  { tasks }: HandlerState,
+  receipts: readonly Receipt[],
+  verdicts: readonly Verdict[],
+): void {
+  receipts.forEach(({ task, outcome: { continueAs } }, i) => {
+    if (continueAs === undefined || verdicts[i] !== "accepted" || !tasks.isDone(task)) return;
+    if (step.execution.continuing === null) step.emit({ kind: "continuing", input: continueAs });
+  });
+}
+
 /** The outcome of a done task that adds tasks; failed for good if they cannot be added. */
 function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcome {
   const fail = (name: string, message: string, code = "invalid"): Outcome => ({
@@ -458,6 +473,7 @@ function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcom
 function validated(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
   const { outcome } = receipt;
   if (outcome.status !== "done") return outcome;
+  if (outcome.continueAs !== undefined) return withContinuation(step.execution, handler, outcome);
   if (outcome.adds !== undefined) return withAdded(handler, outcome, outcome.adds);
   if (handler.plan.mode === "script") return unfinished(handler, receipt) ?? outcome;
   if (handler.plan.work !== "next") return outcome;

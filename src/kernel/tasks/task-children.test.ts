@@ -33,6 +33,46 @@ describe("a child of code", () => {
     expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
 
+  test("of a map gets the places of the pages of its items, in their order, also from a snapshot and in a new round", () => {
+    const run = tasks(1);
+    const page = (map: string, n: number) =>
+      run.checkpoint("a", 0, { kind: "step", name: `${map}/${n}`, result: `[${n}]`, map });
+    const asked = {
+      kind: "child",
+      name: "m",
+      workflow: "kid",
+      input: "3",
+      hash: "hash of kid",
+      mapped: true,
+    } as const;
+    const seqs: number[] = [];
+    for (const [map, n] of [
+      ["m", 1],
+      ["m/1", 1],
+      ["m", 2],
+      ["m", 2],
+      ["m", 3],
+    ] as const) {
+      const isNew = page(map, n) === "accepted";
+      if (isNew && map === "m") seqs.push(run.execution.seq);
+    }
+    run.stepDone("a", 0, { name: "m/4" });
+    expect(seqs).toHaveLength(3);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+    const inputs = () => run.sent.flatMap(({ message }) => (message.kind === "start" ? [message.input] : []));
+    expect(run.checkpoint("a", 0, asked)).toBe("accepted");
+    expect(inputs()).toEqual([JSON.stringify({ total: 3, pages: seqs })]);
+    run.send({
+      ...{ kind: "child", ...run.place("a"), task: 0, name: "m", child: kid(run, "m") },
+      ...{ status: "failed", payload: '{"code":"task_failed","message":"no"}' },
+    });
+    run.fail("a", 0, { fatal: true });
+    run.drained();
+    run.control("retry");
+    expect(run.checkpoint("a", 0, asked)).toBe("accepted");
+    expect(new Set(inputs()).size).toBe(1);
+  });
+
   test("that ends before the task waits continues it at once", () => {
     const run = tasks(1);
     run.askForChild("a", 0);

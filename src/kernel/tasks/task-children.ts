@@ -49,7 +49,9 @@ export function startTaskChild(
   asked: ChildRequest & { readonly hash: string | null },
 ): AskedInVain | null {
   const { execution } = step;
-  const { name, workflow, hash, project, input } = { ...asked, project: execution.project };
+  const { name, workflow, hash } = asked;
+  const { project } = execution;
+  const input = asked.mapped === true ? mapInput(handler, task, asked) : asked.input;
   const depth = (execution.parent?.depth ?? 0) + 1;
   if (hash === null) return unknownWorkflow(workflow);
   if (depth > DEPTH_MAX) return { ...tooDeep(), fatal: true };
@@ -149,6 +151,16 @@ export function settleTaskChildren({ taskChildren, tasks }: HandlerState, task: 
     if (one.isOpen) taskChildren.set(key, { ...one, stop: "asked" });
     else if (tasks.isDone(task)) taskChildren.delete(key);
   }
+}
+
+/** The input of a child whose tasks are the items of a map: their number, and where the pages of items are in this journal. */
+function mapInput({ progress }: HandlerState, task: number, { name, input }: ChildRequest): string {
+  const pages: number[] = [];
+  for (const known of progress.tasks.get(task)?.named.values() ?? [])
+    if (known.kind === "step" && known.map === name)
+      // @plant page of a map left out
+      pages.push(known.seq);
+  return `{"total":${input},"pages":[${pages.join(",")}]}`;
 }
 
 function sendRetry(step: Step, child: string): void {

@@ -8,9 +8,11 @@ import { advance } from "../advance.ts";
 import type { Place, TaskStep } from "../event.ts";
 import type { Execution, HandlerState } from "../execution.ts";
 import type { Answer, CheckpointMessage, CodeNotes, TaskWait } from "../message.ts";
+import { isPublished } from "../published.ts";
 import type { Step } from "../step.ts";
 import { clearTimer } from "../timer-ids.ts";
 import { ENGINE, waitTimeout } from "../timers.ts";
+import { isUpdate, shownSignal } from "../updates.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import { CHECKPOINTS_MAX, type TaskProgress, type Waiting } from "./checkpoint.ts";
 import { matchesPayload } from "./payload-match.ts";
@@ -54,6 +56,12 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     step.emit({ kind: "task.run", ...at, name, index: place.index, state, oversized, stats });
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
+  if (done.kind === "published") {
+    if (isPublished(execution, done.values))
+      return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+    step.emit({ ...at, ...done });
+    return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
+  }
   if (done.kind === "noted") return codeNoted(step, at, progress, done);
   const { name } = done;
   const known = progress?.named.get(name);
@@ -71,7 +79,13 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   }
   if (done.kind === "step") {
     closeWait(step, handler, task, name);
-    step.emit({ kind: "task.step", ...at, name, result: done.result, error: null, reason: "done" });
+    const { result, map, answers } = done;
+    const items = map === undefined ? {} : { map };
+    // An answer to an update that nothing has taken, or that is answered, is a step like any other.
+    const isAnswer = answers !== undefined && execution.unanswered.has(answers);
+    // @plant answer without its update
+    const answer = isAnswer ? { answers } : {};
+    step.emit({ kind: "task.step", ...at, name, result, error: null, reason: "done", ...items, ...answer });
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
   const { tries, error } = done;
@@ -166,21 +180,27 @@ export function giveSignal(
 ): boolean {
   const kept = oldestFor(step.execution, wait);
   if (kept === null) return false;
-  const { signal, id, data } = kept;
+  const { signal, id } = kept;
   clearTimer(step, timerOf(step, handler, task, wait));
-  const isChosen = wait.any === true || wait.match !== undefined;
+  const isChosen = wait.any === true || wait.match !== undefined || isUpdate(signal);
   answerWait(
     step,
     handler,
     { task, wait },
     {
-      result: wait.any === true ? `{"name":${JSON.stringify(signal)},"value":${data}}` : data,
+      result: resultOf(wait, kept),
       error: null,
       reason: "signalled",
       ...(isChosen ? { takes: { signal, id } } : {}),
     },
   );
   return true;
+}
+
+/** The result of a wait that takes this signal. The code answers an update by its id. */
+function resultOf(wait: Waiting, { signal, id, data }: { signal: string; id: string; data: string }): string {
+  if (wait.any === true) return `{"name":${JSON.stringify(signal)},"value":${data}}`;
+  return isUpdate(signal) ? `{"id":${JSON.stringify(id)},"data":${data}}` : data;
 }
 
 /** The oldest kept signal that a wait takes; null if there is none. */
@@ -210,7 +230,7 @@ export function waitOutOfTime(
   const wait = waits.find((one) => (name === undefined ? one.alone === true : one.name === name));
   // While the visit drains, signals are kept: tasks that have waited longer must get them first, in the next round.
   if (wait === undefined || (!step.execution.draining && giveSignal(step, handler, { task, wait }))) return;
-  const error = waitTimeout(wait.signals.join('" or "'));
+  const error = waitTimeout(wait.signals.map((signal) => shownSignal(signal).name).join('" or "'));
   answerWait(step, handler, { task, wait }, { result: null, error, reason: "timer" });
 }
 

@@ -23,6 +23,7 @@ const message = {
   happening,
   isTest: false,
 } as const;
+const RUNNING = new AbortController().signal;
 
 function senderOf(
   targets: Readonly<Record<string, AlertTarget>>,
@@ -49,7 +50,7 @@ test("a webhook gets a signed POST with the id of the alert, and a link", async 
     requests.push(request);
     return { kind: "answer", status: 204, headers: {}, text: "", isCut: false };
   });
-  expect(await sender.send("https://hooks.example.com/x", message)).toBe(null);
+  expect(await sender.send("https://hooks.example.com/x", message, RUNNING)).toBe(null);
   const [request] = requests;
   expect(request?.headers).toMatchObject({ "webhook-id": "alert_1" });
   expect(request?.headers?.["webhook-signature"]).toMatch(/^v1,/);
@@ -63,8 +64,8 @@ test("targets inside the network are refused, and so are names that the configur
   const sender = senderOf({});
   expect(sender.refusalOf("http://127.0.0.1:9/x")).not.toBe(null);
   expect(sender.refusalOf("/usr/bin/true")).toMatchObject({ code: "invalid_input" });
-  expect(await sender.send("/usr/bin/true", message)).toMatch(/there is no target/);
-  expect(await sender.send("http://169.254.169.254/latest", message)).toMatch(/169\.254/);
+  expect(await sender.send("/usr/bin/true", message, RUNNING)).toMatch(/there is no target/);
+  expect(await sender.send("http://169.254.169.254/latest", message, RUNNING)).toMatch(/169\.254/);
 });
 
 test("a program of the configuration gets the alert on its standard input; its exit code counts", async () => {
@@ -76,10 +77,10 @@ test("a program of the configuration gets the alert on its standard input; its e
       bad: { command: ["/bin/sh", "-c", "echo nobody is there >&2; exit 3"] },
       none: { command: ["/no/such/program"] },
     });
-    expect(await sender.send("page", message)).toBe(null);
+    expect(await sender.send("page", message, RUNNING)).toBe(null);
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ id: "alert_1", rule: "r" });
-    expect(await sender.send("bad", message)).toMatch(/ended with 3: nobody is there/);
-    expect(await sender.send("none", message)).toMatch(/cannot be run/);
+    expect(await sender.send("bad", message, RUNNING)).toMatch(/ended with 3: nobody is there/);
+    expect(await sender.send("none", message, RUNNING)).toMatch(/cannot be run/);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

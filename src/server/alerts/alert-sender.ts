@@ -2,10 +2,12 @@
  * Sends alerts: as a signed POST through the guard of outgoing requests, or to a program of the operator's configuration file,
  * which gets the alert on its standard input. Programs cannot be set over the API.
  */
-import { spawn } from "node:child_process";
-import { type BroadcastParts, sendBroadcast } from "../../commands/post-ops/broadcast.ts";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { type Broadcast, type BroadcastParts, sendBroadcast } from "../../commands/post-ops/broadcast.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { toError } from "../../std/to-error.ts";
 import type { AlertRule, Happening } from "./alert.ts";
 
 /** A target of the configuration file. */
@@ -24,8 +26,8 @@ export interface AlertMessage {
 export interface AlertSender {
   /** Why nothing can be sent to a target, judged by its name alone; null if it may be possible. */
   refusalOf(to: string): Rejection | null;
-  /** Sends an alert. Returns why the target did not take it; null if it did. */
-  send(to: string, message: AlertMessage): Promise<string | null>;
+  /** Sends an alert, unless it is aborted. Returns why the target did not take it; null if it did. */
+  send(to: string, message: AlertMessage, signal: AbortSignal): Promise<string | null>;
 }
 
 const SEND_MS = 20_000;
@@ -59,7 +61,11 @@ export class TargetSender implements AlertSender {
     });
   }
 
-  async send(to: string, { id, rule, happening, isTest }: AlertMessage): Promise<string | null> {
+  async send(
+    to: string,
+    { id, rule, happening, isTest }: AlertMessage,
+    signal: AbortSignal,
+  ): Promise<string | null> {
     const target = isUrl(to) ? { url: to } : Object.hasOwn(this.#targets, to) ? this.#targets[to] : undefined;
     if (target === undefined) return `there is no target "${to}" in the configuration of this node`;
     const { at, text, page, data } = happening;
@@ -68,13 +74,12 @@ export class TargetSender implements AlertSender {
       ...{ url: `${this.#url()}${page}`, data, ...(isTest ? { test: true } : {}) },
     });
     return target.command === undefined
-      ? this.#post(target.url ?? "", id, body)
-      : runProgram(target.command, body, this.#clock);
+      ? this.#post({ url: target.url ?? "", id, body, signal })
+      : runProgram(target.command, { input: body, clock: this.#clock, signal });
   }
 
-  async #post(url: string, id: string, body: string): Promise<string | null> {
-    const signal = new AbortController().signal;
-    const outcome = await sendBroadcast(this.#broadcast, { id, url, body, timeoutMs: SEND_MS, signal });
+  async #post(post: Omit<Broadcast, "timeoutMs">): Promise<string | null> {
+    const outcome = await sendBroadcast(this.#broadcast, { ...post, timeoutMs: SEND_MS });
     return outcome.kind === "done" ? null : outcome.error.message.slice(0, ERROR_CHARS);
   }
 }
@@ -83,18 +88,36 @@ function isUrl(to: string): boolean {
   return /^https?:\/\//.test(to);
 }
 
+interface ProgramRun {
+  readonly input: string;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
 /** Runs a program with the alert on its standard input. It must end with 0 in time. */
-function runProgram(command: readonly string[], input: string, clock: Clock): Promise<string | null> {
+function runProgram(
+  command: readonly string[],
+  { input, clock, signal: aborted }: ProgramRun,
+): Promise<string | null> {
   const [program = "", ...args] = command;
   return new Promise((resolve) => {
-    const child = spawn(program, args, { stdio: ["pipe", "ignore", "pipe"] });
+    let child: ChildProcessByStdio<Writable, null, Readable>;
+    try {
+      child = spawn(program, args, { stdio: ["pipe", "ignore", "pipe"] });
+    } catch (thrown) {
+      return resolve(`${program} cannot be run: ${toError(thrown).message}`);
+    }
     let said = "";
-    const cancel = clock.after(SEND_MS, () => {
+    const kill = (why: string): void => {
       child.kill("SIGKILL");
-      end(`${program} did not end within ${SEND_MS / 1_000} s`);
-    });
+      end(`${program} ${why}`);
+    };
+    const abort = (): void => kill("was ended, because this node stops");
+    const cancel = clock.after(SEND_MS, () => kill(`did not end within ${SEND_MS / 1_000} s`));
+    aborted.addEventListener("abort", abort, { once: true });
     const end = (error: string | null): void => {
       cancel();
+      aborted.removeEventListener("abort", abort);
       resolve(error);
     };
     child.stderr.on("data", (data: Buffer) => {

@@ -31,6 +31,7 @@ class World {
       const { finishedFrom = 0, finishedBefore } = range;
       return this.failures
         .filter(({ finishedAt }) => finishedAt >= finishedFrom && finishedAt < finishedBefore)
+        .slice(0, range.max)
         .map(({ id }) => id);
     };
   }
@@ -41,9 +42,12 @@ class World {
       ...{ store: this.store, clock, rules, isPeriodic: true },
       sender: {
         refusalOf: (to) => (to.includes("internal") ? reject("forbidden", "not this target") : null),
-        send: async (to: string, { id, happening, isTest }: AlertMessage) => {
+        send: async (to: string, { id, happening, isTest }: AlertMessage, signal: AbortSignal) => {
           this.sent.push(`${name} ${isTest ? "test" : happening.text} ${id.slice(0, 10)}`);
-          return this.answer(to);
+          const aborted = new Promise<string>((resolve) =>
+            signal.addEventListener("abort", () => resolve("aborted")),
+          );
+          return Promise.race([this.answer(to), aborted]);
         },
       },
       failed: async (id) => this.failures.find((one) => one.id === id) ?? null,
@@ -195,4 +199,48 @@ test("rules are made, tested and deleted; targets that are refused and rules of 
     false,
     false,
   ]);
+});
+
+test("a target that hangs delays no other target, and a node that stops does not wait for it", async () => {
+  const { world, a } = await opened(failing, { ...failing, id: "second", to: "chat" });
+  world.failures = ["x", "y", "z"].map((id) => failure(id, world.now));
+  const told: string[] = [];
+  world.answer = (to) => {
+    told.push(to);
+    return to === "ops" ? new Promise(() => undefined) : Promise.resolve(null);
+  };
+  const round = a.round();
+  await expect.poll(() => told.filter((to) => to === "chat").length).toBe(3);
+  expect(told.filter((to) => to === "ops")).toHaveLength(1);
+  await a.close();
+  await round;
+  // The try that was ended does not count as a refusal: the alert is open, and it is sent later.
+  expect((await a.recent(9)).filter(({ state }) => state === "open")).toHaveLength(3);
+});
+
+test("a target that refuses an alert gets no more in the same round", async () => {
+  const { world, a } = await opened(failing);
+  world.failures = ["x", "y", "z"].map((id) => failure(id, world.now));
+  world.answer = async () => "the target answered 503";
+  await a.round();
+  expect(world.sent).toHaveLength(1);
+});
+
+test("more failures of one moment than a page has are all told", async () => {
+  const { world, a } = await opened(failing);
+  world.failures = Array.from({ length: 1_300 }, (_, n) => failure(`x${n}`, world.now));
+  for (let i = 0; i < 8; i++) await a.round();
+  expect(new Set(world.sent).size).toBe(1_300);
+});
+
+test("a rule of the file whose mark is damaged goes on", async () => {
+  const { world, round } = await opened(failing);
+  await world.store.putDocument("alert-rule", "file:failing", "garbled");
+  await round();
+  world.now += MINUTE;
+  world.failures = [failure("x", world.now)];
+  await round();
+  world.now += 5_000;
+  await round();
+  expect(world.texts).toEqual(["Execution x of pay failed: declined"]);
 });

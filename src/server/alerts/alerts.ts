@@ -9,7 +9,7 @@ import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { showDuration } from "../../std/duration.ts";
 import { sha256 } from "../../std/hash.ts";
-import { type Rejection, reject } from "../../std/rejection.ts";
+import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import { allDocuments, listDocuments } from "../../store/document-form.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import type { ClusterShown } from "../parts.ts";
@@ -43,6 +43,8 @@ const MARGIN_MS = 30_000;
 const BACK_MS = 3_600_000;
 const FAILED_MAX = 500;
 const TRIES_MAX = 8;
+/** The most alerts to one target in a round. */
+const ROUND_MAX = 200;
 /** How long a try may take before another node may try. */
 const TRY_MS = 60_000;
 /** Causes without a time in their ids are kept for this time, and cause no other alert. */
@@ -83,7 +85,7 @@ export class Alerts {
   #openFrom = 0;
   #cancel: () => void = () => undefined;
   #round: Promise<void> = Promise.resolve();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: AlertsOptions) {
     this.#options = options;
@@ -91,7 +93,8 @@ export class Alerts {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    // An alert that is being sent stays open, and another try has the same id.
+    this.#closing.abort();
     this.#cancel();
     await this.#round;
   }
@@ -101,6 +104,8 @@ export class Alerts {
     const stored = new Map<string, AlertRule>();
     for await (const one of allDocuments(this.#options.store, ruleForm))
       if (one.damage === undefined) stored.set(one.id, one.value);
+      // A damaged mark of a rule of the file is written again. Without it the rule would start over in each round.
+      else if (isFileId(one.id)) await this.#options.store.putDocument(RULE_KIND, one.id, null);
     const ofFile = await Promise.all(this.#options.rules.map((rule) => this.#begun(rule, stored)));
     const names = new Set(ofFile.map(({ id }) => id));
     const made = [...stored.values()].filter(({ id }) => !isFileId(id) && !names.has(id));
@@ -144,7 +149,8 @@ export class Alerts {
       page: "/alerts",
       data: {},
     };
-    return this.#options.sender.send(rule.to, { id: idText(rule, happening), rule, happening, isTest: true });
+    const message = { id: idText(rule, happening), rule, happening, isTest: true };
+    return this.#options.sender.send(rule.to, message, this.#closing.signal);
   }
 
   /** The newest alerts, the newest first. */
@@ -184,11 +190,16 @@ export class Alerts {
     if (this.#isClosed) return;
     this.#cancel = this.#options.clock.after(ms, () => {
       this.#round = this.round().catch((thrown: unknown) => {
-        if (!(thrown instanceof StoreFault)) throw thrown;
-        this.#options.onFault(thrown);
+        // Causes are read from other nodes and from stored rows, which can be out of reach or damaged.
+        if (![StoreFault, DamagedData, RondoError].some((known) => thrown instanceof known)) throw thrown;
+        this.#options.onFault(thrown as Error);
         this.#later(IDLE_MS);
       });
     });
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   /** Whether this node looks for causes in the store: one node of a cluster does, the first in the ring. */
@@ -226,11 +237,12 @@ export class Alerts {
     const was = await this.#readMark();
     const mark = was ?? now;
     let from = Math.max(mark - MARGIN_MS, now - BACK_MS);
-    for (;;) {
-      const range = { finishedFrom: from, finishedBefore: now + 1, status: "failed", max: FAILED_MAX };
+    for (let max = FAILED_MAX; ; ) {
+      const range = { finishedFrom: from, finishedBefore: now + 1, status: "failed", max };
       const ids = await store.listEnded(range);
       let last = from;
       for (const id of ids) {
+        if (this.#isClosed) return;
         const one = await failed(id);
         if (one === null) continue;
         last = Math.max(last, one.finishedAt);
@@ -238,7 +250,9 @@ export class Alerts {
           if (one.finishedAt >= rule.createdAt && concerns(rule, one))
             await this.#raise(rule, failureOf(one), one.finishedAt);
       }
-      if (ids.length < FAILED_MAX || last === from) break;
+      if (ids.length < max) break;
+      // The page ends at the time at which it begins, so a larger one is read.
+      if (last === from) max *= 2;
       from = last;
     }
     // The mark need not be exact: what it repeats is known already.
@@ -316,28 +330,49 @@ export class Alerts {
     const { store, clock } = this.#options;
     const now = clock.now();
     let oldest = now - 2 * BACK_MS;
-    for await (const one of allDocuments(store, alertForm, timeText(this.#openFrom))) {
-      if (one.damage !== undefined) continue;
-      const { id, body, value: alert } = one;
-      if (alert.state === "open") {
-        if (!id.startsWith(CAUSE)) oldest = Math.min(oldest, alert.at);
-        if (alert.dueAt <= now) await this.#send(id, body, alert);
-      } else if (id.startsWith(CAUSE) && alert.when !== "queue.old" && now - alert.at > KEPT_MS)
-        await store.putDocument(ALERT_KIND, id, null);
+    const lanes = new Map<string, TargetLane>();
+    try {
+      for await (const one of allDocuments(store, alertForm, timeText(this.#openFrom))) {
+        if (one.damage !== undefined) continue;
+        const { id, body, value: alert } = one;
+        if (alert.state === "open") {
+          if (!id.startsWith(CAUSE)) oldest = Math.min(oldest, alert.at);
+          if (alert.dueAt <= now) this.#queue(lanes, alert.to, () => this.#send(id, body, alert));
+        } else if (id.startsWith(CAUSE) && alert.when !== "queue.old" && now - alert.at > KEPT_MS)
+          await store.putDocument(ALERT_KIND, id, null);
+      }
+    } finally {
+      await Promise.all([...lanes.values()].map(({ last }) => last));
     }
     // Alerts with earlier times are sent, or given up. Later ones begin at most an hour ago.
     this.#openFrom = Math.max(0, oldest - 1);
   }
 
-  async #send(id: string, was: string, alert: StoredAlert): Promise<void> {
+  /**
+   * Sends an alert after the others to its target. A target that has not taken one gets no more in this round, so it delays no
+   * other target and holds no flood in memory; the rest stays open for the next round.
+   */
+  #queue(lanes: Map<string, TargetLane>, to: string, send: () => Promise<boolean>): void {
+    const lane: TargetLane = lanes.get(to) ?? { count: 0, isDown: false, last: Promise.resolve() };
+    lanes.set(to, lane);
+    if (lane.count === ROUND_MAX) return;
+    lane.count++;
+    lane.last = lane.last.then(async () => {
+      if (!lane.isDown && !this.#isClosed) lane.isDown = !(await send());
+    });
+  }
+
+  /** Tries to send an alert; false if the target did not take it. */
+  async #send(id: string, was: string, alert: StoredAlert): Promise<boolean> {
     const { store, clock, sender } = this.#options;
     const tries = alert.tries + 1;
     const taken = JSON.stringify({ ...alert, tries, dueAt: clock.now() + TRY_MS });
     // Only the node whose swap succeeds tries.
-    if (!(await store.swapDocument(ALERT_KIND, id, { was, body: taken }))) return;
+    if (!(await store.swapDocument(ALERT_KIND, id, { was, body: taken }))) return true;
     const rule = { id: alert.rule, when: alert.when, to: alert.to };
     const message = { id: id.slice(id.indexOf(" ") + 1), rule, happening: alert, isTest: false };
-    const error = await sender.send(alert.to, message);
+    const error = await sender.send(alert.to, message, this.#closing.signal);
+    if (error !== null && this.#isClosed) return false;
     const now = clock.now();
     const ended: StoredAlert =
       error === null
@@ -347,7 +382,15 @@ export class Alerts {
             dueAt: now + backOffMs(tries, { minMs: 5_000, maxMs: 900_000 }),
           };
     await store.swapDocument(ALERT_KIND, id, { was: taken, body: JSON.stringify(ended) });
+    return error === null;
   }
+}
+
+/** The alerts of one round to one target: how many, whether it refused one, and the end of the last. */
+interface TargetLane {
+  count: number;
+  isDown: boolean;
+  last: Promise<void>;
 }
 
 /** The id of an alert, which its target sees: the same in each try and at each node. */

@@ -1,18 +1,20 @@
 /**
  * Authentication. The directory's socket is admin. Without any token, every TCP client of this machine is admin if the server
- * listens on loopback. Once there is a token, every request over TCP needs one, as a bearer or by a session cookie.
+ * listens on loopback. Once there is a token, every request over TCP needs one, as a bearer or by a session cookie. A token for
+ * one execution opens the routes that name a scope, for that execution only. A page of another origin always needs a bearer.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { isLoopback } from "../../net/hosts.ts";
+import { isForeign, isLoopback } from "../../net/hosts.ts";
 import { ATTEMPT_HINT, checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { within } from "../../std/within.ts";
-import type { Access as Wanted } from "../route.ts";
+import type { Route } from "../route.ts";
 import type { Token } from "../schemas/admin.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
+import { isExecutionToken, isFor, readExecutionToken } from "./execution-token.ts";
 import { readSession, type Session } from "./session-cookie.ts";
 import { mayBeToken, type Tokens } from "./tokens.ts";
 
@@ -52,6 +54,13 @@ export class Access {
     if (this.#isNode(incoming)) return NODE;
     const { tokens, isLocal } = this.#options;
     const peer = peerOf(incoming);
+    const bearer = bearerOf(incoming);
+    if (isExecutionToken(bearer)) return this.#holderOf(bearer);
+    // Without tokens, any other bearer would count as a local client.
+    if (isForeign(incoming.headers) && (bearer === null || !tokens.any))
+      return reject("unauthorised", "a page of another origin needs a token", {
+        hint: "send it as `Authorization: Bearer <token>`; cookies do not count for such pages",
+      });
     if (!tokens.any) {
       if (isLocal && isLoopback(peer))
         return { name: "local", role: "admin", project: null, token: null, countedBy: peer };
@@ -61,7 +70,7 @@ export class Access {
     }
     const token = this.#tokenOf(incoming);
     if (token !== null) return callerOf(token);
-    return bearerOf(incoming) === null
+    return bearer === null
       ? reject("unauthorised", "this needs a token")
       : reject("unauthorised", "this server does not know the token, or the token has expired");
   }
@@ -71,7 +80,9 @@ export class Access {
    * nodes.
    */
   identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
-    if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
+    const bearer = bearerOf(incoming);
+    const mayBeKnown = mayBeToken(bearer) || isExecutionToken(bearer) || this.#sessionOf(incoming) !== null;
+    if (!mayBeKnown) return null;
     const renewed = this.#options.tokens.renew();
     return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
   }
@@ -87,6 +98,21 @@ export class Access {
     const { nodeToken } = this.#options;
     const bearer = bearerOf(incoming);
     return nodeToken !== undefined && bearer !== null && isSame(nodeToken, bearer);
+  }
+
+  /** The holder of a token for one execution. The token ends with the token that it was made with. */
+  #holderOf(bearer: string): Caller | Rejection {
+    const { key, clock, tokens } = this.#options;
+    const grant = readExecutionToken(key, bearer, clock.now());
+    if (grant === null)
+      return reject("unauthorised", "this token for one execution is not valid, or has expired");
+    const { execution, project, by } = grant;
+    if (by !== null && tokens.get(by) === null)
+      return reject("unauthorised", "the token that this token was made with is revoked, or has expired");
+    return {
+      ...{ name: `token for ${execution}`, role: "execution", project, token: by, grant },
+      countedBy: `${by ?? ""} ${execution}`,
+    };
   }
 
   #tokenOf(incoming: IncomingMessage): Token | null {
@@ -113,10 +139,16 @@ export class Access {
       : reject("forbidden", "this token does not belong to this attempt", { hint: ATTEMPT_HINT });
   }
 
-  /** Whether the caller may use a route. */
-  allow(caller: Caller, route: { readonly access: Wanted; readonly isGlobal?: boolean }): Rejection | null {
+  /** Why the caller may not use a route; null if it may. `execution`: the id in the path. */
+  allow(
+    caller: Caller,
+    route: Pick<Route, "access" | "isGlobal" | "scope">,
+    execution?: string,
+  ): Rejection | null {
     const { access } = route;
-    if (access === "everyone" || access === "known" || access === "attempt") return null;
+    if (access === "everyone") return null;
+    if (caller.role === "execution") return refusalOfHolder(caller, route, execution);
+    if (access === "known" || access === "attempt") return null;
     const roles: readonly Role[] = typeof access === "string" ? [access] : access;
     if (!roles.some((role) => includes(caller.role, role)))
       return reject(
@@ -130,6 +162,25 @@ export class Access {
       );
     return null;
   }
+}
+
+/** Why the holder of a token for one execution may not use a route; null if it may. */
+function refusalOfHolder(
+  { grant }: Caller,
+  { scope }: Pick<Route, "scope">,
+  execution: string | undefined,
+): Rejection | null {
+  if (grant === undefined || scope === undefined || execution === undefined)
+    return reject("forbidden", "a token for one execution does not open this route", {
+      hint: "use a token with a role (`rondo token create`), on a server of your own",
+    });
+  if (!isFor(grant, execution))
+    return reject("forbidden", `this token is for the execution ${grant.execution} only`);
+  if (!grant.scopes.includes(scope))
+    return reject("forbidden", `this needs the scope ${scope}; the token has ${grant.scopes.join(", ")}`, {
+      hint: `make a token with \`rondo token create --execution ${execution} --scopes ${[...grant.scopes, scope].join(",")}\``,
+    });
+  return null;
 }
 
 /** The caller of a public route. */

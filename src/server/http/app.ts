@@ -115,16 +115,16 @@ async function serve(
 
 async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number | "streamed"> {
   const { incoming, outgoing } = c.env;
-  const caller = await inTime(route, parts, () => admit(c, parts, route));
+  const admitted = admit(c, parts, route);
+  const caller = admitted instanceof Promise ? await inTime(route, parts, () => admitted) : admitted;
   if ("code" in caller) return sendProblem(outgoing, caller);
   const request = { incoming, params: c.req.param(), query: c.req.queries() };
   const checked = await checkRequest(request, route, parts.limits);
   if (isRejection(checked)) return sendProblem(outgoing, checked);
   const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
-  const run = (): Promise<Answer | Refusal> => inTime(route, parts, async () => route.handle(asked));
   // The store is asked before and after the handler too. The bound holds for all of it.
   const given = await inTime(route, parts, async () => {
-    const handled = await withKey(c, asked, { keys: parts.keys, run });
+    const handled = await handle(c, asked, { parts, route });
     const isNoted = route.audit !== undefined && !("code" in handled) && handled.kind !== "streamed";
     if (isNoted) await note(route, asked, parts);
     return handled;
@@ -147,13 +147,15 @@ async function lastAnswer(given: Answer, { clock, limits }: AppParts): Promise<S
   return last;
 }
 
-/** Serves a request under its Idempotency-Key, if it has one. */
-async function withKey(
+/** Calls the handler of a route, under the Idempotency-Key of the request if it has one. */
+async function handle(
   c: AppContext,
-  { caller, body, idempotencyKey: key }: Asked,
-  { keys, run }: { keys: IdempotencyKeys; run: () => Promise<Answer | Refusal> },
+  asked: Asked,
+  { parts, route }: { parts: AppParts; route: Route },
 ): Promise<Answer | Refusal> {
-  if (key === null || c.req.method !== "POST") return run();
+  const { caller, body, idempotencyKey: key } = asked;
+  if (key === null || c.req.method !== "POST") return route.handle(asked);
+  const { keys } = parts;
   const { pathname, searchParams } = new URL(c.req.url);
   // A repetition may wait for another time than the first request.
   searchParams.delete("wait");
@@ -163,7 +165,8 @@ async function withKey(
   if (isRejection(use)) return use;
   let isUsed = true;
   try {
-    const given = await run();
+    // The key is free again after the bound, even if the handler never ends.
+    const given = await inTime(route, parts, async () => route.handle(asked));
     isUsed = !("code" in given) || UNKNOWN_OUTCOME.includes(given.code);
     return given;
   } catch (thrown) {
@@ -191,23 +194,25 @@ async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
   return sendProblem(outgoing, { code: "method_not_allowed", message: `${path} takes ${allow}` }, { allow });
 }
 
-/** Authenticates and authorises the caller. */
-async function admit(
+/** Authenticates and authorises the caller. Only a caller with an unknown token may have to wait for the store. */
+function admit(
   c: AppContext,
   { access, rateLimit }: AppParts,
-  route: Pick<Route, "access" | "isGlobal">,
-): Promise<Caller | Refusal> {
+  route: Pick<Route, "access" | "isGlobal" | "scope">,
+): Caller | Refusal | Promise<Caller | Refusal> {
   const { incoming, via } = c.env;
-  let caller = identify(c, access, route);
-  if (isRejection(caller)) {
-    // The rate limit is charged before the store is read, also for callers whose token turns out to be valid.
-    const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
-    if (wait > 0) return tooMany(wait);
-    if (route.access !== "attempt") caller = (await access.identifyAnew(incoming, via)) ?? caller;
-    if (isRejection(caller)) return caller;
-  }
-  const wait = caller.countedBy === null ? 0 : rateLimit.take(caller.countedBy);
-  return wait > 0 ? tooMany(wait) : (access.allow(caller, route) ?? caller);
+  const admitKnown = (caller: Caller): Caller | Refusal => {
+    const wait = caller.countedBy === null ? 0 : rateLimit.take(caller.countedBy);
+    return wait > 0 ? tooMany(wait) : (access.allow(caller, route, c.req.param("id")) ?? caller);
+  };
+  const caller = identify(c, access, route);
+  if (!isRejection(caller)) return admitKnown(caller);
+  // The rate limit is charged before the store is read, also for callers whose token turns out to be valid.
+  const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
+  if (wait > 0) return tooMany(wait);
+  const again = route.access === "attempt" ? null : access.identifyAnew(incoming, via);
+  if (again === null) return caller;
+  return again.then((found) => (isRejection(found) ? found : admitKnown(found)));
 }
 
 function tooMany(wait: number): Refusal {
@@ -260,12 +265,13 @@ function notWritten(fault: Error): Refusal {
 async function note(route: Route, asked: Asked, { audit }: AppParts): Promise<void> {
   const { name: who, role } = asked.caller;
   const reason = reasonOf(asked);
-  const noted = audit.note({
+  const entry = {
     ...{ who, role, action: route.audit ?? "", ...asked.named },
     ...(reason === null ? {} : { reason }),
-  });
+  };
   // An admin's action is in the audit log before the request is answered; the actions of others are logged a moment later.
-  if (route.access === "admin") await noted;
+  if (route.access === "admin") await audit.note(entry);
+  else audit.noteLater(entry);
 }
 
 /** The longest reason in the audit log, in characters. */
@@ -389,7 +395,7 @@ export async function inSpan(
   const method = route.method.toUpperCase();
   const attributes = { "http.request.method": method, "http.route": route.path };
   const span = startSpan(`${method} ${route.path}`, { kind: SPAN_KIND.server, attributes }, parent);
-  if (span === null || span.isRecording?.() !== true) return run();
+  if (span.isRecording?.() !== true) return run();
   try {
     const status = await inActiveSpan(span, parent, run);
     span.setAttribute("http.response.status_code", status);

@@ -22,8 +22,8 @@ export interface LocalRequest {
 export interface LocalCallParts {
   readonly routes: readonly Route[];
   readonly audit: Pick<AuditLog, "note">;
-  /** Why a caller may not use a route; null if it may. */
-  readonly refuse: (caller: Caller, route: Route) => Rejection | null;
+  /** Why a caller may not use a route, with this id in its path; null if it may. */
+  readonly refuse: (caller: Caller, route: Route, execution: string | undefined) => Rejection | null;
   /** Throws if the server is closing. */
   readonly throwIfClosing: () => void;
 }
@@ -53,7 +53,7 @@ export class LocalCalls {
     const found = this.#find(path, request.method ?? "GET");
     assert(found !== null, `there is a route ${request.method ?? "GET"} ${path}`);
     const { route, params } = found;
-    const refused = this.#parts.refuse(caller, route);
+    const refused = this.#parts.refuse(caller, route, params["id"]);
     if (refused !== null) throw new RondoError(refused);
     const ask = unwrapped(askOf(route, params, { ...request, caller }));
     let answer: Answer = await route.handle(ask);

@@ -1,5 +1,6 @@
 /** Tokens, sessions, the configuration and the audit log. */
 import { z } from "@hono/zod-openapi";
+import { assert } from "../../std/assert.ts";
 import { defined } from "../../std/defined.ts";
 import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -133,6 +134,7 @@ function isSecure({ config, url }: Services): boolean {
 }
 
 function showCaller({ name: who, role: given, project }: Caller, expiresAt: number | null) {
+  assert(given !== "execution", "the holder of a token for one execution has no session");
   return { name: who, role: given, project, expiresAt };
 }
 

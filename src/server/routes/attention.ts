@@ -1,4 +1,4 @@
-/** What needs the attention of an operator: work that nobody serves, new errors, schedules and nodes with a problem, damage. */
+/** Problems for the attention of an operator: work that no worker serves, new errors, schedules and nodes with a problem, damage. */
 import { isRejection } from "../../std/rejection.ts";
 import { mergeOverviews } from "../other-nodes.ts";
 import { json } from "../route.ts";

@@ -1,5 +1,7 @@
 /** The route of the auditor, which recounts one execution from its journal. */
+
 import { auditExecution } from "../../audit/audit-execution.ts";
+import { addressOf, exactly } from "../../kernel/definition/names.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";
 import { json } from "../route.ts";
@@ -21,12 +23,13 @@ function executionRoute(repair: boolean) {
     params: executionParams,
     answers: { 200: { description: "what was found", schema: auditSchema } },
     ...(repair ? { audit: "execution.repair" } : {}),
-    async handle({ params: { id }, caller }, services) {
+    async handle({ params, caller }, services) {
+      const { stored: id } = addressOf(params.id);
       const [stored] = await services.store.load([id]);
       if (stored === null || stored === undefined || !seesProject(caller, stored.head.project))
         return reject("not_found", `there is no execution ${id}`);
       const inspect = async () => {
-        const found = await inspectFor(services, caller, id);
+        const found = await inspectFor(services, caller, exactly(id));
         return isRejection(found) ? found : found.view;
       };
       const { partitions } = services.engine.info;

@@ -1,11 +1,13 @@
 /** Routes that control executions: cancel, pause, resume, retry, signal, and the same in bulk. */
+
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
 import { signalMessage } from "../../engine/signal-with-start.ts";
+import { exactly } from "../../kernel/definition/names.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { checkList, checkSignalStart } from "../../protocol/check-request.ts";
-import type { SignalState } from "../../sdk/handle.ts";
+import type { MoveTarget, SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
@@ -19,6 +21,7 @@ import {
   cancelSchema,
   controlSchema,
   executionSchema,
+  moveSchema,
   retriedTasksSchema,
   retryTasksSchema,
   type SignalledStart,
@@ -58,8 +61,8 @@ const dropRoute = route({
     if (isRejection(found)) return found;
     const refused = await dropDamaged(services, found.view);
     if (refused !== null) return refused;
-    ask.target(ask.params.id, found.view.project);
-    return json({ dropped: ask.params.id });
+    ask.target(found.view.id, found.view.project);
+    return json({ dropped: found.view.id });
   },
 });
 
@@ -69,6 +72,7 @@ function controlRoute(action: ControlMessage["kind"]) {
     request: `POST /v1/executions/{id}/${action}`,
     summary: SUMMARIES[action],
     access: "operator",
+    ...(action === "cancel" ? { scope: "cancel" } : {}),
     params: executionParams,
     body: action === "cancel" ? cancelSchema : controlSchema,
     isBodyOptional: true,
@@ -80,6 +84,10 @@ function controlRoute(action: ControlMessage["kind"]) {
       const { id } = ask.params;
       const { by, reason, id: key = ask.idempotencyKey } = ask.body;
       const force = "force" in ask.body && ask.body.force === true;
+      if (force && ask.caller.grant !== undefined)
+        return reject("forbidden", "force: a token for one execution cannot leave out the clean-up", {
+          path: "force",
+        });
       const view = await controlFor(services, ask.caller, { id, action, key, by, reason, force });
       if (isRejection(view)) return view;
       ask.target(id, view.project);
@@ -87,6 +95,33 @@ function controlRoute(action: ControlMessage["kind"]) {
     },
   });
 }
+
+const moveRoute = route({
+  id: "moveExecution",
+  request: "POST /v1/executions/{id}/move",
+  summary: "Move to another definition of its workflow",
+  description:
+    "The visited phases must be the same in the new definition, with the same handlers and the same kinds of tasks. Otherwise it is refused with the differences. Attempts that run go on.",
+  access: "operator",
+  params: executionParams,
+  body: moveSchema,
+  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  answers: { 200: { description: "the execution after the move", schema: executionSchema } },
+  refusals: ["wrong_status", "conflict"],
+  audit: "execution.move",
+  async handle(ask, services) {
+    const { id } = ask.params;
+    const found = await inspectFor(services, ask.caller, id);
+    if (isRejection(found)) return found;
+    const { version, hash, dryRun, reason, by = ask.caller.name } = ask.body;
+    const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
+    const to = defined({ version, hash }) as MoveTarget;
+    await services.rondo.execution(id).move(to, { by, ...defined({ dryRun, reason, id: messageId }) });
+    ask.target(`${id} ${version ?? hash}`, found.view.project);
+    const after = await services.engine.inspect(id);
+    return isRejection(after) ? after : json(after.view);
+  },
+});
 
 const retryTasksRoute = route({
   id: "retryTasks",
@@ -123,6 +158,7 @@ const signalRoute = route({
   description:
     "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait. With `start`, an execution that does not exist is started with the signal, in one commit. After the end of the execution it is refused as `gone`.",
   access: "operator",
+  scope: "signal",
   params: executionParams,
   body: signalSchema,
   headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
@@ -139,6 +175,8 @@ const signalRoute = route({
     const { id } = ask.params;
     const { name: signal, data, start } = ask.body;
     const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
+    if (start !== undefined && ask.caller.grant !== undefined)
+      return reject("forbidden", "start: a token for one execution starts nothing", { path: "start" });
     if (start !== undefined) {
       const { caller, trace } = ask;
       const request = { id, key: messageId ?? null, signal, data, start, trace };
@@ -182,7 +220,7 @@ export async function controlFor(
     ...defined({ reason, id: key ?? undefined }),
     ...(force ? { force } : {}),
   });
-  const after = await services.engine.inspect(id);
+  const after = await inspectFor(services, caller, id);
   return isRejection(after) ? after : after.view;
 }
 
@@ -241,7 +279,7 @@ async function findFor(
 const bulkRoute = route({
   id: "changeExecutions",
   request: "POST /v1/executions/bulk",
-  summary: "Cancel, pause, resume or retry all executions that match a filter",
+  summary: "Cancel, pause, resume, retry or move all executions that match a filter",
   description:
     "At most 1,000 a call, the newest first; `next` goes on. Executions whose status does not allow the change are listed as refused.",
   access: "operator",
@@ -257,7 +295,7 @@ const bulkRoute = route({
 });
 
 async function changeMany(services: Services, caller: Caller, body: z.output<typeof bulkSchema>) {
-  const { action, filter, dryRun, reason, limit, cursor } = body;
+  const { action, filter, dryRun, limit, cursor } = body;
   const project = projectFor(caller, filter.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
   const { from: since, to: until, q: search, ...listed } = filter;
@@ -269,7 +307,8 @@ async function changeMany(services: Services, caller: Caller, body: z.output<typ
   const ids: string[] = [];
   for (let from = 0; from < heads.length; from += BULK_TOGETHER) {
     const together = heads.slice(from, from + BULK_TOGETHER).map(async ({ id }) => {
-      const wrong = dryRun ? null : await change(services, id, { action, by: caller.name, reason });
+      const isUnchecked = dryRun && action !== "move";
+      const wrong = isUnchecked ? null : await change(services, id, { ...body, by: caller.name });
       if (wrong === null) ids.push(id);
       else refused.push({ id, code: wrong.code, message: wrong.message });
     });
@@ -282,10 +321,17 @@ async function changeMany(services: Services, caller: Caller, body: z.output<typ
 async function change(
   { rondo }: Services,
   id: string,
-  { action, by, reason }: { action: ControlMessage["kind"]; by: string; reason: string | undefined },
+  body: Pick<z.output<typeof bulkSchema>, "action" | "reason" | "version" | "hash" | "dryRun"> & {
+    by: string;
+  },
 ): Promise<Rejection | null> {
+  const { action, by, reason, version, hash, dryRun } = body;
+  const execution = rondo.execution(exactly(id));
+  const given = { by, ...defined({ reason }) };
   try {
-    await rondo.execution(id)[action]({ by, ...(reason === undefined ? {} : { reason }) });
+    if (action === "move")
+      await execution.move(defined({ version, hash }) as MoveTarget, { ...given, dryRun });
+    else await execution[action](given);
     return null;
   } catch (thrown) {
     if (thrown instanceof RondoError) return reject(thrown.code, thrown.message);
@@ -296,6 +342,7 @@ async function change(
 export const controlRoutes = [
   ...ACTIONS.map((action) => controlRoute(action)),
   retryTasksRoute,
+  moveRoute,
   signalRoute,
   dropRoute,
   bulkRoute,

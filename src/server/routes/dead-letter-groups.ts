@@ -1,5 +1,7 @@
 /** Dead letters grouped by error, with actions on a whole group. */
+
 import { z } from "@hono/zod-openapi";
+import { exactly } from "../../kernel/definition/names.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -115,10 +117,11 @@ async function retry(
     const found = await engine.inspect(id);
     if (isRejection(found)) return found;
     const isWhole = ["failed", "cancelled"].includes(found.view.status);
-    if (!isWhole) return (await rondo.execution(id).retryTasks({ error: group }, { by, dryRun })).tasks;
+    if (!isWhole)
+      return (await rondo.execution(exactly(id)).retryTasks({ error: group }, { by, dryRun })).tasks;
     if (found.view.cleanedUp === true)
       return reject("wrong_status", `${id} has cleaned up after itself; start a new execution`);
-    if (!dryRun) await rondo.execution(id).retry({ by });
+    if (!dryRun) await rondo.execution(exactly(id)).retry({ by });
     const handlers = found.view.phases.flatMap((phase) => phase.handlers);
     return handlers.reduce((sum, { failed, cancelled }) => sum + failed + cancelled, 0);
   } catch (thrown) {

@@ -1,6 +1,8 @@
 /** Dead letters: tasks that failed for good, and broadcasts that were given up. */
+
 import { z } from "@hono/zod-openapi";
 import { UNDELIVERED_FORM } from "../../engine/mailbox/undelivered.ts";
+import { exactly } from "../../kernel/definition/names.ts";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { ENGINE } from "../../kernel/timers.ts";
@@ -94,8 +96,8 @@ const retryRoute = route({
     if (event?.kind === "tasks.settled" && !isWhole) {
       const { phase, visit, handler } = event;
       const choice = { phase, visit, handler, numbers: letter.tasks };
-      await services.rondo.execution(execution).retryTasks(choice, by);
-    } else if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
+      await services.rondo.execution(exactly(execution)).retryTasks(choice, by);
+    } else if (event?.kind !== "postop.failed") await services.rondo.execution(exactly(execution)).retry(by);
     else {
       const { phase, visit, handler, task, step, op, index, receipt } = event;
       const { answer } = await services.engine.send(execution, {

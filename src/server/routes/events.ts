@@ -24,13 +24,13 @@ import { inspectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
 
-const STREAM = "text/event-stream";
+export const STREAM = "text/event-stream";
 const ROWS = 32;
 /** The most journal rows that are read for one page if a filter by kind is given. */
 const ROWS_LOOKED = 2_000;
 
-const follow = flag("continue after the execution's end; streams only");
-const STREAM_HEADERS = {
+export const follow = flag("continue after the execution's end; streams only");
+export const STREAM_HEADERS = {
   Accept: "`text/event-stream` for a stream",
   "Last-Event-ID": "the id of the last event that the client has: the stream goes on after it",
 };
@@ -72,8 +72,9 @@ const eventsRoute = route({
   request: "GET /v1/executions/{id}/events",
   summary: "Read the events of an execution, as a page or as a stream",
   description:
-    "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
+    "They are those of one execution: of the newest, if others follow it under the id. A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
   access: "viewer",
+  scope: "history",
   params: executionParams,
   query: eventsQuery,
   headers: STREAM_HEADERS,
@@ -86,7 +87,7 @@ const eventsRoute = route({
     const from = firstSeq(ask);
     if (typeof from !== "number") return from;
     const { detail, limit: max, kinds, since } = ask.query;
-    const { id } = ask.params;
+    const { id } = found.view;
     if (!wantsStream(ask)) {
       const first =
         since === undefined
@@ -118,6 +119,7 @@ const logsRoute = route({
   summary: "Read the log lines of an execution, as a page or as a stream",
   description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
   access: "viewer",
+  scope: "history",
   params: executionParams,
   query: logsQuery,
   headers: STREAM_HEADERS,
@@ -125,9 +127,9 @@ const logsRoute = route({
     200: { description: "lines in order", schema: pageOf(lineSchema, "lines"), types: [STREAM] },
   },
   async handle(ask, services) {
-    const { id } = ask.params;
-    const found = await inspectFor(services, ask.caller, id);
+    const found = await inspectFor(services, ask.caller, ask.params.id);
     if (isRejection(found)) return found;
+    const { id } = found.view;
     const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
     const from = firstLine(ask, page);
     if (isRejection(from)) return from;
@@ -148,17 +150,17 @@ const logsRoute = route({
 });
 
 /** Whether the request is a HEAD request, which ends at once without a stream. */
-function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
+export function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
   return incoming.method === "HEAD";
 }
 
-const HEAD_OF_STREAM: Answer<never> = { kind: "bytes", status: 200, type: STREAM, body: "" };
+export const HEAD_OF_STREAM: Answer<never> = { kind: "bytes", status: 200, type: STREAM, body: "" };
 
-function wantsStream({ header }: Pick<Ask, "header">): boolean {
+export function wantsStream({ header }: Pick<Ask, "header">): boolean {
   return header("accept")?.includes(STREAM) === true;
 }
 
-function lastEventId({ header }: Pick<Ask, "header">): string | null {
+export function lastEventId({ header }: Pick<Ask, "header">): string | null {
   const id = header("last-event-id");
   return id === undefined || id === "" ? null : id;
 }
@@ -176,7 +178,8 @@ function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rej
   return Math.max(1, last === null ? Number(text) : Number(text) + 1);
 }
 
-function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
+/** The position of the first wanted line: the one after the client's last one, or the one in the query. */
+export function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
   const last = wantsStream(ask) ? lastEventId(ask) : null;
   const text = last ?? page ?? "0.0";
   const position = parsePosition(text);

@@ -1,15 +1,18 @@
 /** Routes that start, list and read executions. */
+
 import { z } from "@hono/zod-openapi";
+import { inspectNewest, isLast } from "../../engine/newest.ts";
+import { exactly } from "../../kernel/definition/names.ts";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
 import { checkList, checkStart, EXECUTION_STATUSES, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
-import type { StoredHead } from "../../store/store.ts";
+import { currentHash, type StoredHead, userTags } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import { etagOf } from "../http/send-answer.ts";
-import { type Answer, bytes, json } from "../route.ts";
+import { type Answer, type Ask, bytes, json, STREAMED } from "../route.ts";
 import {
   droppedSchema,
   executionSchema,
@@ -35,6 +38,8 @@ import {
 } from "../schemas/paging.ts";
 import { EndWatch } from "../services/end-watch.ts";
 import { type Started, type StartRequest, timeOf } from "../services/start-executions.ts";
+import { viewSource } from "../streams/view-source.ts";
+import { HEAD_OF_STREAM, isHead, lastEventId, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
 import { idTaken, inspectFor, keyedId, projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
@@ -140,10 +145,13 @@ const startRoute = route({
     const started = await startFor(services, caller, { body, key, trace, onId });
     const watching = watch as EndWatch | null;
     if (!isRejection(started)) ask.target(started.id, started.view.project);
-    if (isRejection(started) || watching === null || hasEnded(started.view)) {
+    const { view } = isRejection(started) ? { view: null } : started;
+    const hasNoSuccessor = view !== null && hasEnded(view) && view.continuedAs === undefined;
+    if (isRejection(started) || watching === null || hasNoSuccessor) {
       watching?.stop();
       return isRejection(started) ? started : startedAnswer(started);
     }
+    if (view?.continuedAs !== undefined) await watching.find();
     const answer = async () => {
       const end = await watching.wait(waitMs, ask.signal);
       const view = watching.view ?? (await viewNow(engine, started));
@@ -155,7 +163,7 @@ const startRoute = route({
 });
 
 async function viewNow(engine: Services["engine"], { id, view }: Started): Promise<ExecutionView> {
-  const found = await engine.inspect(id);
+  const found = await inspectNewest((one) => engine.inspect(one), id);
   return isRejection(found) ? view : found.view;
 }
 
@@ -225,21 +233,26 @@ const getRoute = route({
   id: "getExecution",
   request: "GET /v1/executions/{id}",
   summary: "Get an execution, as it is now or as it was after an event",
-  description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
+  description:
+    "Has an ETag: with If-None-Match, 304 while nothing has changed. As a stream: the view, and again after each change, until the execution has ended; only the first one has `input`.",
   access: "viewer",
+  scope: "read",
   params: executionParams,
   query: z.strictObject({
     at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
   }),
-  headers: { "If-None-Match": "the ETag that the client has" },
+  headers: { "If-None-Match": "the ETag that the client has", ...STREAM_HEADERS },
   answers: {
-    200: { description: "the execution", schema: executionSchema },
+    200: { description: "the execution", schema: executionSchema, types: [STREAM] },
     304: { description: "unchanged: the client has this version" },
   },
-  async handle({ params, query, caller }, services) {
+  async handle(ask, services) {
+    const { params, query, caller } = ask;
     const found = await inspectFor(services, caller, params.id);
     if (isRejection(found)) return found;
-    const view = query.at === undefined ? found.view : await services.rondo.stateAt(params.id, query.at);
+    if (query.at === undefined && wantsStream(ask)) return streamViews(ask, services, found.view.id);
+    const view =
+      query.at === undefined ? found.view : await services.rondo.stateAt(exactly(found.view.id), query.at);
     const body = JSON.stringify(view);
     return {
       kind: "bytes",
@@ -251,13 +264,32 @@ const getRoute = route({
   },
 });
 
+function streamViews(ask: Ask, services: Services, id: string): Answer<never> {
+  const { outgoing, caller } = ask;
+  if (isHead(ask)) return HEAD_OF_STREAM;
+  const last = lastEventId(ask) ?? "0";
+  if (!/^\d{1,15}$/.test(last))
+    return reject("invalid_input", `"${last.slice(0, 40)}" is not a revision`, { path: "Last-Event-ID" });
+  const source = () => viewSource(services, id);
+  const refusal = services.hub.open({
+    outgoing,
+    caller,
+    key: `views ${id}`,
+    source,
+    from: last,
+    follow: false,
+  });
+  return refusal ?? STREAMED;
+}
+
 const resultRoute = route({
   id: "getResult",
   request: "GET /v1/executions/{id}/result",
   summary: "Get the result of an execution, perhaps after its end",
   description:
-    "Answers when the execution has ended: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution goes on.",
+    "Answers when the execution has ended, and the ones that continue it: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution goes on.",
   access: "viewer",
+  scope: "read",
   params: executionParams,
   query: z.strictObject({ wait: wait("wait for the end for up to this time, at most 60s; 0s by default") }),
   answers: { 200: { description: "it has ended", schema: resultSchema } },
@@ -268,11 +300,12 @@ const resultRoute = route({
     // Watched before it is read, so that an end in between is not missed.
     const watch = new EndWatch(services.engine, services.clock, id);
     const found = await inspectFor(services, ask.caller, id);
-    if (isRejection(found) || hasEnded(found.view) || waitMs === 0) {
+    if (isRejection(found) || isLast(id, found) || waitMs === 0) {
       watch.stop();
       if (isRejection(found)) return found;
-      return hasEnded(found.view) ? resultOf(found.view) : notEnded(id, waitMs);
+      return isLast(id, found) ? resultOf(found.view) : notEnded(id, waitMs);
     }
+    watch.follow(found);
     const answer = async (): Promise<Answer<Result>> => {
       const end = await watch.wait(waitMs, ask.signal);
       if (end === "late") return notEnded(id, waitMs);
@@ -280,7 +313,7 @@ const resultRoute = route({
         return reject("not_ready", "the server closes", { hint: "ask again; it goes on" });
       if (end.status === "done") return bytes(`{"status":"done","output":${end.output ?? "null"}}`);
       if (watch.view !== null) return resultOf(watch.view);
-      const ended = await services.engine.inspect(id);
+      const ended = await services.engine.inspect(watch.execution);
       return isRejection(ended) ? ended : resultOf(ended.view);
     };
     return { kind: "waits", answer };
@@ -303,6 +336,7 @@ const whyRoute = route({
   request: "GET /v1/executions/{id}/why",
   summary: "Explain in one sentence what an execution waits for",
   access: "viewer",
+  scope: "read",
   params: executionParams,
   answers: {
     200: {
@@ -321,7 +355,7 @@ const whyRoute = route({
     const found = await inspectFor(services, caller, params.id);
     if (isRejection(found)) return found;
     const { view, why, waits = null, signals = [] } = found;
-    return json({ id: params.id, status: view.status, why, waits, signals });
+    return json({ id: view.id, status: view.status, why, waits, signals });
   },
 });
 
@@ -338,7 +372,9 @@ const droppedRoute = route({
   },
   async handle({ params, caller }, services) {
     const found = await inspectFor(services, caller, params.id);
-    return isRejection(found) ? found : json({ data: await services.engine.dropped(params.id), next: null });
+    return isRejection(found)
+      ? found
+      : json({ data: await services.engine.dropped(found.view.id), next: null });
   },
 });
 
@@ -437,16 +473,16 @@ async function viewsOf(
 
 /** An execution in a list. */
 export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
-  const { id, workflow, hash, project, status, phase, error, tags, createdAt, finishedAt } = head;
+  const { id, workflow, project, status, phase, error, createdAt, finishedAt } = head;
   return {
     id,
     workflow,
-    workflowHash: hash,
+    workflowHash: currentHash(head),
     project,
     status: status as (typeof EXECUTION_STATUSES)[number],
     phase,
     error,
-    tags,
+    tags: userTags(head),
     createdAt,
     finishedAt,
   };

@@ -1,5 +1,7 @@
 /** Routes of the overview (counts, rates, open work, health lights), and of the progress of a few executions. */
+
 import { z } from "@hono/zod-openapi";
+import { exactly } from "../../kernel/definition/names.ts";
 import type { BrokerView } from "../../protocol/broker-view.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
@@ -88,7 +90,7 @@ const progressRoute = route({
       return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
     const data: z.output<typeof progressSchema>[] = [];
     for (let from = 0; from < ids.length; from += TOGETHER) {
-      const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(services, caller, id));
+      const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(services, caller, exactly(id)));
       for (const one of await Promise.all(found)) {
         if (isRejection(one)) continue;
         const { id, status, phases, revision } = one.view;

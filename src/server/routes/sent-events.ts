@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { whyNotSigned } from "../../commands/post-ops/webhook-secrets.ts";
 import { isObject } from "../../std/decode.ts";
+import { randomHex } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { readEvent, webhookEvent } from "../../triggers/cloud-event.ts";
 import { listEvents } from "../../triggers/event-log.ts";
@@ -94,12 +95,13 @@ export const sentEventRoutes = [
         signature: ask.header("webhook-signature"),
         body,
       };
-      const why =
-        known === undefined
-          ? `there is no source of webhooks "${source}"`
-          : whyNotSigned(signed, known.secrets, services.clock.now());
+      // The answer does not reveal whether the source exists: the signature of an unknown source is checked with a random secret.
+      const secrets = known?.secrets ?? [randomHex(services.random, 8)];
+      const why = whyNotSigned(signed, secrets, services.clock.now());
       if (why !== null || known === undefined || id === undefined)
-        return reject("unauthorised", `the webhook is not accepted: ${why}`);
+        return reject("unauthorised", `the webhook is not accepted: ${why}`, {
+          hint: "sign it with a secret of the source, which the setting `webhooks` has",
+        });
       const event = webhookEvent({ name: source, project: known.project }, id, body);
       if (isRejection(event)) return event;
       const sent = await sendEvent(sending(services), event);
@@ -128,7 +130,7 @@ function sending({ engine, store, clock, random, definitions, starts }: Services
     random,
     newest: async (workflow) => {
       const known = await definitions.newest(workflow);
-      if (isRejection(known)) return null;
+      if (isRejection(known)) return known.code === "not_found" ? null : known;
       return {
         plan: known.plan,
         check: (input): Promise<string | Rejection> => starts.inputText(known, input),

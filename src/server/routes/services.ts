@@ -1,5 +1,6 @@
 /** The services that handlers of routes use. */
 import type { Inspection } from "../../engine/io.ts";
+import { inspectNewest } from "../../engine/newest.ts";
 import type { ApiPort } from "../../sdk/operations-over.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -50,13 +51,16 @@ export interface Services extends Omit<ApiParts, "alerts"> {
 /** Declares routes with this tag, whose handlers use the services. */
 export const routesOf = (tag: string) => routesOver<Services>(tag);
 
-/** The view of an execution that the caller may see; for other callers the execution does not exist. */
+/**
+ * The view of the newest execution of an id that the caller may see; for other callers the execution does not exist. Its own id
+ * is in the view.
+ */
 export async function inspectFor(
   { views }: Pick<Services, "views">,
   caller: Caller,
   id: string,
 ): Promise<Inspection | Rejection> {
-  const found = await views.inspect(id);
+  const found = await inspectNewest((one) => views.inspect(one), id);
   if (isRejection(found) || seesProject(caller, found.view.project)) return found;
   return reject("not_found", `there is no execution ${id}`);
 }

@@ -95,6 +95,7 @@ const rowsRoute = route({
   request: "GET /v1/executions/{id}/tasks",
   summary: "List the tasks of a handler, in the order of their numbers",
   access: "viewer",
+  scope: "history",
   params: executionParams,
   query: rowsQuery,
   answers: {
@@ -128,7 +129,7 @@ const rowsRoute = route({
       return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
     const { running, headers } = await found.begun(found.handler);
     const { data, next } = await readTaskRows(services.store, index, {
-      execution: params.id,
+      execution: found.id,
       from,
       limit: query.limit,
       status: query.status,
@@ -137,7 +138,7 @@ const rowsRoute = route({
     });
     return json(
       {
-        data: data.map((row) => withChild(row, params.id, found.handler)),
+        data: data.map((row) => withChild(row, found.id, found.handler)),
         next: next === null ? null : String(next),
         phase,
         visit,
@@ -155,6 +156,7 @@ const historyRoute = route({
   request: "GET /v1/executions/{id}/tasks/{n}/history",
   summary: "Get a task with all its events: starts, attempts with their errors, steps, waits, its child",
   access: "viewer",
+  scope: "history",
   params: executionParams.extend({
     n: z
       .string()
@@ -164,9 +166,11 @@ const historyRoute = route({
   }),
   query: z.strictObject(place),
   answers: { 200: { description: "the task", schema: taskHistorySchema } },
-  async handle({ params: { id, n }, query, caller }, services) {
-    const found = await findHandler(services, { caller, id, query });
+  async handle({ params, query, caller }, services) {
+    const { n } = params;
+    const found = await findHandler(services, { caller, id: params.id, query });
     if (isRejection(found)) return found;
+    const { id } = found;
     const { handler, revision } = found;
     if (handler === null || n >= handler.index.total)
       return reject("not_found", `execution ${id} has no task ${n} there`);
@@ -193,6 +197,7 @@ const statesRoute = route({
   description:
     "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if the task ran between `from` and `to`. The header Rondo-Legend explains the bytes, as JSON.",
   access: "viewer",
+  scope: "history",
   params: executionParams,
   query: statesQuery,
   answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
@@ -200,7 +205,7 @@ const statesRoute = route({
     const { params, query, caller } = ask;
     const found = await findHandler(services, { caller, id: params.id, query });
     if (isRejection(found)) return found;
-    if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
+    if (found.handler === null) return reject("not_found", `execution ${found.id} has no tasks yet`);
     const { running, headers } = await found.begun(found.handler);
     const { bytes, legend } = mapTasks(found.handler.index, query.by, {
       running,
@@ -234,11 +239,11 @@ function withChild(row: TaskRow, execution: string, handler: IndexedHandler | nu
 /** Scans the tasks of an execution, as they are now or as they were after an earlier event. */
 async function scanOf(
   services: Services,
-  { caller, id, at }: { caller: Caller; id: string; at: number | undefined },
-): Promise<{ scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
-  const found = await inspectFor(services, caller, id);
+  { caller, id: given, at }: { caller: Caller; id: string; at: number | undefined },
+): Promise<{ id: string; scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
+  const found = await inspectFor(services, caller, given);
   if (isRejection(found)) return found;
-  const { revision, workflowHash, createdAt, finishedAt, damage } = found.view;
+  const { id, revision, workflowHash, createdAt, finishedAt, damage } = found.view;
   const seq = at ?? revision;
   if (seq > revision)
     return reject("invalid_input", `at: execution ${id} has events 1 to ${revision}, not ${seq}`, {
@@ -251,13 +256,16 @@ async function scanOf(
     return known;
   }
   const isPast = seq < revision;
-  return { scan: await services.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
+  const scan = await services.tasks.scan(id, known.plan, { seq, isPast, createdAt });
+  return { id, scan, isPast, finishedAt };
 }
 
 /** The most attempts whose starts are looked up beside the journal. */
 const BEGUN_MAX = 1_000;
 
 interface FoundHandler {
+  /** The id of the execution. */
+  readonly id: string;
   /** The handler that the query names; null if no such handler has started. */
   readonly handler: IndexedHandler | null;
   readonly revision: number;
@@ -270,11 +278,11 @@ interface FoundHandler {
 
 async function findHandler(
   services: Services,
-  { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
+  { caller, id: given, query }: { caller: Caller; id: string; query: PlaceQuery },
 ): Promise<FoundHandler | Rejection> {
-  const found = await scanOf(services, { caller, id, at: query.at });
+  const found = await scanOf(services, { caller, id: given, at: query.at });
   if (isRejection(found)) return found;
-  const { scan, isPast, finishedAt } = found;
+  const { id, scan, isPast, finishedAt } = found;
   const handler = choose(scan, query);
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)
@@ -295,7 +303,7 @@ async function findHandler(
       headers,
     };
   };
-  return { handler, revision: scan.seq, origin: scan.startedAt, begun };
+  return { id, handler, revision: scan.seq, origin: scan.startedAt, begun };
 }
 
 /** The first matching handler of the newest matching visit. */

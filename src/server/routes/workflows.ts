@@ -1,7 +1,11 @@
 /** Definitions of workflows, stored by hash and started by name. */
+
 import { z } from "@hono/zod-openapi";
 import { isSubmissionName } from "../../commands/submission-definition.ts";
+import { isVersionedName } from "../../kernel/definition/version-name.ts";
+import { isRelayName } from "../../kernel/relay/relay.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
+import { OPEN_STATUSES } from "../../store/store.ts";
 import { seesProject } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { cursor, limit, name, pageOf } from "../schemas/paging.ts";
@@ -15,6 +19,7 @@ import {
   workflowFiguresSchema,
   workflowSchema,
 } from "../schemas/workflow.ts";
+import { withNeeds } from "../services/needed-versions.ts";
 import { listVersions } from "../services/version-log.ts";
 import { quantileOf, type StoredFigures, sumFigures } from "../services/workflow-figures.ts";
 import { projectFor, routesOf, type Services } from "./services.ts";
@@ -29,13 +34,16 @@ const putRoute = route({
   request: "POST /v1/workflows",
   summary: "Store a definition",
   description:
-    "Storing the same definition again changes nothing. Starts use the newest definition of a name; executions keep the definition that they were started with.",
+    "Storing the same definition again changes nothing. Starts use the newest definition of a name: of those with a `version`, the highest released one. Executions keep the definition that they were started with.",
   access: ["operator", "worker"],
   isGlobal: true,
   body: definitionSchema,
   answers: {
     201: { description: "the definition is the newest now", schema: workflowSchema },
-    200: { description: "the definition was the newest already", schema: workflowSchema },
+    200: {
+      description: "the definition was the newest already, or a higher version is the newest",
+      schema: workflowSchema,
+    },
   },
   refusals: ["invalid_definition"],
   audit: "workflow.put",
@@ -82,7 +90,8 @@ async function listNames(
     for (const found of page) {
       if (data.length === max) return { data, next: at };
       at = found.name;
-      if (!isSubmissionName(found.name)) data.push(found);
+      const { name: listed } = found;
+      if (!isSubmissionName(listed) && !isRelayName(listed) && !isVersionedName(listed)) data.push(found);
     }
     if (page.length < Math.max(max, PAST_PAGE)) return { data, next: null };
   }
@@ -120,19 +129,21 @@ const getRoute = route({
 const versionsRoute = route({
   id: "listWorkflowVersions",
   request: "GET /v1/workflows/{name}/versions",
-  summary: "List the versions of a workflow, the newest first",
+  summary: "List the versions of a workflow, the newest first, and how many open executions need each",
   description:
-    "Each is at `/v1/workflows/{name}?hash=`. A version that became the newest again is listed again.",
+    "Each is at `/v1/workflows/{name}?hash=`. A definition that became the newest again is listed again. Versions that were never the newest are at the end of the first page.",
   access: ["viewer", "worker"],
   params,
   query: z.strictObject({ limit: limit(), cursor }),
   answers: { 200: { description: "a page", schema: pageOf(versionSchema, "versions") } },
-  async handle({ params: { name: wanted }, query }, services) {
+  async handle({ params: { name: wanted }, query, caller }, services) {
     const page = query.cursor ?? null;
     if (page !== null && !/^\d{15} [\da-f]{16}$/.test(page))
       return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
     const found = await listVersions(services.store, wanted, { cursor: page, max: query.limit });
-    return found === null ? reject("not_found", `there is no workflow "${wanted}"`) : json(found);
+    if (found === null) return reject("not_found", `there is no workflow "${wanted}"`);
+    const of = { ...projectFor(caller, undefined), workflow: wanted, isFirst: page === null };
+    return json({ data: await withNeeds(services, found.data, of), next: found.next });
   },
 });
 
@@ -187,8 +198,6 @@ const statsRoute = route({
     });
   },
 });
-
-const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"];
 
 const allStatsRoute = route({
   id: "listWorkflowStats",

@@ -1,6 +1,7 @@
 /** Tokens, sessions, settings and the audit log in JSON. */
 import { z } from "@hono/zod-openapi";
 import { ROLES } from "../auth/caller.ts";
+import { TOKEN_SCOPES } from "../auth/execution-token.ts";
 import { name, pageOf, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
 
@@ -50,6 +51,32 @@ export const newTokenSchema = z
       .optional(),
   })
   .openapi("NewToken", { example: { name: "ci", role: "operator", project: "default" } });
+
+const scopes = z.array(z.enum(TOKEN_SCOPES)).min(1).max(TOKEN_SCOPES.length);
+
+/** The rights of a new token for one execution. */
+export const newExecutionTokenSchema = z
+  .strictObject({
+    scopes: scopes
+      .default(["read"])
+      .describe(
+        "`read`: view, result, published state, streams; `history`: events, logs and tasks; `signal`; `update`; `cancel`",
+      ),
+    expires: z
+      .union([z.string().max(20), z.number()])
+      .default("1h")
+      .describe("how long it is valid: `15m`, `2h`, at most `7d`"),
+  })
+  .openapi("NewExecutionToken", { example: { scopes: ["read", "signal"], expires: "1h" } });
+
+export const executionTokenSchema = z
+  .object({
+    token: z.string().openapi({ example: "rondo_x.b3JkZXItNw...." }),
+    execution: z.string(),
+    scopes,
+    expiresAt: time,
+  })
+  .openapi("ExecutionToken");
 
 export const callerSchema = z
   .object({ name: z.string(), role, project: z.string().nullable(), expiresAt: time.nullable() })

@@ -7,7 +7,7 @@ import { parseDuration } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { BAR_KINDS, BAR_STATES } from "../views/task-bars.ts";
 import { TASK_STATES } from "../views/task-index.ts";
-import { anyJson, executionId, name, time } from "./paging.ts";
+import { anyJson, executionId, name, time, workflowReference } from "./paging.ts";
 import type { Shape } from "./shape.ts";
 
 const status = z.enum(EXECUTION_STATUSES);
@@ -91,6 +91,7 @@ export const executionSchema = z
     id: executionId,
     workflow: z.string(),
     workflowHash: z.string(),
+    workflowVersion: z.string().optional().describe("the version in the definition; missing if it has none"),
     project: z.string(),
     status,
     damage: z
@@ -107,6 +108,14 @@ export const executionSchema = z
       .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
       .optional()
       .describe("how the execution ends after its clean-up; only present during the clean-up"),
+    continuedAs: z
+      .string()
+      .optional()
+      .meta({ description: "the execution that continues this one; only present if there is one" }),
+    continues: z
+      .string()
+      .optional()
+      .meta({ description: "the execution that continued as this one; only present if there is one" }),
     cleanedUp: z
       .literal(true)
       .optional()
@@ -114,9 +123,21 @@ export const executionSchema = z
         "the execution failed or was cancelled, and has cleaned up after itself: it cannot be retried",
       ),
     unread: z
-      .array(z.object({ signal: z.string(), count }))
+      .array(
+        z.object({
+          signal: z.string(),
+          count,
+          update: z.literal(true).optional().describe("they are updates without an answer"),
+        }),
+      )
       .optional()
-      .describe("signals that the execution keeps and no wait has taken, at most 100 names"),
+      .describe(
+        "signals that the execution keeps and no wait has taken, and updates without an answer, at most 100 names",
+      ),
+    published: z
+      .record(z.string(), anyJson)
+      .optional()
+      .describe("values that the code has published, by key; missing if there are none"),
     phases: z.array(phaseSchema),
     tags,
     parent: parentSchema
@@ -191,7 +212,7 @@ const moment = z
 /** The body of a request that starts an execution. */
 export const startSchema = z
   .strictObject({
-    workflow: name,
+    workflow: workflowReference,
     input: anyJson.optional(),
     id: z
       .string()
@@ -251,7 +272,7 @@ export const STARTS_MAX = 1_000;
 /** The body of a request that starts many executions. */
 export const startManySchema = z
   .strictObject({
-    workflow: name,
+    workflow: workflowReference,
     project: z.string().optional().describe("`default` if left out"),
     starts: z
       .array(startSchema.omit({ workflow: true, project: true }).openapi("StartItem"))
@@ -315,6 +336,21 @@ export const cancelSchema = controlSchema
     force: z.boolean().optional().describe("leave out the rest of a clean-up that is under way"),
   })
   .openapi("Cancel");
+
+/** The definition that executions are moved to. */
+const moveTarget = {
+  version: z.string().optional().openapi({ description: "a version of the workflow", example: "2.0.0" }),
+  hash: z.string().optional().describe("instead of `version`: the hash of a definition"),
+};
+
+/** The body of a move to another definition. */
+export const moveSchema = z
+  .strictObject({
+    ...controlSchema.shape,
+    ...moveTarget,
+    dryRun: z.boolean().optional().describe("only check the move"),
+  })
+  .openapi("Move", { example: { version: "2.0.0" } });
 
 /** The body of a retry of chosen tasks. */
 export const retryTasksSchema = controlSchema
@@ -596,7 +632,8 @@ const BULK_MAX = 1_000;
 
 export const bulkSchema = z
   .strictObject({
-    action: z.enum(ACTIONS),
+    action: z.enum([...ACTIONS, "move"]),
+    ...moveTarget,
     filter: z.strictObject({
       project: name.optional(),
       workflow: name.optional(),

@@ -1,7 +1,8 @@
 /** Parameters that many routes share: pages, numbers in queries, names. */
 import { z } from "@hono/zod-openapi";
 import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.ts";
-import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/definition/names.ts";
+import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId, whyNoName } from "../../kernel/definition/names.ts";
+import { REFERENCE_PATTERN } from "../../kernel/definition/version-name.ts";
 
 const LIMIT_MAX = 1_000;
 /** A page of a list ends early at about this many characters, so that no answer is much larger. */
@@ -46,6 +47,15 @@ export const name = z
   .regex(NAME_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
   .openapi({ example: "thumbnails" });
 
+/** A workflow to start: its name, or `NAME@VERSION`. */
+export const workflowReference = z
+  .string()
+  .regex(REFERENCE_PATTERN, "must be the name of a workflow, or NAME@VERSION")
+  .openapi({
+    description: "the name of the workflow; `NAME@VERSION` for one version",
+    example: "thumbnails",
+  });
+
 /** An execution's id. Ids that the engine makes may contain a `~`. */
 export const executionId = z
   .string()
@@ -56,6 +66,18 @@ export const executionId = z
     maxLength: NAME_BYTES_MAX,
     description: `${NAME_RULE}; percent-encoded in URLs`,
   });
+
+/** A name that is composed at run time, such as that of a signal or a stream. */
+export function runTimeName(description: string) {
+  return z
+    .string()
+    .refine((given) => whyNoName(given) === null, `is not a name (${NAME_RULE})`)
+    .openapi({
+      minLength: 1,
+      maxLength: NAME_BYTES_MAX,
+      description: `${description}: ${NAME_RULE}; percent-encoded in URLs`,
+    });
+}
 
 export const executionParams = z.strictObject({ id: executionId });
 

@@ -50,7 +50,13 @@ export const registrationSchema = described(
 );
 
 export const registeredSchema = z
-  .object({ worker: z.string(), heartbeatMs: count, leaseMs: count, nodes })
+  .object({
+    worker: z.string(),
+    heartbeatMs: count,
+    leaseMs: count,
+    nodes,
+    logFields: z.boolean().optional().describe("whether log lines may have `fields`"),
+  })
   .openapi("RegisteredWorker");
 
 export const claimSchema = z
@@ -135,6 +141,7 @@ const kinds = {
     level: z.string().optional(),
     at: z.number().optional(),
     run: z.string().optional(),
+    fields: z.record(z.string(), z.unknown()).optional(),
   },
   page: {
     from: z.number(),
@@ -184,6 +191,10 @@ const kinds = {
       .meta({
         description: "with done only: tasks that the task adds to its handler, whose definition has `adds`",
       }),
+    continueAs: z
+      .unknown()
+      .optional()
+      .meta({ description: "with done only: the input with which the execution continues as another one" }),
   },
 };
 
@@ -281,6 +292,8 @@ export const scalingSchema = z
   .openapi("Scaling");
 export type Scaling = Shape<typeof scalingSchema>;
 
+export const itemsSchema = z.object({ data: z.array(json).nullable() }).openapi("MapItems");
+
 export const resultsSchema = z
   .object({
     data: z.array(
@@ -326,6 +339,7 @@ export const logsSchema = z
           level: z.string().optional(),
           at: z.number().optional(),
           run: z.string().optional(),
+          fields: z.record(z.string(), z.unknown()).optional(),
         }),
       )
       .min(1)

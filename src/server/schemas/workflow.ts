@@ -1,6 +1,6 @@
 /** Definitions of workflows in JSON. */
 import { z } from "@hono/zod-openapi";
-import { time } from "./paging.ts";
+import { executionId, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
 
 export const hash = z
@@ -48,8 +48,22 @@ export const versionSchema = z
     at: time
       .nullable()
       .describe(
-        "since when the definition is the newest; null if it has been so since before the version log",
+        "since when the definition is the newest; null if it has been so since before the version log, or never was",
       ),
+    version: z.string().nullable().describe("the version in the definition; null if it has none"),
+    open: z.number().int().nonnegative().describe("how many open executions have this definition"),
+    oldest: z
+      .object({ id: executionId, createdAt: time })
+      .nullable()
+      .describe("the oldest of these executions; null if there are none"),
+    workers: z.array(z.string()).describe("connected workers that serve some of its code, 20 at most"),
+    unserved: z
+      .array(z.string())
+      .describe("code, with the range of versions, that no connected worker serves"),
+    isNewest: z.boolean().describe("whether starts by the plain name use it"),
+    canRetire: z
+      .boolean()
+      .describe("whether no open execution and no start by the plain name needs its code"),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;

@@ -72,6 +72,41 @@ test("what the store refuses is told, kept, and stored later", async () => {
   expect(await targets(log)).toEqual(["a"]);
 });
 
+test("entries that no request waits for are gathered into one document, and a list has them at once", async () => {
+  const { store, clock, log } = await world();
+  for (const target of ["a", "b"]) {
+    log.noteLater(entry(target));
+    await clock.advance(10);
+  }
+  expect(await store.listDocuments("audit", { max: 10 })).toHaveLength(0);
+  const listed = targets(log);
+  await clock.advance(0);
+  expect(await listed).toEqual(["b", "a"]);
+  expect(await store.listDocuments("audit", { max: 10 })).toHaveLength(1);
+  log.noteLater(entry("c"));
+  await clock.advance(100);
+  expect(await store.listDocuments("audit", { max: 10 })).toHaveLength(2);
+});
+
+test("a full batch of entries does not wait for more", async () => {
+  const { store, clock, log } = await world();
+  for (let n = 0; n < 500; n++) log.noteLater(entry(`${n}`));
+  await clock.advance(1);
+  expect(await store.listDocuments("audit", { max: 10 })).toHaveLength(1);
+});
+
+test("gathered entries that the store refuses are stored later", async () => {
+  const { store, clock, log, faults } = await world();
+  const { putDocument } = store;
+  store.putDocument = () => Promise.reject(new Error("disk full"));
+  log.noteLater(entry("a"));
+  await clock.advance(200);
+  expect(faults).toHaveLength(1);
+  store.putDocument = putDocument;
+  await clock.advance(1_000);
+  expect(await store.listDocuments("audit", { max: 10 })).toHaveLength(1);
+});
+
 test("closing stores what is left", async () => {
   const { clock, log } = await world();
   void log.note(entry("a"));

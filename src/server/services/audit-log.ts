@@ -1,4 +1,7 @@
-/** The audit log: every change through the API, with the caller. Entries that arrive during a write share a document. */
+/**
+ * The audit log: every change through the API, with the caller. Entries that arrive during a write share a document. An entry
+ * that no request waits for is gathered with others first: a write of its own for each start would double the store's writes.
+ */
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, listOf, number, object, optional, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -35,6 +38,8 @@ const BATCH_MAX = 500;
 /** The most entries that wait in memory while the store fails; the oldest are dropped beyond that. */
 const WAITING_MAX = 10_000;
 const RETRY_MS = 1_000;
+/** How long entries that no request waits for are gathered. */
+const GATHER_MS = 100;
 
 interface AuditLogParts {
   readonly store: DocumentStore;
@@ -49,7 +54,8 @@ export class AuditLog {
   #writing: Promise<void> | null = null;
   readonly #writer: string;
   #counter = 0;
-  #cancelRetry: (() => void) | null = null;
+  /** Cancels the next write, which waits for more entries or for the store. */
+  #cancelNext: (() => void) | null = null;
 
   constructor(parts: AuditLogParts) {
     this.#parts = parts;
@@ -60,13 +66,20 @@ export class AuditLog {
    * Adds an entry to the audit log. Resolves when the entry is stored, or when the first write has failed and will be repeated.
    */
   note(entry: Omit<AuditEntry, "at">): Promise<void> {
-    this.#waiting.push({ at: this.#parts.clock.now(), ...entry });
-    if (this.#waiting.length > WAITING_MAX) this.#waiting.shift();
-    this.#writing ??= this.#write();
-    return this.#writing;
+    this.#add(entry);
+    return this.#writeNow();
   }
 
+  /** Adds an entry that is stored a moment later, together with others. */
+  noteLater(entry: Omit<AuditEntry, "at">): void {
+    this.#add(entry);
+    if (this.#waiting.length >= BATCH_MAX) void this.#writeNow();
+    else if (this.#writing === null) this.#writeAfter(GATHER_MS);
+  }
+
+  /** Lists entries, also those that this node has not stored yet. */
   async list(options: { cursor: string | null; max: number; project: string | null }): Promise<AuditPage> {
+    if (this.#waiting.length > 0) await this.#writeNow();
     const data: AuditEntry[] = [];
     let [before, skip] = readCursor(options.cursor);
     for (;;) {
@@ -93,9 +106,25 @@ export class AuditLog {
 
   /** Stores the entries that still wait. */
   async close(): Promise<void> {
-    this.#cancelRetry?.();
     await this.#writing;
-    if (this.#waiting.length > 0) await this.#write();
+    if (this.#waiting.length > 0) await this.#writeNow();
+    this.#cancelNext?.();
+  }
+
+  #add(entry: Omit<AuditEntry, "at">): void {
+    this.#waiting.push({ at: this.#parts.clock.now(), ...entry });
+    if (this.#waiting.length > WAITING_MAX) this.#waiting.shift();
+  }
+
+  #writeNow(): Promise<void> {
+    this.#cancelNext?.();
+    this.#cancelNext = null;
+    this.#writing ??= this.#write();
+    return this.#writing;
+  }
+
+  #writeAfter(ms: number): void {
+    this.#cancelNext ??= this.#parts.clock.after(ms, () => void this.#writeNow());
   }
 
   async #write(): Promise<void> {
@@ -109,9 +138,7 @@ export class AuditLog {
       }
     } catch (thrown) {
       this.#parts.onFault(new Error("the audit log could not be written", { cause: thrown }));
-      this.#cancelRetry = this.#parts.clock.after(RETRY_MS, () => {
-        this.#writing ??= this.#write();
-      });
+      this.#writeAfter(RETRY_MS);
     } finally {
       this.#writing = null;
     }

@@ -1,10 +1,14 @@
 /** Definitions for the API: parsed, compiled and with their schemas, in a small cache by hash. */
+
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";
+import { storeDefinition } from "../../engine/store-definition.ts";
 import type { Definition } from "../../kernel/definition/definition.ts";
 import { parseDefinition, parseStored } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../../kernel/definition/plan.ts";
 import { usableDefinition } from "../../kernel/definition/read-definition.ts";
+import { splitVersionedName, versionedName } from "../../kernel/definition/version-name.ts";
+import { isRelayName } from "../../kernel/relay/relay.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -46,13 +50,11 @@ export class Definitions {
     this.#parts = parts;
   }
 
+  /** The newest definition of a workflow, or that of a version (`NAME@VERSION`). */
   async newest(name: string): Promise<KnownDefinition | Rejection> {
-    const found = await this.#newest.read(name);
-    if (found === null)
-      return reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
-        path: "workflow",
-        hint: "register it with POST /v1/workflows, or run a worker that serves it",
-      });
+    // Relays are started by events only.
+    const found = isRelayName(name) ? null : await this.#newest.read(name);
+    if (found === null) return unknownWorkflow(name);
     return this.#kept.get(found.hash) ?? this.#read(found);
   }
 
@@ -65,7 +67,10 @@ export class Definitions {
       : this.#read(found);
   }
 
-  /** Stores a definition as the newest of its name. `isNew` is false if it was the newest before. */
+  /**
+   * Stores a definition as the newest of its name; of those with a version, the highest one is the newest. `isNew` is false if it
+   * was the newest before, or is not.
+   */
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
@@ -74,14 +79,19 @@ export class Definitions {
       (await this.#wrongPlace(known.plan)) ??
       inDefinition(await this.#parts.topics.check(known.plan.commands));
     if (wrong !== null) return wrong;
-    const before = await this.#parts.store.getDefinition({ newestOf: definition.name });
+    const { store } = this.#parts;
+    const before = await store.getDefinition({ newestOf: definition.name });
+    const reference = versionedName(definition.name, definition.version);
+    const isNamed =
+      reference === definition.name || (await store.getDefinition({ newestOf: reference }))?.hash === hash;
     // A damaged definition is stored again, which repairs it.
-    if (before?.hash === hash && !isRejection(usableDefinition(before))) return { known, isNew: false };
+    if (isNamed && before?.hash === hash && !isRejection(usableDefinition(before)))
+      return { known, isNew: false };
     // Definitions of submissions, which are named by their content, are deleted with their last execution.
     if (before !== null && isSubmissionName(definition.name))
-      await noteReplaced(this.#parts.store, { name: definition.name, hash: before.hash });
-    await this.#parts.store.putDefinition(definition.name, hash, JSON.stringify(definition));
-    return { known, isNew: true };
+      await noteReplaced(store, { name: definition.name, hash: before.hash });
+    const isNewest = await storeDefinition(store, known.plan);
+    return { known, isNew: isNewest && before?.hash !== hash };
   }
 
   /** Compiles a parsed definition of a submission, without storing it. */
@@ -163,6 +173,19 @@ export class Definitions {
       for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
     return known;
   }
+}
+
+function unknownWorkflow(reference: string): Rejection {
+  const { name, version } = splitVersionedName(reference.slice(0, 160));
+  return version === null
+    ? reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
+        path: "workflow",
+        hint: "register it with POST /v1/workflows, or run a worker that serves it",
+      })
+    : reject("not_found", `the workflow "${name.slice(0, 60)}" has no version ${version}`, {
+        path: "workflow",
+        hint: `to list its versions: rondo versions ${name.slice(0, 60)}`,
+      });
 }
 
 /** Converts a rejection about a topic into a rejection of the definition. */

@@ -3,7 +3,8 @@
  * read and the wait is not missed.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
-import type { Ending } from "../../engine/io.ts";
+import type { Ending, Inspection } from "../../engine/io.ts";
+import { EndOfNewest } from "../../engine/newest.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { Clock } from "../../std/clock.ts";
 
@@ -12,19 +13,32 @@ export type WaitEnd = Ending | "late" | "stopped";
 
 export class EndWatch {
   readonly #clock: Pick<Clock, "after">;
-  readonly #unwatch: () => void;
+  readonly #watch: EndOfNewest;
+  /** The execution that has ended, or the first one that the id means. */
+  execution: string;
   #end: Ending | "stopped" | null = null;
   #view: ExecutionView | null = null;
   #onEnd: () => void = () => {};
 
-  constructor(engine: Pick<EnginePort, "watch">, clock: Pick<Clock, "after">, execution: string) {
+  constructor(engine: Pick<EnginePort, "inspect" | "watch">, clock: Pick<Clock, "after">, execution: string) {
     this.#clock = clock;
-    this.#unwatch = engine.watch(execution, (_, end) => {
-      if (end === null) return;
+    this.execution = execution;
+    this.#watch = new EndOfNewest(engine, execution, (end, last) => {
       this.#end = end;
+      this.execution = last;
       if (end !== "stopped") this.#view = end.view?.() ?? null;
       this.#onEnd();
     });
+  }
+
+  /** Finds the newest execution of the id, and watches it. */
+  async find(): Promise<void> {
+    await this.#watch.inspect();
+  }
+
+  /** Watches the newest execution of the id, which was found meanwhile. */
+  follow(found: Inspection): void {
+    this.#watch.found(found);
   }
 
   /** The execution as it ended; null if it has not ended, or ended at another node. */
@@ -52,6 +66,6 @@ export class EndWatch {
 
   stop(): void {
     this.#onEnd = () => {};
-    this.#unwatch();
+    this.#watch.stop();
   }
 }

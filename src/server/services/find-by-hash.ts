@@ -1,7 +1,7 @@
 /** Finds submitted command workflows by the hashes of their commands. A hash names content, so several can have the same. */
 import { COMMANDS_TAG, submissionName } from "../../commands/submission-definition.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import type { Store, StoredHead } from "../../store/store.ts";
+import { OPEN_STATUSES, type Store, type StoredHead } from "../../store/store.ts";
 import type { Definitions } from "./definitions.ts";
 
 export interface Hashes {
@@ -16,9 +16,9 @@ interface FindParts {
 
 /** The most executions with one hash that are read. */
 const HEADS_MAX = 1_000;
-const OPEN: readonly string[] = ["running", "paused", "cancelling", "cleaning"];
+const OPEN: readonly string[] = OPEN_STATUSES;
 
-/** The filter of the store for workflows with these hashes. */
+/** The filter of a list for executions of the submitted workflow with this hash; all workflows if none is given. */
 export function filterOf({ workflowHash }: Hashes): { readonly workflow?: string } {
   return workflowHash === undefined ? {} : { workflow: submissionName(workflowHash) };
 }

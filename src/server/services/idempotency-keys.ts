@@ -138,8 +138,10 @@ export class IdempotencyKeys {
 function useOf({ caller, key, target, body }: KeyedRequest): KeyUse {
   const wanted = (body as { project?: unknown } | undefined)?.project;
   const project = caller.project ?? (typeof wanted === "string" ? wanted : "");
+  // A token for one execution has its own keys, apart from those of the token that it was made with.
+  const holder = caller.grant === undefined ? (caller.token ?? caller.name) : caller.countedBy;
   return {
-    id: sha256(JSON.stringify([caller.token ?? caller.name, project, key])).slice(0, 40),
+    id: sha256(JSON.stringify([holder, project, key])).slice(0, 40),
     hash: contentHash([target, (body ?? null) as Json]),
     target: target.slice(0, TARGET_CHARS_MAX),
   };

@@ -23,6 +23,9 @@ const form = jsonForm<PausedQueue>(
   object({ use: string, by: string, at: number, reason: orNull(string) }, KEPT),
 );
 
+/** The rest of a paused queue whose document is damaged. */
+const UNKNOWN = { by: "an operator", at: 0, reason: "the document about the pause is damaged" };
+
 export interface PausedQueuesOptions {
   readonly store: Pick<Store, "putDocument" | "listDocuments">;
   readonly clock: Clock;
@@ -74,8 +77,9 @@ export class PausedQueues {
 
   async #read(): Promise<void> {
     const found: PausedQueue[] = [];
+    // The id is the name of the queue. A queue with a damaged document stays paused until an operator resumes it.
     for await (const one of allDocuments(this.#options.store, form))
-      if (one.damage === undefined) found.push(one.value);
+      found.push(one.damage === undefined ? one.value : { use: one.id, ...UNKNOWN });
     const isSame = JSON.stringify(found) === JSON.stringify(this.#all);
     this.#all = found;
     if (!isSame)

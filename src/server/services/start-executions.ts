@@ -1,7 +1,9 @@
 /** Starts executions for the API: by the name of a workflow, with the input checked against its schema. */
+
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import type { Reply } from "../../engine/driver-options.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
+import { inspectNewest } from "../../engine/newest.ts";
 import {
   SignalStarter,
   type SignalStartParts,
@@ -10,6 +12,7 @@ import {
 } from "../../engine/signal-with-start.ts";
 import { startIfExists } from "../../engine/successors.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
+import { splitVersionedName } from "../../kernel/definition/version-name.ts";
 import type { SignalMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
@@ -22,6 +25,7 @@ import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 export interface StartRequest extends CheckedStart {
+  /** The name of the workflow, or one version of it (`NAME@VERSION`). */
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
@@ -82,12 +86,12 @@ export class ExecutionStarter {
     const { engine, topics } = this.#parts;
     const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
-    const { id, reply } = await this.#send(known, text, request);
+    const { id, reply } = await this.#send(known, text, request, { views: true });
     const { answer, existed, view } = reply;
     if (isRejection(answer)) return answer;
     if (view !== undefined) return { id, existed, view };
     // Another node has started the execution, or its id depends on others.
-    const found = await engine.inspect(id);
+    const found = await inspectNewest((one) => engine.inspect(one), id);
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
@@ -96,12 +100,13 @@ export class ExecutionStarter {
     { plan }: KnownDefinition,
     input: string,
     request: Omit<StartRequest, "workflow" | "input">,
+    options: { readonly views?: boolean } = {},
   ): Promise<{ readonly id: string; readonly reply: Reply }> {
     const { ifExists } = request;
     if (ifExists === undefined) {
       const start = startExecution(this.#parts, plan, input, request);
       request.onId?.(start.id);
-      return { id: start.id, reply: await start.send({ views: true }) };
+      return { id: start.id, reply: await start.send(options) };
     }
     const { id, reply } = await startIfExists(this.#parts, { plan, input }, { ...request, ifExists });
     const { answer, existed } = reply;
@@ -177,7 +182,7 @@ export class ExecutionStarter {
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
     const found = await this.#parts.engine.inspect(id);
-    if (isRejection(found) || found.view.workflow !== workflow) return null;
+    if (isRejection(found) || found.view.workflow !== splitVersionedName(workflow).name) return null;
     const isSame = canonicalJson(found.view.input) === canonicalJson((input ?? null) as Json);
     return isSame ? { id, existed: true, view: found.view } : null;
   }

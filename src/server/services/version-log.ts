@@ -1,5 +1,6 @@
 /** The version log: when each definition of a workflow became the newest, as documents named by workflow and time. */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
+import { isVersionedName } from "../../kernel/definition/version-name.ts";
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, number, object, string } from "../../std/decode.ts";
 import { decorate } from "../../std/decorate.ts";
@@ -7,8 +8,11 @@ import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import type { WorkflowVersion } from "../schemas/workflow.ts";
 
+/** A definition, and since when it is the newest. */
+type LoggedVersion = Pick<WorkflowVersion, "hash" | "at">;
+
 export interface VersionPage {
-  readonly data: readonly WorkflowVersion[];
+  readonly data: readonly LoggedVersion[];
   readonly next: string | null;
 }
 
@@ -24,8 +28,8 @@ const TIME_DIGITS = 15;
 export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Clock, "now">): S {
   return decorate<DocumentStore>(store, {
     putDefinition: async (name, hash, body) => {
-      // A name that is derived from the content has one version only.
-      if (isSubmissionName(name)) return store.putDefinition(name, hash, body);
+      // A name that is derived from the content, or names a version, has one definition only.
+      if (isSubmissionName(name) || isVersionedName(name)) return store.putDefinition(name, hash, body);
       const before = await store.getDefinition({ newestOf: name });
       await store.putDefinition(name, hash, body);
       if (before?.hash === hash) return;
@@ -54,7 +58,7 @@ export async function listVersions(
     descending: true,
     max,
   });
-  const data: WorkflowVersion[] = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
+  const data: LoggedVersion[] = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
   if (cursor === null && data[0]?.hash !== newest.hash) data.unshift({ hash: newest.hash, at: null });
   const next = found.length === max ? (found.at(-1)?.id.slice(name.length + 1) ?? null) : null;
   return { data: data.slice(0, max), next };

@@ -148,7 +148,7 @@ export class WorkflowFigures {
         this.#pending.delete(id);
       }
     } catch (thrown) {
-      // What is not stored is tried again in the next round.
+      // Figures that are not stored are written again in the next round.
       if (!(thrown instanceof StoreFault)) throw thrown;
       this.#options.onFault(thrown);
     }

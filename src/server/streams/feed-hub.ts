@@ -69,6 +69,7 @@ export class FeedHub {
       });
     const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#parts.limits;
     const client = new StreamClient(options.outgoing, { clock: this.#parts.clock, sliceBytes, stallMs });
+    this.#dropAtExpiry(client, options.caller);
     this.#parts.metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
@@ -91,9 +92,10 @@ export class FeedHub {
     return null;
   }
 
-  /** Closes the streams of a revoked token. */
+  /** Closes the streams of a revoked token, and of the tokens that were made with it. */
   cut(token: string): void {
-    for (const client of this.#byCaller.get(token)?.clients ?? []) client.drop();
+    for (const entry of this.#byCaller.values())
+      if (entry.token === token) for (const client of entry.clients) client.drop();
   }
 
   get size(): number {
@@ -110,6 +112,14 @@ export class FeedHub {
     });
     await Promise.all(this.#clients.values());
     cancel();
+  }
+
+  /** A token for one execution may expire before its stream ends. */
+  #dropAtExpiry(client: StreamClient, { grant }: Caller): void {
+    if (grant === undefined) return;
+    const { clock } = this.#parts;
+    const cancel = clock.after(Math.max(0, grant.expiresAt - clock.now()), () => client.drop());
+    client.onClose(cancel);
   }
 
   #forget(client: StreamClient, countedBy: string | null): void {

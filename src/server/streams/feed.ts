@@ -24,6 +24,8 @@ export interface SourcePiece {
 }
 
 export interface FeedSource {
+  /** Whether the piece at a position changes, so that pieces are not cached. */
+  readonly isTransient?: true;
   /** Reads the piece at a position; an empty piece if there is nothing. */
   read(from: string): Promise<SourcePiece>;
   /** Whether the source has ended, so that no more entries will follow. */
@@ -116,7 +118,7 @@ export class Feed {
 
   async #read(from: string, version: number): Promise<Piece> {
     const piece = { ...(await this.#source.read(from)), version };
-    if (piece.bytes.length > 0) this.#keep(from, piece);
+    if (piece.bytes.length > 0 && this.#source.isTransient !== true) this.#keep(from, piece);
     return piece;
   }
 

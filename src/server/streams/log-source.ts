@@ -1,9 +1,10 @@
 /** Log lines of an execution, as pages and as server-sent events. The id of a line is `<row>.<line>`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
+import { STREAM_LEVEL } from "../../protocol/stream-piece.ts";
 import type { Json } from "../../std/json.ts";
 import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
 import type { LogLine } from "../schemas/execution.ts";
-import type { FeedSource, SourcePiece } from "./feed.ts";
+import type { FeedSource } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
 /** A filter for log lines; fields that are missing match everything. */
@@ -41,13 +42,17 @@ export function showPosition({ row, line }: LogPosition): string {
   return `${row}.${line}`;
 }
 
-/** Reads at most `max` log lines from a position on. */
-export async function readLines(
+/** Reads at most `max` items of log rows from a position on. `show` gives the item of a line; null if the line has none. */
+export async function readRows<Item>(
   store: ExecutionStore,
   execution: string,
-  options: { readonly from: LogPosition; readonly max: number; readonly filter: LogFilter },
-): Promise<LogPage> {
-  const lines: LogLine[] = [];
+  options: {
+    readonly from: LogPosition;
+    readonly max: number;
+    readonly show: (row: StoredLogRow, line: number) => Item | null;
+  },
+): Promise<{ readonly items: readonly Item[]; readonly next: LogPosition; readonly isLast: boolean }> {
+  const items: Item[] = [];
   let { from: next } = options;
   let chars = 0;
   for (let looked = 0; looked < ROWS_PER_PAGE; ) {
@@ -56,18 +61,34 @@ export async function readLines(
     for (const row of rows) {
       const begin = row.order === next.row ? next.line : 0;
       for (let i = begin; i < row.lines.length; i++) {
-        if (lines.length === options.max || chars > PIECE_CHARS)
-          return { lines, next: { row: row.order, line: i }, isLast: false };
-        const line = showLine(row, i);
-        if (!fits(line, options.filter)) continue;
-        lines.push(line);
-        chars += line.text.length + 200;
+        if (items.length === options.max || chars > PIECE_CHARS)
+          return { items, next: { row: row.order, line: i }, isLast: false };
+        const item = options.show(row, i);
+        if (item === null) continue;
+        items.push(item);
+        chars += (row.lines[i]?.text.length ?? 0) + 200;
       }
       next = { row: row.order + 1, line: 0 };
     }
-    if (rows.length < ROWS) return { lines, next, isLast: true };
+    if (rows.length < ROWS) return { items, next, isLast: true };
   }
-  return { lines, next, isLast: false };
+  return { items, next, isLast: false };
+}
+
+/** Reads at most `max` log lines from a position on. */
+export async function readLines(
+  store: ExecutionStore,
+  execution: string,
+  options: { readonly from: LogPosition; readonly max: number; readonly filter: LogFilter },
+): Promise<LogPage> {
+  const { from, max, filter } = options;
+  const show = (row: StoredLogRow, index: number): LogLine | null => {
+    if (row.lines[index]?.level === STREAM_LEVEL) return null;
+    const line = showLine(row, index);
+    return fits(line, filter) ? line : null;
+  };
+  const { items, next, isLast } = await readRows(store, execution, { from, max, show });
+  return { lines: items, next, isLast };
 }
 
 /** Log lines as the source of a feed; a position is that of a line. */
@@ -76,14 +97,18 @@ export function logSource(
   execution: string,
   filter: LogFilter,
 ): FeedSource {
-  const { engine, store } = parts;
+  return lineSource(parts.engine, execution, async (position) => {
+    const from = parsePosition(position) ?? { row: 0, line: 0 };
+    const { lines, next, isLast } = await readLines(parts.store, execution, { from, max: 1_000, filter });
+    const text = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(line)}\n\n`).join("");
+    return { bytes: Buffer.from(text), next: showPosition(next), isLast, endsAt: null };
+  });
+}
+
+/** The source of a feed over log rows. It changes when rows are stored, and is over with the execution. */
+export function lineSource(engine: EnginePort, execution: string, read: FeedSource["read"]): FeedSource {
   return {
-    async read(position): Promise<SourcePiece> {
-      const from = parsePosition(position) ?? { row: 0, line: 0 };
-      const { lines, next, isLast } = await readLines(store, execution, { from, max: 1_000, filter });
-      const text = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(line)}\n\n`).join("");
-      return { bytes: Buffer.from(text), next: showPosition(next), isLast, endsAt: null };
-    },
+    read,
     isOver: () => isOver(engine, execution),
     watch(tell) {
       const unwatchLogs = engine.watchLogs(execution, () => tell("more"));

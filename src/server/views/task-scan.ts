@@ -1,10 +1,12 @@
 /** Folds a journal into the task indexes of all visits of an execution: a second, smaller fold beside the kernel's. */
+import { planOfText } from "../../kernel/apply-moved.ts";
 import { type HandlerPlan, NEXT, type Plan } from "../../kernel/definition/plan.ts";
 import type { Event, Place, Recorded, TasksEnumerated, TasksSettled } from "../../kernel/event.ts";
 import { HandlerState } from "../../kernel/execution.ts";
 import { Dependencies } from "../../kernel/tasks/dependencies.ts";
 import { IdentitySet } from "../../kernel/tasks/identity-set.ts";
 import { TaskTable } from "../../kernel/tasks/task-table.ts";
+import { unwrap } from "../../std/rejection.ts";
 import { TaskBars } from "./task-bars.ts";
 import { TaskIndex } from "./task-index.ts";
 
@@ -25,7 +27,7 @@ interface ScannedHandler extends IndexedHandler {
 }
 
 export class TaskScan {
-  readonly #plan: Plan;
+  #plan: Plan;
   readonly #handlers = new Map<string, ScannedHandler>();
   /** The number of the last event of the scan. */
   seq = 0;
@@ -54,7 +56,8 @@ export class TaskScan {
     this.seq = seq;
     this.lastAt = at;
     if (seq === 1) this.startedAt = at;
-    if (event.kind === "handler.started") this.#start(event, at);
+    if (event.kind === "moved") this.#plan = unwrap(planOfText(event.definition));
+    else if (event.kind === "handler.started") this.#start(event, at);
     // If a clean-up is retried, its visit starts again.
     else if (event.kind === "retried" || event.kind === "phase.started") {
       for (const scanned of this.#handlers.values()) {

@@ -1,5 +1,6 @@
 /** Reads results of earlier phases from the journal, page by page, for attempts of remote workers. */
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
+import { taskChildId } from "../../kernel/tasks/child-messages.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { ExecutionStore } from "../../store/store.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
@@ -11,6 +12,8 @@ export interface WantedResults {
   readonly cursor?: string | undefined;
   /** If given, the page has the tasks with these numbers as they were enumerated, instead of all outcomes. */
   readonly tasks?: ReadonlySet<number> | undefined;
+  /** If given, the results are those of the child that the task of the attempt runs under this name. */
+  readonly child?: string | undefined;
 }
 
 /** How many journal rows are read for one page. */
@@ -27,8 +30,10 @@ export async function readResults(
 ): Promise<string | Rejection> {
   const range = rangeOf(attempt, wanted);
   if ("kind" in range) return range;
-  const { phase, handler } = wanted;
-  const { execution } = attempt.shared.place;
+  const { phase, handler, child } = wanted;
+  const { place } = attempt.shared;
+  const execution =
+    child === undefined ? place.execution : taskChildId(place.execution, place, attempt.task, child);
   const wantedKind = wanted.tasks === undefined ? "tasks.settled" : "tasks.enumerated";
   const data: string[] = [];
   const last = range.last === 0 ? Number.MAX_SAFE_INTEGER : range.last;
@@ -63,12 +68,13 @@ export async function readResults(
 /** The range of journal rows to read: that of the wanted visit, or of the newest visit. A cursor contains its range. */
 function rangeOf(
   { shared: { phases } }: AttemptRecord,
-  { phase, visit, cursor }: WantedResults,
+  { phase, visit, cursor, child }: WantedResults,
 ): { visit: number; from: number; last: number } | Rejection {
   const visits = phases.filter((one) => one.phase === phase && one.visit > 0);
   const found = visit === undefined ? visits.at(-1) : visits.find((one) => one.visit === visit);
   const at = visit ?? found?.visit;
   if (cursor === undefined) {
+    if (child !== undefined) return { visit: at ?? 1, from: 1, last: 0 };
     if (found !== undefined) return { visit: found.visit, from: found.firstSeq, last: found.lastSeq };
     // If another server granted the attempt, the range of the visit is not known here, and the whole journal is read.
     return at === undefined || phases.length > 0

@@ -5,12 +5,15 @@
 import { z } from "@hono/zod-openapi";
 import type { ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.ts";
+import { CHECKPOINTS_MAX } from "../../kernel/tasks/checkpoint.ts";
 import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { readMapItems } from "../../store/map-items.ts";
 import type { Store } from "../../store/store.ts";
 import { type Answer, json, routesOver } from "../route.ts";
 import {
+  itemsSchema,
   logsSchema,
   resultsSchema,
   runSchema,
@@ -49,6 +52,11 @@ const readRoutes = [
         .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
         .optional()
         .describe("numbers of tasks: gives these as they were enumerated, as `data`"),
+      child: z
+        .string()
+        .max(200)
+        .optional()
+        .describe("the name under which the task runs a child: gives the results of that child"),
     }),
     answers: {
       200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
@@ -58,12 +66,30 @@ const readRoutes = [
       const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
       if (isRejection(attempt)) return attempt;
       const { phase, handler } = params;
-      const isKnown = query.visit !== undefined || !attempt.isAdopted;
+      const isKnown = query.visit !== undefined || query.child !== undefined || !attempt.isAdopted;
       const visit = isKnown ? query.visit : await sessions.newestVisit(attempt, phase);
       const tasks = query.tasks === undefined ? undefined : new Set(query.tasks.split(",").map(Number));
-      const wanted = { phase, handler, cursor: query.cursor, visit, tasks };
+      const wanted = { phase, handler, cursor: query.cursor, visit, tasks, child: query.child };
       const page = await readResults(sessions.store, attempt, wanted);
       return isRejection(page) ? page : { kind: "bytes", status: 200, type: "application/json", body: page };
+    },
+  }),
+  route({
+    id: "getMapItems",
+    request: "GET /v1/attempts/{id}/items/{page}",
+    summary: "Read a page of the items of a map",
+    description:
+      "Only for the enumeration of an execution that `map` has started. `data` is null after the last page.",
+    access: "attempt",
+    params: z.object({ id, page: z.coerce.number().int().min(0).max(CHECKPOINTS_MAX) }),
+    answers: { 200: { description: "a list of items", schema: itemsSchema } },
+    refusals: ["stale_attempt", "not_found"],
+    async handle({ params, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+      if (isRejection(attempt)) return attempt;
+      const page = await readMapItems(sessions.store, attempt.shared.place.execution, params.page);
+      if (isRejection(page)) return page;
+      return { kind: "bytes", status: 200, type: "application/json", body: `{"data":${page}}` };
     },
   }),
   route({

@@ -77,6 +77,7 @@ export class EventBatch {
       case "step.failed":
       case "child":
       case "noted":
+      case "published":
       case "run":
       case "run.started":
       case "run.crashed":

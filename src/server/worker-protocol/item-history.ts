@@ -38,6 +38,8 @@ export async function readHistory(
       tries.push(
         `{${name},"tries":${checkpoint.tries},"until":${checkpoint.due > now ? checkpoint.due : 0}}`,
       );
+    else if (checkpoint.kind === "step" && checkpoint.map !== undefined)
+      steps.push(`{${name},"map":${JSON.stringify(checkpoint.map)}}`);
     else if (checkpoint.kind === "step") {
       const { event } = await journal.read(checkpoint.seq);
       assert(

@@ -10,18 +10,23 @@ import type {
   ChildRequest,
   CodeNotes,
   Outcome,
+  PublishedValues,
   RunNotice,
   StepFailure,
+  StepResult,
   TaskWait,
 } from "../../kernel/message.ts";
+import { PUBLISHED_BYTES_MAX } from "../../kernel/published.ts";
 import { CHECKPOINTS_MAX } from "../../kernel/tasks/checkpoint.ts";
 import { cutText, storedCause } from "../../protocol/error-cause.ts";
+import { CHUNK_BYTES_MAX, pieceLine } from "../../protocol/stream-piece.ts";
+import { readAnswer } from "../../protocol/update-answer.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
-import { type Fields, invalid } from "../../std/decode.ts";
-import { toStoredText } from "../../std/json.ts";
+import { type Fields, invalid, isObject, jsonFields } from "../../std/decode.ts";
+import { type Json, toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { linesOf } from "../../worker/log/log-text.ts";
+import { linesOf, storedFields } from "../../worker/log/log-text.ts";
 import { Secrets } from "../../worker/log/secrets.ts";
 
 /** A checked event, without the attempt it belongs to and without its number. */
@@ -36,10 +41,11 @@ export type ReadEvent =
       readonly identities: readonly string[] | null;
       readonly afters: Afters | null;
     }
-  | { readonly kind: "step"; readonly name: string; readonly result: string }
+  | StepResult
   | StepFailure
   | ChildRequest
   | CodeNotes
+  | PublishedValues
   | {
       readonly kind: "run";
       readonly name: string;
@@ -56,17 +62,19 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     accepted: [],
     started: [],
     progress: ["done", "total"],
-    log: ["text", "level", "at", "run"],
+    log: ["text", "level", "at", "run", "fields"],
     page: ["from", "tasks", "keys", "identities", "afters"],
-    step: ["name", "result"],
+    step: ["name", "result", "map", "answers"],
     step_retrying: ["name", "tries", "forMs", "error"],
     step_failed: ["name", "tries", "error"],
-    child: ["name", "workflow", "input", "detached"],
+    child: ["name", "workflow", "input", "detached", "mapped"],
     noted: ["times", "failures"],
+    published: ["values"],
+    chunks: ["stream", "chunks", "index", "step", "end", "at"],
     run_started: ["run"],
     run_finished: ["run", "state", "index", "oversized", "stats"],
     run_crashed: ["run", "message", "stats"],
-    receipt: ["status", "result", "total", "wait", "waits", "error", "stats", "adds"],
+    receipt: ["status", "result", "total", "wait", "waits", "error", "stats", "adds", "continueAs"],
   }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
 );
 
@@ -115,6 +123,10 @@ export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
       return readChild(event);
     case "noted":
       return readNotes(event);
+    case "published":
+      return readPublished(event);
+    case "chunks":
+      return readChunks(event, now);
     case "run_finished":
       return readRun(event);
     default:
@@ -122,12 +134,17 @@ export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
   }
 }
 
-function readLog({ text, level = "info", at = null, run }: Fields, now: number): ReadEvent | Rejection {
+function readLog(
+  { text, level = "info", at = null, run, fields }: Fields,
+  now: number,
+): ReadEvent | Rejection {
   if (typeof text !== "string") return invalid("text", "must be a text");
   if (!LEVELS.includes(level as string)) return invalid("level", `must be one of ${LEVELS.join(", ")}`);
   if (at !== null && !isCount(at)) return invalid("at", "must be a time in milliseconds");
   if (run !== undefined && !isName(run)) return invalid("run", "must be the name of a run");
-  return linesEvent(text, { level: level as string, at: at === null ? now : at, run });
+  if (fields !== undefined && !isObject(fields)) return invalid("fields", "must be an object");
+  const stored = fields === undefined ? undefined : storedFields(fields, NO_SECRETS);
+  return linesEvent(text, { level: level as string, at: at === null ? now : at, run, fields: stored });
 }
 
 function readProgress({ done, total }: Fields, now: number): ReadEvent | Rejection {
@@ -153,13 +170,18 @@ function readStats(stats: unknown): RunStats | Rejection {
   return { durationMs, memoryBytes };
 }
 
-function linesEvent(text: string, more: { level: string; at: number; run?: unknown }): ReadEvent {
-  const { level, at, run } = more;
-  const lines = linesOf(text, NO_SECRETS).map((line) => ({
+/** The lines of a text; its fields belong to the first of them. */
+function linesEvent(
+  text: string,
+  more: { level: string; at: number; run?: unknown; fields?: string | undefined },
+): ReadEvent {
+  const { level, at, run, fields } = more;
+  const lines = linesOf(text, NO_SECRETS).map((line, i) => ({
     at,
     level,
     text: line,
     ...(run === undefined ? {} : { run: run as string }),
+    ...(fields === undefined || i > 0 ? {} : { fields }),
   }));
   return { kind: "lines", lines };
 }
@@ -218,11 +240,23 @@ function readItems(
   return { tasks: texts, keys: keys as string[] | null, identities: identities as string[] | null, afters };
 }
 
-function readStep({ name, result = null }: Fields): ReadEvent | Rejection {
-  const wrong = refuseName(name, "name", "the name of a step");
+function readStep({ name, result = null, map, answers }: Fields): ReadEvent | Rejection {
+  const wrong =
+    refuseName(name, "name", "the name of a step") ??
+    (map === undefined ? null : refuseName(map, "map", "the name of a map"));
   if (wrong !== null) return wrong;
+  if (map !== undefined && !Array.isArray(result)) return invalid("result", "must be a list of items");
   const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
-  return isRejection(text) ? text : { kind: "step", name: name as string, result: text };
+  if (isRejection(text)) return text;
+  const items = map === undefined ? {} : { map: map as string };
+  const done = { kind: "step" as const, name: name as string, result: text, ...items };
+  if (answers === undefined) return done;
+  if (typeof answers !== "string" || readAnswer(text) === null)
+    return invalid(
+      "answers",
+      "must be the id of an update; the result is its answer, { value } or { error }",
+    );
+  return { ...done, answers };
 }
 
 function readStepFailure({ kind, name, tries, forMs, error }: Fields): ReadEvent | Rejection {
@@ -237,12 +271,14 @@ function readStepFailure({ kind, name, tries, forMs, error }: Fields): ReadEvent
   return { kind: "step.retrying", ...failed, forMs };
 }
 
-function readChild({ name, workflow, input = null, detached }: Fields): ReadEvent | Rejection {
+function readChild({ name, workflow, input = null, detached, mapped }: Fields): ReadEvent | Rejection {
   const wrong = refuseName(name, "name", "the name of a child");
   if (wrong !== null) return wrong;
   if (!isName(workflow)) return invalid("workflow", "must be the name of a workflow");
   if (detached !== undefined && typeof detached !== "boolean")
     return invalid("detached", "must be true or false");
+  if (mapped !== undefined && typeof mapped !== "boolean") return invalid("mapped", "must be true or false");
+  if (mapped === true && !isCount(input)) return invalid("input", "must be the number of items");
   const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
   if (isRejection(text)) return text;
   return {
@@ -251,6 +287,7 @@ function readChild({ name, workflow, input = null, detached }: Fields): ReadEven
     workflow,
     input: text,
     ...(detached === true ? { detached } : {}),
+    ...(mapped === true ? { mapped } : {}),
   };
 }
 
@@ -266,6 +303,44 @@ function readNotes({ times = {}, failures = [] }: Fields): ReadEvent | Rejection
     if (!isCount(at)) return invalid("times", "must be times in milliseconds");
   }
   return { kind: "noted", times: Object.fromEntries(entries), failures };
+}
+
+function readPublished({ values }: Fields): ReadEvent | Rejection {
+  const text = toStoredText(values, { bytesMax: PUBLISHED_BYTES_MAX, what: "values" });
+  if (isRejection(text)) return text;
+  const read = jsonFields(text);
+  if (read === null) return invalid("values", "must be an object");
+  for (const key in read) {
+    const wrong = refuseName(key, "values", "a key");
+    if (wrong !== null) return wrong;
+  }
+  return { kind: "published", values: read as Readonly<Record<string, Json>> };
+}
+
+function readChunks(event: Fields, now: number): ReadEvent | Rejection {
+  const { stream, chunks, index, step, end, at = now } = event;
+  const wrong =
+    refuseName(stream, "stream", "the name of a stream") ??
+    (step === undefined ? null : refuseName(step, "step", "the name of a step"));
+  if (wrong !== null) return wrong;
+  if (!isCount(index)) return invalid("index", "must be the number of the first chunk, from 0");
+  if (end !== undefined && end !== true) return invalid("end", "must be true");
+  if (!isCount(at)) return invalid("at", "must be a time in milliseconds");
+  if (!Array.isArray(chunks) || (chunks.length === 0) !== (end === true))
+    return invalid("chunks", "must be a list of chunks; it is empty only at the end of the stream");
+  const texts: string[] = [];
+  for (const [i, chunk] of chunks.entries()) {
+    const text = toStoredText(chunk, { bytesMax: CHUNK_BYTES_MAX, what: `chunks[${i}]` });
+    if (isRejection(text)) return text;
+    texts.push(text);
+  }
+  const head = {
+    stream: stream as string,
+    index,
+    ...(step === undefined ? {} : { step: step as string }),
+    ...(end === true ? { end: true as const } : {}),
+  };
+  return { kind: "lines", lines: [{ at, ...pieceLine(head, texts) }] };
 }
 
 function readRun({ run, state, index = null, oversized = false, stats }: Fields): ReadEvent | Rejection {
@@ -303,6 +378,7 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
     const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
     if (isRejection(text)) return { kind, ms, outcome: notStorable(text) };
     const done = { status, payload: text, ...(total === undefined ? {} : { total }) } as const;
+    if (event["continueAs"] !== undefined) return readContinuation(done, event["continueAs"], ms);
     if (event["adds"] === undefined) return { kind, ms, outcome: done };
     const adds = readAdds(event["adds"]);
     return isRejection(adds) ? adds : { kind, ms, outcome: { ...done, adds } };
@@ -312,6 +388,17 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
   return isRejection(failure)
     ? failure
     : { kind, ms, outcome: { status: status as Outcome["status"], ...failure } };
+}
+
+/** Reads a receipt with which an execution continues as another one. */
+function readContinuation(
+  done: { readonly status: "done"; readonly payload: string },
+  input: unknown,
+  ms: number,
+): ReadEvent {
+  const continueAs = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "continueAs" });
+  const outcome = isRejection(continueAs) ? notStorable(continueAs) : { ...done, continueAs };
+  return { kind: "receipt", ms, outcome };
 }
 
 /** Reads the waits of a suspended attempt: `wait`, or the list `waits`; null if there are none. */

@@ -108,7 +108,7 @@ export class WorkerSessions {
     session.seen();
     this.#silence.watch(session);
     const nodes = session.tellNodes();
-    return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }) };
+    return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }), logFields: true };
   }
 
   /** Why a caller that is bound to a project may not act for a worker; null if the caller may, or if no such worker exists. */

@@ -46,6 +46,7 @@ function setUp(tasks: number) {
     clock,
     held,
     spool: null,
+    takesFields: () => true,
     queueOf: () => (gone.isGone ? null : queue),
     onEnded: () => {},
     onAcknowledged: ({ id }) => acknowledged.push(id),

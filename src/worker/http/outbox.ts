@@ -14,6 +14,8 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly held: HeldAttempts;
   readonly spool: Spool | null;
+  /** Whether every node at which the worker has registered takes the fields of log lines. */
+  readonly takesFields: () => boolean;
   /** The event queue of a node, by the node's name; null if the session at that node has ended. */
   readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
   /** Called when an attempt has ended, so that the worker has a free slot. */
@@ -151,17 +153,21 @@ export class Outbox {
 
   #read(report: Report, index: number, delivery: Delivery, entries: Entry[]): void {
     let attempts = 0;
-    eachEvent(report, (attempt, rest, isReceipt) => {
-      const at = report.kind === "receipts" ? attempts++ : 0;
-      const held = this.#options.held.get(attempt);
-      if (held === undefined || held.hasEnded) return;
-      const n = ++held.n;
-      if (report.kind !== "accepted") held.hasStarted = true;
-      noteRun(held.runs, report, this.#options.clock.now());
-      const json = `{"attempt":"${attempt}","n":${n},${rest}`;
-      const { token } = held;
-      entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });
-    });
+    eachEvent(
+      report,
+      (attempt, rest, isReceipt) => {
+        const at = report.kind === "receipts" ? attempts++ : 0;
+        const held = this.#options.held.get(attempt);
+        if (held === undefined || held.hasEnded) return;
+        const n = ++held.n;
+        if (report.kind !== "accepted") held.hasStarted = true;
+        noteRun(held.runs, report, this.#options.clock.now());
+        const json = `{"attempt":"${attempt}","n":${n},${rest}`;
+        const { token } = held;
+        entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });
+      },
+      this.#options.takesFields(),
+    );
   }
 
   #add(entries: readonly Entry[]): void {

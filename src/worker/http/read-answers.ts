@@ -13,6 +13,7 @@ import type {
 import {
   type Decode,
   decodeOrNull,
+  flag,
   integer,
   KEPT,
   listOf,
@@ -79,7 +80,7 @@ const workItem = object(
 ) as Decode<unknown> as Decode<WorkItem>;
 
 const registered = object(
-  { worker: text({ min: 1 }), heartbeatMs: positive, leaseMs: positive, nodes },
+  { worker: text({ min: 1 }), heartbeatMs: positive, leaseMs: positive, nodes, logFields: optional(flag) },
   { others: "dropped" },
 );
 

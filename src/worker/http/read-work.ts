@@ -92,7 +92,8 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
   const checkpoints: Checkpoint[] = [];
   for (const step of one.steps ?? []) {
     const { name } = step;
-    if ("result" in step)
+    if ("map" in step) checkpoints.push({ kind: "step", name, seq: 0, map: step.map });
+    else if ("result" in step)
       checkpoints.push({ kind: "step", name, seq: keep({ result: JSON.stringify(step.result) }) });
     else if ("error" in step)
       checkpoints.push({ kind: "step", name, seq: keep({ error: JSON.stringify(step.error) }) });

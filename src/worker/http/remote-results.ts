@@ -49,6 +49,14 @@ export class RemoteResults implements ResultsSource {
     return kept;
   }
 
+  async items(execution: string, page: number): Promise<string | null> {
+    const attempt = this.#options.held.openOf(execution);
+    if (attempt === undefined) throw new Error("the attempt that reads items is over");
+    const path = `/v1/attempts/${encodeURIComponent(attempt.id)}/items/${page}`;
+    const { data } = JSON.parse(await this.#options.get(path, attempt)) as { readonly data: unknown };
+    return data === null ? null : JSON.stringify(data);
+  }
+
   async *settled(at: SettledAt): AsyncGenerator<{ task: number; status: string; payload: string }> {
     for await (const { task, status, result, error } of this.#pages(at, ""))
       yield { task, status, payload: JSON.stringify((status === "done" ? result : error) ?? null) };
@@ -71,9 +79,11 @@ export class RemoteResults implements ResultsSource {
   async *#pages(at: SettledAt, more: string): AsyncGenerator<Page["data"][number]> {
     let cursor: string | null = `${at.firstSeq}-${at.lastSeq}`;
     while (cursor !== null) {
-      const attempt = this.#options.held.openOf(at.execution);
+      const { held } = this.#options;
+      const attempt = at.by === undefined ? held.openOf(at.execution) : held.get(at.by.attempt);
       if (attempt === undefined) throw new Error("the attempt that reads results is over");
-      const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}${more}`;
+      const child = at.by === undefined ? "" : `&child=${encodeURIComponent(at.by.child)}`;
+      const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}${child}${more}`;
       const page = JSON.parse(await this.#options.get(path, attempt)) as Page;
       yield* page.data;
       cursor = page.next;

@@ -2,6 +2,7 @@
 import type { Items } from "../../kernel/definition/task-name.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
+import { STREAM_LEVEL } from "../../protocol/stream-piece.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
 
 /**
@@ -10,7 +11,8 @@ import type { Report, ReportedLine } from "../../protocol/work.ts";
  */
 export type OnEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
-export function eachEvent(report: Report, take: OnEvent): void {
+/** Calls `take` for each event of a report. `hasFields`: whether the server takes the fields of log lines. */
+export function eachEvent(report: Report, take: OnEvent, hasFields = true): void {
   const prefix = attemptPrefix(report);
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
     `${prefix}${task}.${attempt}.${claim}.${report.epoch}`;
@@ -29,12 +31,11 @@ export function eachEvent(report: Report, take: OnEvent): void {
       const text = `"kind":"page","from":${report.from},${itemsText(report)}}`;
       return take(idOf({ ...report, task: -1 }), text, false);
     }
-    case "step":
-      return take(
-        idOf(report),
-        `"kind":"step","name":${JSON.stringify(report.name)},"result":${report.result}}`,
-        false,
-      );
+    case "step": {
+      const { name, map, answers, result } = report;
+      const more = JSON.stringify({ name, map, answers });
+      return take(idOf(report), `"kind":"step","result":${result},${more.slice(1)}`, false);
+    }
     case "step.retrying":
     case "step.failed": {
       const { kind, name, tries, error } = report;
@@ -46,9 +47,11 @@ export function eachEvent(report: Report, take: OnEvent): void {
       const { times, failures } = report;
       return take(idOf(report), `"kind":"noted",${JSON.stringify({ times, failures }).slice(1)}`, false);
     }
+    case "published":
+      return take(idOf(report), `"kind":"published","values":${JSON.stringify(report.values)}}`, false);
     case "child": {
-      const { name, workflow, input, detached } = report;
-      const more = JSON.stringify({ name, workflow, ...(detached === true ? { detached } : {}) });
+      const { name, workflow, input, detached, mapped } = report;
+      const more = JSON.stringify({ name, workflow, detached, mapped });
       return take(idOf(report), `"kind":"child","input":${input},${more.slice(1)}`, false);
     }
     case "run": {
@@ -64,7 +67,7 @@ export function eachEvent(report: Report, take: OnEvent): void {
       return take(idOf(report), `"kind":"run_crashed",${more.slice(1)}`, false);
     }
     case "logs":
-      for (const line of report.lines) take(idOf(report), lineText(line), false);
+      for (const line of report.lines) take(idOf(report), lineText(line, hasFields), false);
       return;
   }
 }
@@ -83,8 +86,12 @@ function itemsText({ tasks, keys, identities, afters = null }: Items): string {
   return `"tasks":[${tasks.join(",")}]${names.join("")}`;
 }
 
-function lineText({ at, level, text, run }: ReportedLine): string {
-  return `"kind":"log",${JSON.stringify({ text, level, at, run }).slice(1)}`;
+function lineText({ at, level, text, run, fields }: ReportedLine, hasFields: boolean): string {
+  // The head of a piece is an object of its own fields, and its text is a list of chunks.
+  if (level === STREAM_LEVEL)
+    return `"kind":"chunks","chunks":${text},"at":${at},${(fields ?? "{}").slice(1)}`;
+  const given = fields === undefined || !hasFields ? "" : `"fields":${fields},`;
+  return `"kind":"log",${given}${JSON.stringify({ text, level, at, run }).slice(1)}`;
 }
 
 /**
@@ -92,11 +99,12 @@ function lineText({ at, level, text, run }: ReportedLine): string {
  * them.
  */
 function receiptText(outcome: Outcome, ms: number): string {
-  const { status, payload, fatal, retryAfterMs, total, wait, waits, adds } = outcome;
+  const { status, payload, fatal, retryAfterMs, total, wait, waits, adds, continueAs } = outcome;
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
   if (status === "done") {
     const added = adds === undefined ? "" : `,"adds":{${itemsText(adds)}}`;
-    return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}${added}}`;
+    const continues = continueAs === undefined ? "" : `,"continueAs":${continueAs}`;
+    return `${head},"result":${payload}${total === undefined ? "" : `,"total":${total}`}${added}${continues}}`;
   }
   if (status === "suspended") {
     if (waits === undefined) return `${head},"wait":${JSON.stringify(wait)}}`;

@@ -89,6 +89,8 @@ export class WorkerLane {
   /** The worker's id, the same at every node. */
   #id: string;
   #heartbeatMs = HEARTBEAT_MS;
+  /** Whether every server at which the worker has registered takes the fields of log lines. */
+  #takesFields = true;
   #isRegistered = false;
   #isClosed = false;
 
@@ -103,6 +105,7 @@ export class WorkerLane {
       held,
       clock,
       spool: spooled?.spool ?? null,
+      takesFields: () => this.#takesFields,
       queueOf: (node) => this.#sessions.get(node)?.events ?? null,
       onEnded: () => this.#wake(),
       onAcknowledged: ({ kept }) => {
@@ -291,8 +294,9 @@ export class WorkerLane {
   }
 
   /** Called when the session is registered, perhaps at a server that does not know its attempts: sends heartbeats at once. */
-  #registered(session: NodeSession, { worker, heartbeatMs }: Registered): void {
+  #registered(session: NodeSession, { worker, heartbeatMs, logFields }: Registered): void {
     this.#id = worker;
+    if (logFields !== true) this.#takesFields = false;
     this.#heartbeatMs = heartbeatMs;
     const isFirst = !this.#isRegistered;
     this.#isRegistered = true;

@@ -1,11 +1,13 @@
 /**
- * Gathers the log lines of an attempt, and the notices about its runs, for its next report. Of progress updates only the newest
- * is kept.
+ * Gathers the log lines of an attempt, the chunks of its streams, the values that it publishes and the notices about its runs, for
+ * its next report. Of progress updates and of published values only the newest are kept.
  */
-import type { RunNotice } from "../../kernel/message.ts";
+import type { PublishedValues, RunNotice } from "../../kernel/message.ts";
+import { type PieceHead, pieceLine, STREAM_LEVEL } from "../../protocol/stream-piece.ts";
 import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
+import type { Json } from "../../std/json.ts";
 import { linesOf } from "./log-text.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -14,26 +16,50 @@ export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;
   /**
-   * Called with the first line since the last report, and with `isFull` when there are so many lines that they should be sent
+   * Called with the first line since the last report, and with `isFull` when there are enough lines that they should be sent
    * at once.
    */
   readonly onLines: (log: AttemptLog, isFull: boolean) => void;
+  /** Called with each chunk of a stream. */
+  readonly onChunk: (log: AttemptLog) => void;
+  /** Called with each published value. */
+  readonly onPublished: (log: AttemptLog) => void;
 }
 
 export type LogsReport = ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] };
 export type NoticeReport = ReportedAttempt & RunNotice;
+export type PublishedReport = ReportedAttempt & PublishedValues;
 
 const LINES_MAX = 10_000;
 const BYTES_MAX = 1_048_576;
 /** Once the lines have this many bytes, they are sent at once. */
 const REPORT_BYTES = 65_536;
+/** The most bytes of chunks that wait to be stored. A writer that awaits its writes goes on when there are fewer. */
+const UNSTORED_BYTES_MAX = 262_144;
+
+/** The last line, if it is a piece of a stream to which chunks can be added. */
+interface OpenPiece {
+  readonly line: Omit<ReportedLine, "n">;
+  readonly head: PieceHead;
+  readonly chunks: string[];
+}
 
 export class AttemptLog {
   readonly #attempt: ReportedAttempt;
   readonly #queue: LogSink;
   #lines: Omit<ReportedLine, "n">[] = [];
+  #piece: OpenPiece | null = null;
+  /** The newest published values by key, since the last report; null removes a key. */
+  #published = new Map<string, Json>();
   /** Reports that are complete: notices, and the lines before them. */
   #reports: (LogsReport | NoticeReport)[] = [];
+  /** When the last report was made; 0 if none was. */
+  reportedAt = 0;
+  /** When values were last published; 0 if none were. */
+  publishedAt = 0;
+  /** The bytes of chunks that are not stored yet. */
+  #unstored = 0;
+  #onRoom: (() => void)[] = [];
   /** The index of the progress update among the lines; -1 if there is none. */
   #progressAt = -1;
   #waitingBytes = 0;
@@ -42,9 +68,9 @@ export class AttemptLog {
   #bytes = 0;
   #isOver = false;
 
-  constructor(attempt: ReportedAttempt, desk: LogSink) {
+  constructor(attempt: ReportedAttempt, sink: LogSink) {
     this.#attempt = attempt;
-    this.#queue = desk;
+    this.#queue = sink;
   }
 
   /** Adds the lines of a text. `fields` is JSON text, and belongs to the first line. */
@@ -77,6 +103,60 @@ export class AttemptLog {
     if (wasEmpty || isMuch) this.#queue.onLines(this, isMuch);
   }
 
+  /** Adds a chunk of a stream, as JSON text. Chunks of one writer that follow one another are one line. */
+  chunk(head: PieceHead, text: string | null): void {
+    const bytes = text === null ? 0 : Buffer.byteLength(text);
+    const open = this.#piece;
+    const continues =
+      open !== null &&
+      open.line === this.#lines.at(-1) &&
+      text !== null &&
+      open.head.stream === head.stream &&
+      open.head.step === head.step &&
+      open.head.index + open.chunks.length === head.index &&
+      this.#waitingBytes + bytes < REPORT_BYTES;
+    if (continues) open.chunks.push(text);
+    else {
+      this.#closePiece();
+      const at = this.#queue.clock.now();
+      const line = { at, ...pieceLine(head, []) };
+      this.#lines.push(line);
+      if (text !== null) this.#piece = { line, head, chunks: [text] };
+    }
+    this.#waitingBytes += bytes;
+    this.#unstored += bytes;
+    if (this.#waitingBytes >= REPORT_BYTES) this.#queue.onLines(this, true);
+    else this.#queue.onChunk(this);
+  }
+
+  /** Resolves when few enough chunks wait to be stored; at once, if that is so now. */
+  room(): Promise<void> {
+    if (this.#unstored <= UNSTORED_BYTES_MAX) return Promise.resolve();
+    return new Promise((resolve) => this.#onRoom.push(resolve));
+  }
+
+  /** Whether chunks wait to be stored. */
+  get hasUnstored(): boolean {
+    return this.#unstored > 0;
+  }
+
+  /** Called when a report with lines is stored. */
+  stored(lines: readonly ReportedLine[]): void {
+    for (const { level, text } of lines)
+      if (level === STREAM_LEVEL) this.#unstored -= Math.min(this.#unstored, Buffer.byteLength(text));
+    if (this.#unstored <= UNSTORED_BYTES_MAX) for (const resolve of this.#onRoom.splice(0)) resolve();
+  }
+
+  /** Adds values to publish. Of each key only the newest value is reported. */
+  publish(values: Readonly<Record<string, Json>>): void {
+    for (const [key, value] of Object.entries(values)) {
+      // The key becomes the last one: it was published last.
+      this.#published.delete(key);
+      this.#published.set(key, value);
+    }
+    this.#queue.onPublished(this);
+  }
+
   /** Adds a notice after the lines that were written so far. */
   notice(notice: RunNotice): void {
     const wasEmpty = this.#isEmpty;
@@ -86,11 +166,19 @@ export class AttemptLog {
   }
 
   /** Removes and returns the lines and notices since the last call, in order. */
-  drain(): readonly (LogsReport | NoticeReport)[] {
+  drain(): readonly (LogsReport | NoticeReport | PublishedReport)[] {
     this.#closeLines();
-    const reports = this.#reports;
+    const reports: (LogsReport | NoticeReport | PublishedReport)[] = this.#reports;
     this.#reports = [];
     this.#waitingBytes = 0;
+    const now = this.#queue.clock.now();
+    if (this.#published.size > 0) {
+      const values = Object.fromEntries(this.#published);
+      this.#published = new Map();
+      reports.push({ ...this.#attempt, kind: "published", values });
+      this.publishedAt = now;
+    }
+    this.reportedAt = now;
     return reports;
   }
 
@@ -100,11 +188,19 @@ export class AttemptLog {
 
   #closeLines(): void {
     if (this.#lines.length === 0) return;
+    this.#closePiece();
     const lines = this.#lines.map((line, i) => ({ n: this.#taken + i + 1, ...line }));
     this.#taken += lines.length;
     this.#lines = [];
     this.#progressAt = -1;
     this.#reports.push({ ...this.#attempt, kind: "logs", lines });
+  }
+
+  #closePiece(): void {
+    if (this.#piece === null) return;
+    const { line, head, chunks } = this.#piece;
+    Object.assign(line, pieceLine(head, chunks));
+    this.#piece = null;
   }
 
   #dropProgress(): void {

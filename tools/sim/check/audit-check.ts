@@ -9,7 +9,7 @@ import { must } from "../trace.ts";
 import type { Model } from "./model.ts";
 
 /** The auditor must find no fault in the journal, nor in the views of it. */
-export function checkAudit(tables: MemoryTables, { id, plan }: Model): void {
+export function checkAudit(tables: MemoryTables, { id, created: plan }: Model): void {
   const rows = tables.readJournal({ execution: id, from: 1 });
   const auditor = new Auditor(id);
   auditor.know(JSON.stringify(plan.definition));

@@ -21,7 +21,7 @@ interface End {
 
 export class CleanupModel {
   readonly #id: string;
-  readonly #plan: Plan;
+  #plan: Plan;
   /** How the execution ends, from the event `ending` on. */
   ending: (End & { readonly seq: number }) | null = null;
   /** Whether a user or the time limit ended the clean-up early. */
@@ -33,6 +33,11 @@ export class CleanupModel {
 
   constructor(id: string, plan: Plan) {
     this.#id = id;
+    this.#plan = plan;
+  }
+
+  /** Called when the execution was moved to another definition. */
+  moved(plan: Plan): void {
     this.#plan = plan;
   }
 

@@ -19,6 +19,7 @@ import type {
   TasksWaiting,
   TaskWaiting,
 } from "../../../src/kernel/event.ts";
+import { isUpdate } from "../../../src/kernel/updates.ts";
 import { must } from "../trace.ts";
 import { countOf, growthSeed } from "../workload/behaviour.ts";
 import { programOf } from "../workload/program.ts";
@@ -67,7 +68,9 @@ interface WaitsModel {
 const NOT_BY_TIME = Number.POSITIVE_INFINITY;
 
 export class HandlerModel {
-  readonly plan: HandlerPlan;
+  plan: HandlerPlan;
+  /** The plan before the execution was moved, and the time of the first grant since. */
+  former: { readonly plan: HandlerPlan; grantedAt: number | null } | null = null;
   readonly #at: string;
   readonly #seed: number;
   total: number;
@@ -120,6 +123,12 @@ export class HandlerModel {
     const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
     this.total = isOne ? 1 : 0;
     this.sealed = isOne;
+  }
+
+  /** Called when the execution was moved to another definition. */
+  moved(plan: HandlerPlan): void {
+    this.former = { plan: this.plan, grantedAt: null };
+    this.plan = plan;
   }
 
   /** Called for a handler that compensates another one: its tasks are those that are done or may have begun. */
@@ -390,8 +399,9 @@ export class HandlerModel {
         const signal = takes?.signal ?? wait.signals[0] ?? "";
         must(wait.signals.includes(signal), `${at}: a wait takes a signal of its own`);
         const data = takeSignal(signal, takes?.id);
-        const answer =
-          takes === undefined ? data : JSON.stringify({ name: signal, value: JSON.parse(data ?? "null") });
+        const value: unknown = JSON.parse(data ?? "null");
+        const given = isUpdate(signal) ? { id: takes?.id, data: value } : { name: signal, value };
+        const answer = takes === undefined ? data : JSON.stringify(given);
         must(answer === result, `${at}: a wait takes the oldest signal`);
         for (const [other, { open, since }] of this.waiting)
           must(
@@ -630,7 +640,7 @@ export class HandlerModel {
       .find((one) => one.name === name);
     if (branch !== undefined) return branch.timeoutMs;
     const op = ops.find((other) => other.name === name);
-    return op?.kind === "wait" ? op.timeoutMs : null;
+    return op?.kind === "wait" || op?.kind === "update" ? op.timeoutMs : null;
   }
 
   #note(task: number, attempt: number, checkpoint: CheckpointModel): void {

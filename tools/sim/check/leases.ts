@@ -1,4 +1,5 @@
 /** The attempts that the present owners have granted, seen from outside: one at a time per task, within every limit. */
+import type { RateDefinition } from "../../../src/kernel/definition/definition.ts";
 import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
 import type { Beat, Report } from "../../../src/protocol/work.ts";
 import { must } from "../trace.ts";
@@ -23,6 +24,9 @@ export interface Given {
 /** A grant that is sent a little after its decision counts at the time of the decision. */
 const SLACK_MS = 100;
 
+/** The time of a start: in real time, by the machine's clock, and by that clock before the turn. */
+type StartTime = { readonly at: number; readonly machine: number; readonly machineBefore: number };
+
 type At = { readonly phase: string; readonly visit: number; readonly handler: string };
 
 export class Leases {
@@ -37,7 +41,7 @@ export class Leases {
   readonly #begun = new Set<string>();
   /** Tasks granted by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
-  /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
+  /** Starts of handlers and keys with a rate, by scope: in real time and by the machine's clock. */
   readonly #starts = new Map<string, { at: number; machine: number }[]>();
 
   #opened = { at: 0, machine: 0 };
@@ -100,22 +104,33 @@ export class Leases {
     must(ofProject <= projectMax, `project ${project}: ${ofProject} run, at most ${projectMax} may`);
   }
 
-  /** Checks the number of starts of a handler within any period of its rate. */
-  checkRate({ plan, project }: Given, now: { at: number; machine: number; machineBefore: number }): void {
-    const { rate } = plan.definition;
-    if (rate === undefined) return;
+  /** Checks the number of starts of a handler, and of a key, within any period of their rates. */
+  checkRates({ plan, project, key }: Given, now: StartTime): void {
     const scope = `${project}/${plan.scope}`;
+    const { rate, ratePerKey } = plan.definition;
+    if (rate !== undefined) this.#checkRate(scope, rate, now);
+    if (ratePerKey !== undefined && key !== undefined) this.#checkRate(`${scope}#${key}`, ratePerKey, now);
+  }
+
+  #checkRate(scope: string, { limit, per, spread }: RateDefinition, now: StartTime): void {
     const starts = this.#starts.get(scope) ?? [];
     this.#starts.set(scope, starts);
     starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
-    const first = starts.at(-1 - rate.limit);
+    this.#checkStarts(scope, { most: spread === true ? limit + 1 : limit, ms: per }, now);
+    // A delay of up to a tenth of the time between two starts may be made up for.
+    if (spread === true) this.#checkStarts(scope, { most: 1, ms: (0.9 * per) / limit }, now);
+  }
+
+  /** Checks that at most `most` starts are within `ms`. */
+  #checkStarts(scope: string, { most, ms }: { most: number; ms: number }, now: StartTime): void {
+    const first = this.#starts.get(scope)?.at(-1 - most);
     if (first === undefined || first.at <= this.#unsteadyUntil + SLACK_MS) return;
     // A new owner waits by its own clock, whatever that clock did before.
     const isNewOwner = first.at < this.#opened.at;
     const since = isNewOwner ? Math.min(first.machine, this.#opened.machine) : first.machine;
     must(
-      now.at - first.at >= rate.per - SLACK_MS || now.machine - since >= rate.per - SLACK_MS,
-      `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
+      now.at - first.at >= ms - SLACK_MS || now.machine - since >= ms - SLACK_MS,
+      `${scope}: ${most + 1} starts in ${now.at - first.at} ms, at most ${most} in ${ms} may be`,
     );
   }
 

@@ -20,6 +20,7 @@ import {
 } from "../../../src/store/store.ts";
 import { must } from "../trace.ts";
 import { tasksOf } from "../workload/behaviour.ts";
+import { MAPPED, mapPages } from "../workload/program.ts";
 import { Effects } from "./effects.ts";
 import { Families } from "./families.ts";
 import { checkItem, checkName } from "./grant-item.ts";
@@ -58,7 +59,7 @@ export class Ledger {
   readonly effects = new Effects();
   readonly leases = new Leases();
   readonly payments = new Payments();
-  readonly errands = new PostOpCheck();
+  readonly postOps = new PostOpCheck();
   readonly #records: Records;
   readonly #families: Families;
   readonly #options: LedgerOptions;
@@ -203,6 +204,11 @@ export class Ledger {
     const slow = replay(new Execution(id, plan), rows);
     must(fast.seq === slow.seq, `${id}: a snapshot with its rows reaches the journal's end`);
     must(writeSnapshot(fast) === writeSnapshot(slow), `${id}: a snapshot says the same as the journal`);
+    const published = JSON.stringify([...slow.published]);
+    must(JSON.stringify([...fast.published]) === published, `${id}: a snapshot has the published values`);
+    const model = this.#models.get(id);
+    if (model?.seq === slow.seq)
+      must(JSON.stringify([...model.published]) === published, `${id}: publishes what its journal says`);
   }
 
   /** A grant must be based on durable state. */
@@ -223,7 +229,7 @@ export class Ledger {
     must(grant.items.length <= batch, `${at}: ${grant.items.length} tasks are given out at a time`);
     const { isCluster } = this.#options;
     now.roster.checkGrant(worker, grant, { handler, at: now.at, isCluster });
-    if (grant.do === "command") this.errands.sent(model, grant);
+    if (grant.do === "command") this.postOps.sent(model, grant);
     const canBeAsked = now.roster.canBeAsked(worker);
     const { execution, phase, visit, handler: name } = grant;
     const { project } = model;
@@ -250,7 +256,7 @@ export class Ledger {
       );
       // Each node knows only its own attempts at a worker.
       if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
-      this.leases.checkRate(given, now);
+      this.leases.checkRates(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
     }
   }
@@ -300,7 +306,7 @@ export class Ledger {
       this.leases.forget(id);
       this.effects.forget(id);
       this.payments.forget(id);
-      this.errands.forget(id);
+      this.postOps.forget(id);
       this.#records.forget(id);
     }
   }
@@ -362,9 +368,11 @@ export class Ledger {
   /** Checks an event against the outside, after the model has read it. */
   #checkEvent(model: Model, event: Event): void {
     const { id } = model;
-    this.errands.read(model, event, this.effects);
+    this.postOps.read(model, event, this.effects);
     if (event.kind === "command.receipted") this.leases.untouch(id, event, [event.task]);
     switch (event.kind) {
+      case "tasks.enumerated":
+        return isMapped(model) ? this.#checkItems(model, event) : undefined;
       case "handler.enumerated":
         return this.#checkSealed(model, event);
       case "handler.finished":
@@ -405,11 +413,28 @@ export class Ledger {
     }
   }
 
+  /** The items of the map that has started an execution. */
+  #itemsOf({ parent }: Model): readonly string[] {
+    if (parent?.name === undefined) return [];
+    return mapPages(this.#options.seed, { ...parent, name: parent.name }).flat();
+  }
+
+  /** The tasks of a child of a map are the items, in their order. */
+  #checkItems(model: Model, event: Extract<Event, { kind: "tasks.enumerated" }>): void {
+    const items = this.#itemsOf(model);
+    event.tasks.forEach((text, i) => {
+      const index = event.from + i;
+      must(text === items[index], `${model.id}: task ${index} is item ${index} of the map: ${items[index]}`);
+    });
+  }
+
   #checkSealed(model: Model, event: Extract<Event, { kind: "handler.enumerated" }>): void {
     const { id, plan } = model;
     const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
     if (handler === undefined || handler.definition.tasks !== undefined) return;
-    const { texts } = tasksOf(this.#options.seed, { execution: id, ...event }, handler);
+    const { texts } = isMapped(model)
+      ? { texts: this.#itemsOf(model) }
+      : tasksOf(this.#options.seed, { execution: id, ...event }, handler);
     if (handler.adds) {
       // With identities, a task that the enumeration gives may have been added before.
       const enumerated = model.handler(event)?.growth.enumerated ?? 0;
@@ -442,4 +467,9 @@ export class Ledger {
       );
     });
   }
+}
+
+/** Whether an execution runs the items of a map. */
+function isMapped({ plan }: Model): boolean {
+  return plan.definition.name === MAPPED;
 }

@@ -3,6 +3,7 @@
  * that has room.
  */
 import type { Lease } from "../../../src/engine/leases/lease.ts";
+import { waitersAt } from "../../../src/engine/limits/limits.ts";
 import type { NodeState } from "../../../src/engine/node-state.ts";
 
 /** The violated invariant; null: all hold. */
@@ -20,8 +21,8 @@ export function brokenLimit(node: NodeState): string | null {
     const attempts = held.get(name) ?? 0;
     if (limit.window === null && limit.held !== attempts)
       return `limit ${name}: ${limit.held} permits are held, and ${attempts} attempts are open`;
-    if (limit.queue.size > 0 && !node.closing && node.limits.hasRoom(name, node.now))
-      return `limit ${name}: ${limit.queue.size} wait, and there is room`;
+    if (waitersAt(limit) > 0 && !node.closing && node.limits.hasRoom(name, node.now))
+      return `limit ${name}: ${waitersAt(limit)} wait, and there is room`;
   }
   return null;
 }

@@ -3,10 +3,23 @@
  * handlers.
  */
 
+import { planOfText } from "../../../src/kernel/apply-moved.ts";
 import { NEXT, type Plan, RETURNS } from "../../../src/kernel/definition/plan.ts";
-import type { Event, Finished, Parent, Recorded, TasksRetried } from "../../../src/kernel/event.ts";
+import type {
+  Event,
+  Finished,
+  Parent,
+  Published,
+  Recorded,
+  TaskStep,
+  TasksRetried,
+} from "../../../src/kernel/event.ts";
+import { isUpdate, updateSignal } from "../../../src/kernel/updates.ts";
 import { assert } from "../../../src/std/assert.ts";
+import type { Json } from "../../../src/std/json.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
 import { must } from "../trace.ts";
+import { ANSWER } from "../workload/program.ts";
 import { CleanupModel } from "./cleanup-model.ts";
 import { HandlerModel } from "./handler-model.ts";
 import { OwedModel } from "./owed-model.ts";
@@ -24,7 +37,9 @@ export interface VisitModel {
 
 export class Model {
   readonly id: string;
-  readonly plan: Plan;
+  /** The plan with which the execution was created, and the one that it has now. */
+  readonly created: Plan;
+  plan: Plan;
   readonly #seed: number;
   seq = 0;
   at = 0;
@@ -44,6 +59,10 @@ export class Model {
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, { readonly id: string; readonly data: string }[]>();
   /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
+  /** Updates that a wait has taken and that are not answered: names by id. */
+  readonly #unanswered = new Map<string, string>();
+  /** The values that the code has published, by key. */
+  readonly published = new Map<string, Json>();
   deadLetters: { seq: number; tasks: number[]; since: number; isBroadcast?: true }[] = [];
   #next: string | null | undefined;
   /** Visits that have ended. */
@@ -66,6 +85,7 @@ export class Model {
     this.owes = new OwedModel(id, plan);
     this.cleanup = new CleanupModel(id, plan);
     this.id = id;
+    this.created = plan;
     this.plan = plan;
     this.#seed = seed;
   }
@@ -134,6 +154,7 @@ export class Model {
           event.kind === "retried" ||
           event.kind === "tasks.retried" ||
           event.kind === "gate.taken" ||
+          event.kind === "newest" ||
           event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
       );
@@ -175,7 +196,7 @@ export class Model {
           `${this.id}: tasks are added where none may be`,
         );
         handler.growth.page(event);
-        // What a chosen task adds belongs to its round.
+        // The tasks that a chosen task adds belong to its round.
         for (let i = 0; i < event.count; i++) handler.chosen?.add(event.from + i);
         handler.total += event.count;
         handler.keys.push(...(event.keys ?? event.tasks.map(() => undefined)));
@@ -205,6 +226,33 @@ export class Model {
         return this.#timer(event);
       default:
         return this.#readTasks(event);
+    }
+  }
+
+  #readStep(event: TaskStep, takeSignal: (name: string, id?: string) => string | undefined): void {
+    this.#readUpdate(event);
+    this.#at(event).step(event, { seq: this.seq, now: this.at }, takeSignal);
+  }
+
+  /** An update that a wait has taken is answered once, by the step that its code has for it. */
+  #readUpdate({ task, name, answers, takes, result, reason }: TaskStep): void {
+    if (takes !== undefined && isUpdate(takes.signal)) this.#unanswered.set(takes.id, takes.signal);
+    if (answers === undefined)
+      return must(
+        reason !== "done" || !name.endsWith(ANSWER),
+        `${this.id}: the answer ${name} of #${task} names its update`,
+      );
+    must(this.#unanswered.delete(answers), `${this.id}: update ${answers} is answered once`);
+    must(
+      result?.includes(`"${answers} by `) === true,
+      `${this.id}: update ${answers} has the answer of another`,
+    );
+  }
+
+  #publish({ values }: Published): void {
+    for (const [key, value] of Object.entries(values)) {
+      this.published.delete(key);
+      if (value !== null) this.published.set(key, value);
     }
   }
 
@@ -263,7 +311,7 @@ export class Model {
         must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
         return this.#at(event).waitAll(event, this.at);
       case "task.step":
-        return this.#at(event).step(event, { seq: this.seq, now: this.at }, takeSignal);
+        return this.#readStep(event, takeSignal);
       case "task.step.retrying":
       case "task.step.failed":
         return this.#at(event).stepFailed(event, this.seq);
@@ -306,8 +354,26 @@ export class Model {
     return queue.splice(Math.max(0, at), 1)[0]?.data;
   }
 
+  /** Everything that has begun stays; the plans are those of the new definition. */
+  #moved({ id, hash, definition }: Extract<Event, { kind: "moved" }>): void {
+    this.#once(id);
+    const plan = unwrap(planOfText(definition));
+    must(plan.hash === hash, `${this.id}: a move names the definition that it contains`);
+    must(this.cleanup.ending === null && !this.ended, `${this.id}: only an open execution is moved`);
+    for (const { phase } of [...this.#ended, ...(this.visit === null ? [] : [this.visit])])
+      must(plan.byName.has(phase), `${this.id}: is moved to a definition without ${phase}, which has begun`);
+    this.plan = plan;
+    this.cleanup.moved(plan);
+    for (const [name, handler] of this.visit?.handlers ?? []) {
+      const after = planAt(plan, { phase: this.visit?.phase ?? "", handler: name });
+      handler.moved(after);
+    }
+  }
+
   #readControl(event: Event): void {
     switch (event.kind) {
+      case "published":
+        return this.#publish(event);
       case "signalled": {
         this.#once(event.id);
         const queue = this.#signals.get(event.signal) ?? [];
@@ -323,6 +389,8 @@ export class Model {
         this.status = event.kind === "resumed" ? "running" : event.kind;
         this.pausedBy = event.by;
         return;
+      case "moved":
+        return this.#moved(event);
       case "gate.taken":
         this.status = "running";
         return;
@@ -354,8 +422,14 @@ export class Model {
 
   #readUnread({ status, unread = [] }: Finished): void {
     const kept = [...this.#signals].filter(([, queue]) => queue.length > 0);
-    const counts = kept.map(([signal, queue]) => `${queue.length} ${signal}`).sort();
-    const told = unread.map(({ signal, count }) => `${count} ${signal}`).sort();
+    const unanswered = [...this.#unanswered.values()];
+    const names = new Set([...kept.map(([signal]) => signal), ...unanswered]);
+    const countOf = (name: string) =>
+      (this.#signals.get(name)?.length ?? 0) + unanswered.filter((one) => one === name).length;
+    const counts = Array.from(names, (name) => `${countOf(name)} ${name}`).sort();
+    const told = unread
+      .map(({ signal, count, update }) => `${count} ${update === true ? updateSignal(signal) : signal}`)
+      .sort();
     must(told.join() === counts.join(), `${this.id}: says that it kept ${told.join()}, not ${counts.join()}`);
     for (const [signal] of kept)
       must(

@@ -3,6 +3,7 @@
  * exactly the failed tasks.
  */
 import { encodeAttempt } from "../../../src/protocol/attempt-id.ts";
+import { readPiece } from "../../../src/protocol/stream-piece.ts";
 import type { ReportedAttempt, ReportedLine } from "../../../src/protocol/work.ts";
 import type { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
 import { must } from "../trace.ts";
@@ -57,16 +58,29 @@ export class Records {
 
   #checkLogs(execution: string): void {
     const last = new Map<string, number>();
+    const chunks = new Map<string, number>();
     const stored = new Map<string, Set<number>>();
     for (const row of this.#tables.readLogs({ execution, after: 0, rowsMax: ALL })) {
       const numbers = stored.get(row.attempt) ?? new Set();
       stored.set(row.attempt, numbers);
-      for (const { n, text } of row.lines) {
+      for (const line of row.lines) {
+        const { n, text } = line;
         must(
           n > (last.get(row.attempt) ?? 0),
           `${row.attempt}: line ${n} is stored after ${last.get(row.attempt)}`,
         );
-        must(text.startsWith(`${n} of ${execution}/`), `${row.attempt}: line ${n} says "${text}"`);
+        const piece = readPiece(line);
+        if (piece === null)
+          must(text.startsWith(`${n} of ${execution}/`), `${row.attempt}: line ${n} says "${text}"`);
+        else {
+          const next = chunks.get(row.attempt) ?? 0;
+          const written = piece.chunks.map((_, i) => next + i);
+          must(
+            piece.index === next && JSON.stringify(piece.chunks) === JSON.stringify(written),
+            `${row.attempt}: after ${next} chunks of its stream come ${piece.chunks.length} from ${piece.index}`,
+          );
+          chunks.set(row.attempt, next + piece.chunks.length);
+        }
         last.set(row.attempt, n);
         numbers.add(n);
       }

@@ -12,7 +12,9 @@ import {
   type Verdict,
 } from "../../../src/kernel/message.ts";
 import { startedId } from "../../../src/kernel/tasks/child-messages.ts";
+import { updateSignal } from "../../../src/kernel/updates.ts";
 import { idempotencyKey } from "../../../src/protocol/idempotency-key.ts";
+import { pieceLine } from "../../../src/protocol/stream-piece.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
 import { assert } from "../../../src/std/assert.ts";
 import { checksum } from "../../../src/std/hash.ts";
@@ -20,7 +22,17 @@ import type { SeededRandom } from "../../../src/std/random.ts";
 import { must } from "../trace.ts";
 import { countOf, decisionOf, growthSeed, troubleOf } from "../workload/behaviour.ts";
 import { addedTexts } from "../workload/growth.ts";
-import { type Branch, KID, type Op, programOf } from "../workload/program.ts";
+import {
+  ANSWER,
+  ASK,
+  type Branch,
+  KID,
+  MAPPED,
+  mapPages,
+  type Op,
+  programOf,
+  talks,
+} from "../workload/program.ts";
 import type { World } from "../world.ts";
 import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
@@ -51,6 +63,8 @@ export class SimAttempt {
   readonly #values: Record<string, string | null> = {};
   #lines: ReportedLine[] = [];
   #lastLine = 0;
+  /** The number of chunks that were written so far. */
+  #chunks = 0;
   #isTelling = false;
   /** Times that the code has read and that are not reported yet. */
   #times: Record<string, number> = {};
@@ -175,6 +189,7 @@ export class SimAttempt {
       return;
     }
     const op = ops[at];
+    this.#talk(at);
     if (op !== undefined) {
       const next = () => host.later(host.random.pick([0, 5, 50]), () => this.#go(ops, at + 1, end));
       this.#do(op, next);
@@ -209,8 +224,10 @@ export class SimAttempt {
     if (op.kind === "waits") return this.#waitForAll(op.branches, next);
     if (op.kind === "tries") return this.#try(op, next);
     if (op.kind === "now") return this.#readClock(op.name, next);
+    if (op.kind === "update") return this.#update(op, next);
     const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
     if (op.kind === "child" && known?.kind !== "step") return this.#child(op, known?.kind === "child", next);
+    if (op.kind === "map" && known?.kind !== "step") return this.#map(op.name, known?.kind === "child");
     if (op.kind === "sleep") {
       const now = this.host.world.clock;
       if (known?.kind === "sleep" && known.due <= now) return next();
@@ -219,7 +236,7 @@ export class SimAttempt {
     }
     if (known?.kind === "step") return this.#recall(op, known.seq, next);
     if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
-    if (op.kind === "child") return;
+    if (op.kind === "child" || op.kind === "map") return;
     const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
     this.end({
       status: "suspended",
@@ -235,6 +252,48 @@ export class SimAttempt {
     if (known === undefined) this.#times[name] = at;
     this.#values[name] = JSON.stringify(at);
     next();
+  }
+
+  /** Takes an update and answers it, once. */
+  #update({ name, timeoutMs }: Extract<Op, { kind: "update" }>, next: () => void): void {
+    const { host, grant, item } = this;
+    const known = this.#known.find((one) => one.kind !== "run" && one.name === name);
+    if (known?.kind !== "step") {
+      const wait = { name, signal: updateSignal(ASK), timeoutMs };
+      return this.end({ status: "suspended", payload: "null", wait });
+    }
+    const event = host.world.readEvent(grant.execution, known.seq);
+    if (event?.kind !== "task.step") return this.handBack();
+    const step = `${name}${ANSWER}`;
+    if (event.error !== null || this.#known.some((one) => one.kind === "step" && one.name === step))
+      return next();
+    const { id } = JSON.parse(event.result ?? "null") as { id: string };
+    const { effects } = host.world.ledger;
+    const { number: task } = item;
+    effects.executed(grant, { task, name: step, since: this.#since });
+    const result = JSON.stringify({ value: `${id} by ${this.key}` });
+    this.ask({ kind: "step", ...attemptOf(grant, item), name: step, result, answers: id }, (verdict) => {
+      if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+      effects.acknowledged(grant, { task, name: step, now: host.world.timeline.now });
+      next();
+    });
+  }
+
+  /** Sometimes writes chunks to a stream, and publishes values. */
+  #talk(at: number): void {
+    const { host, grant, item } = this;
+    if (!talks(host.world.behaviour.seed) || this.isOver) return;
+    const dice = this.#draw(at, "talk");
+    if (dice % 3 > 0) {
+      const chunks = Array.from({ length: 1 + (dice % 2) }, (_, i) => String(this.#chunks + i));
+      const line = pieceLine({ stream: "out", index: this.#chunks }, chunks);
+      this.#chunks += chunks.length;
+      this.#lines.push({ n: ++this.#lastLine, at: host.world.clock, ...line });
+    }
+    if (dice % 5 > 1) return;
+    const key = `${grant.handler}#${item.number}`;
+    const values = { [key]: `${at} by ${this.key}`, ...(dice % 5 === 0 ? { last: null } : { last: key }) };
+    host.send([{ kind: "published", ...attemptOf(grant, item), values }], () => {});
   }
 
   /** Asks for a child, and waits for its end unless it is on its own. */
@@ -259,6 +318,41 @@ export class SimAttempt {
         },
       ),
     );
+  }
+
+  /** Journals the pages of a map that no earlier attempt has journaled, asks for the child that runs them, and waits for its end. */
+  #map(name: string, isAsked: boolean): void {
+    const { host, grant, item } = this;
+    const wait = (): void =>
+      this.end({ status: "suspended", payload: "null", waits: [{ name, child: true }] });
+    if (isAsked) return wait();
+    const { execution, phase, visit, handler } = grant;
+    const place = { execution, phase, visit, handler, task: item.number, name };
+    const pages = mapPages(host.world.behaviour.seed, place);
+    const go = (page: number): void => {
+      if (this.isOver) return;
+      const items = pages[page];
+      const step = `${name}/${page + 1}`;
+      if (items !== undefined && this.#known.some((one) => one.name === step)) return go(page + 1);
+      const report =
+        items === undefined
+          ? {
+              kind: "child" as const,
+              name,
+              workflow: MAPPED,
+              input: `${pages.flat().length}`,
+              mapped: true as const,
+            }
+          : { kind: "step" as const, name: step, result: `[${items.join(",")}]`, map: name };
+      host.later(host.random.pick([0, 20]), () =>
+        this.ask({ ...attemptOf(grant, item), ...report }, (verdict) => {
+          if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+          if (items === undefined) wait();
+          else go(page + 1);
+        }),
+      );
+    };
+    go(0);
   }
 
   /** Suspends the task until all branches have ended, with all that have not. */
@@ -330,8 +424,9 @@ export class SimAttempt {
       return;
     }
     this.#values[op.name] = event.result;
-    const isCaught = (op.kind === "wait" || op.kind === "child") && op.isCaught;
-    if (event.error !== null && isCaught && op.kind === "child") this.#goOnAfter(op.name, next);
+    const isChild = op.kind === "child" || op.kind === "map";
+    const isCaught = (op.kind === "wait" || isChild) && op.isCaught;
+    if (event.error !== null && isCaught && isChild) this.#goOnAfter(op.name, next);
     else if (event.error === null || isCaught) next();
     else this.end({ status: "failed", payload: event.error, fatal: true });
   }

@@ -8,10 +8,10 @@ import { assert } from "../../../src/std/assert.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
 import { growing } from "./growth.ts";
-import { KID, SIGNALS } from "./program.ts";
+import { KID, MAPPED, SIGNALS } from "./program.ts";
 import { addReferences, randomCommand } from "./random-command.ts";
 import { randomEndings } from "./random-endings.ts";
-import { randomHandler } from "./random-handler.ts";
+import { randomHandler, randomRates } from "./random-handler.ts";
 
 export interface Grammar {
   readonly roots: readonly Plan[];
@@ -22,11 +22,15 @@ export interface Grammar {
 }
 
 /** All workflows of a run. */
-export function randomGrammar(random: SeededRandom, hasEndings = false): Grammar {
+export function randomGrammar(
+  random: SeededRandom,
+  { endings: hasEndings = false, rates: hasRates = false }: { endings?: boolean; rates?: boolean } = {},
+): Grammar {
   // Drawn from a child generator, so that runs without commands do not change.
   const hasCommands = random.child("commands").chance(0.35);
   // Drawn from a child generator too.
   const grows = random.child("growth").chance(0.3);
+  const asked = { hasCommands, hasEndings, hasRates, grows };
   const depth = random.chance(0.6) ? random.between(1, 3) : 0;
   const names = Array.from({ length: depth }, (_, i) => `k${i}`);
   const children = names.map((name, i) =>
@@ -34,17 +38,15 @@ export function randomGrammar(random: SeededRandom, hasEndings = false): Grammar
       name,
       prefix: name,
       children: names.slice(i + 1, i + 2),
-      hasCommands,
-      hasEndings,
-      grows,
+      ...asked,
     }),
   );
   const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
-    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands, hasEndings, grows }),
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, ...asked }),
   );
   const newer =
     depth > 0 && random.chance(0.3)
-      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands, hasEndings, grows })
+      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], ...asked })
       : null;
   return { roots, children, newer };
 }
@@ -60,6 +62,16 @@ export function kidPlan(): Plan {
   return compilePlan(parsed);
 }
 
+/** The workflow that runs the items of maps. */
+export function mappedPlan(): Plan {
+  const use = `${MAPPED}.items`;
+  const handlers = { items: { use, enumerate: { use }, retry: { attempts: 2, min: "10ms" }, tolerate: 1 } };
+  const phases = [{ name: "items", handlers }];
+  const parsed = parseDefinition({ rondo: 1, name: MAPPED, phases, returns: { use: `${MAPPED}.returns` } });
+  assert(!isRejection(parsed), "the workflow that runs the items of maps is valid");
+  return compilePlan(parsed);
+}
+
 interface Asked {
   readonly name: string;
   /** The prefix of the names of code and phases. */
@@ -71,6 +83,8 @@ interface Asked {
   readonly grows: boolean;
   /** Whether it may clean up when it ends. */
   readonly hasEndings: boolean;
+  /** Whether handlers may have rates by key and rates that are spread. */
+  readonly hasRates: boolean;
 }
 
 /** A random workflow that is valid by construction. */
@@ -157,7 +171,10 @@ function randomHandlers(random: SeededRandom, asked: Asked, phase: string): Reco
     const use = `${asked.prefix}.${phase}.h${i}`;
     const own = random.child(`command ${use}`);
     const drawn = randomHandler(random, use, asked.children);
-    const handler = asked.grows ? growing(random.child(`growth ${use}`), drawn) : drawn;
+    const grown = asked.grows ? growing(random.child(`growth ${use}`), drawn) : drawn;
+    const handler = asked.hasRates
+      ? { ...grown, ...randomRates(random.child(`rates ${use}`), grown) }
+      : grown;
     handlers[`h${i}`] = asked.hasCommands && own.chance(0.6) ? randomCommand(own, use) : handler;
   }
   return handlers;

@@ -46,7 +46,7 @@ export function addedTexts(
   return names.map((name) => taskText(seed, name, count, definition));
 }
 
-/** The identities that a task waits for: mostly earlier ones, rarely one that waits for it, or one that nobody adds. */
+/** The identities that a task waits for: mostly earlier ones, rarely one that waits for it, or one that is never added. */
 function aftersOf(seed: string, id: string, count: number): readonly string[] {
   const draw = (name: string) => hashText(`${seed}/after/${id}/${name}`);
   const number = Number(id.slice(1));

@@ -31,6 +31,10 @@ export type Op =
       readonly isLeft: boolean;
       readonly isCaught: boolean;
     }
+  /** A map over the items of `mapPages`, which run as tasks of `MAPPED`. `isCaught`: the code goes on after its failure. */
+  | { readonly kind: "map"; readonly name: string; readonly isCaught: boolean }
+  /** A wait for an update and its answer. If none comes in time, the code goes on. */
+  | { readonly kind: "update"; readonly name: string; readonly timeoutMs: number }
   /** A reading of the clock. */
   | { readonly kind: "now"; readonly name: string }
   /** Several waits side by side; the code goes on once all of them have ended. */
@@ -47,8 +51,53 @@ export interface Branch {
 /** The signals that tasks wait for. */
 export const SIGNALS = ["go", "stop"] as const;
 
+/** The update that tasks wait for. */
+export const ASK = "ask";
+
+/** The end of the name of the step that answers an update. */
+export const ANSWER = ".answer";
+
+/** Seeds from this one on talk: their code writes streams, publishes values and answers updates, and users send updates. */
+export const TALKING_FROM = 1_000_000_000;
+
+/** Whether the code of a seed talks. */
+export function talks(seed: number): boolean {
+  return seed >= TALKING_FROM;
+}
+
 /** The workflow that the code of tasks runs. */
 export const KID = "kid";
+
+/** The workflow that runs the items of maps. */
+export const MAPPED = "mapped";
+
+/** Whether the code of tasks has maps with handlers. Seeds below 2,000 have the programs that they had before. */
+export function mapsItems(seed: number): boolean {
+  return seed >= 2_000 && hashText(`${seed}/maps of code`) % 10 < 3;
+}
+
+/** The pages of the items of a map, as JSON texts. The key has the place of the map: its execution, handler, task and name. */
+export function mapPages(
+  seed: number,
+  { execution, phase, visit, handler, task, name }: MapPlace,
+): string[][] {
+  const key = `${execution}/${phase}/${visit}/${handler}/${task}/${name}`;
+  return Array.from({ length: hashText(`${seed}/pages/${key}`) % 4 }, (_, page) =>
+    Array.from({ length: 1 + (hashText(`${seed}/page ${page}/${key}`) % 3) }, (_, i) =>
+      JSON.stringify({ page, i, of: key }),
+    ),
+  );
+}
+
+/** Where a map is. */
+interface MapPlace {
+  readonly execution: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly name: string;
+}
 
 /** Whether the code of tasks runs children and reads the clock. Other seeds have the programs that they had before. */
 export function runsChildren(seed: number): boolean {
@@ -68,7 +117,7 @@ function branchesOf(draw: (name: string) => number, i: number): readonly Branch[
 /** The program of a task; empty: the code just ends. */
 export function programOf(seed: number, use: string, task: number): readonly Op[] {
   const draw = (name: string) => hashText(`${seed}/program/${name}/${use}/${task}`);
-  if (hashText(`${seed}/program/${use}`) % 10 >= 4) return [];
+  if (!talks(seed) && hashText(`${seed}/program/${use}`) % 10 >= 4) return [];
   const ops: Op[] = [];
   const signals: string[] = [...SIGNALS];
   const count = 1 + (draw("count") % 4);
@@ -94,6 +143,17 @@ export function programOf(seed: number, use: string, task: number): readonly Op[
       const timeoutMs = [null, null, 200, 2_000][draw(`timeout ${i}`) % 4] ?? null;
       ops.push({ kind: "wait", name, timeoutMs, isCaught: draw(`caught ${i}`) % 2 === 0 });
     } else ops.push({ kind: "step", name: `s${i}`, isLater: draw(`later ${i}`) % 5 < 2 });
+  }
+  const isOwn = [KID, MAPPED].every((workflow) => !use.startsWith(`${workflow}.`));
+  if (mapsItems(seed) && isOwn && draw("map") % 3 === 0)
+    ops.splice(draw("map at") % (ops.length + 1), 0, {
+      kind: "map",
+      name: "m",
+      isCaught: draw("map caught") % 2 === 0,
+    });
+  for (let i = talks(seed) ? 1 + (draw("updates") % 2) : 0; i > 0; i--) {
+    const timeoutMs = [200, 1_000, 3_000][draw(`update ${i}`) % 3] ?? 200;
+    ops.splice(draw(`place ${i}`) % (ops.length + 1), 0, { kind: "update", name: `u${i}`, timeoutMs });
   }
   return ops;
 }

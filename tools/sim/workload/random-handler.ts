@@ -65,6 +65,23 @@ function randomRate(random: SeededRandom): Record<string, unknown> {
   return { rate: { limit: random.between(1, 3), per: random.pick([500, 2_000]) } };
 }
 
+/** A rate by key, a rate that is spread, or both, for a handler with tasks that workers process. */
+export function randomRates(
+  random: SeededRandom,
+  { use, script, enumerate }: Record<string, unknown>,
+): Record<string, unknown> {
+  if (use === undefined && script === undefined) return {};
+  const rate = () => ({
+    limit: random.between(1, 3),
+    per: random.pick([1_000, 3_000]),
+    ...(random.chance(0.5) ? { spread: true } : {}),
+  });
+  return {
+    ...(random.chance(0.3) ? { rate: rate() } : {}),
+    ...(enumerate !== undefined && random.chance(0.8) ? { key: "/key", ratePerKey: rate() } : {}),
+  };
+}
+
 function randomOptions(random: SeededRandom): Record<string, unknown> {
   return {
     retry: {

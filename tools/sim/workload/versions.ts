@@ -14,10 +14,17 @@ export const RANGES: Readonly<Record<string, readonly string[]>> = {
   "~3": ["3.0.0"],
 };
 
+/** Ranges of workflows with versions. They are not drawn for handlers, so that runs without such workflows do not change. */
+const PINNED: Readonly<Record<string, readonly string[]>> = {
+  "^1.0.0": ["1.0.0", "1.0.1", "1.2.0"],
+  "^2.0.0": ["2.0.0"],
+};
+
 /** The version that must get the work among those served ("" for code without one); null: none matches. */
 export function expectedVersion(served: ReadonlySet<string>, range: string | null): string | null {
   const fitting = VERSIONS.filter(
-    (version) => served.has(version) && (range === null || RANGES[range]?.includes(version) === true),
+    (version) =>
+      served.has(version) && (range === null || (RANGES[range] ?? PINNED[range])?.includes(version) === true),
   );
   return fitting.at(-1) ?? (range === null && served.has("") ? "" : null);
 }

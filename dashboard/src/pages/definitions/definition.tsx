@@ -34,7 +34,8 @@ export function Definition({ id: name }: { readonly id: string }) {
   const versions = useLive(
     `${path} versions`,
     (signal) => get<Page<WorkflowVersion>>(`${path}/versions`, { query: { limit: 200 }, signal }),
-    10_000,
+    // The server counts the open executions for each answer.
+    60_000,
   );
   const { over, stats } = useStats(name);
   const here = useHere(name);
@@ -125,7 +126,7 @@ function Versions(props: {
   if (versions === null) return <Loading rows={3} />;
   return (
     <ul class="versions">
-      {versions.map(({ hash, at }, i) => (
+      {versions.map(({ hash, at, version, open, isNewest }, i) => (
         <li key={`${hash} ${at ?? i}`} class={hash === shown ? "is-shown" : ""}>
           <button
             type="button"
@@ -133,10 +134,12 @@ function Versions(props: {
             aria-pressed={hash === shown}
             onClick={() => choose({ hash, with: null })}
           >
+            {version === null ? "" : `${version} `}
             {hash.slice(0, 12)}
           </button>
           <span class="muted">
-            {i === 0 ? "newest" : ""} {at === null ? "date unknown" : <Ago at={at} />}
+            {isNewest && versions.findIndex((one) => one.hash === hash) === i ? "newest" : ""}{" "}
+            {open === 0 ? "" : `${open} open`} {at === null ? "date unknown" : <Ago at={at} />}
           </span>
           {hash === shown ? null : (
             <Button

@@ -80,17 +80,23 @@ export function describeEvent(event: JournalEvent): string {
     case "postop.retried":
       return `Post-operation ${text("op")} to ${text("target")} ${kind.slice("postop.".length)}`;
     case "finished":
-      return `Finished: ${text("status")}`;
     case "ending":
-      return `Work ended as ${text("status")}, clean-up begins`;
+      return `${kind === "ending" ? "Work ended, clean-up begins" : "Finished"}: ${text("status")}`;
+    case "moved":
     case "paused":
     case "resumed":
     case "cancelling":
     case "retried":
-      return `${kind[0]?.toUpperCase() ?? ""}${kind.slice(1)}${text("by") === "" ? "" : ` by ${text("by")}`}${because}`;
+      return `${changed(kind, text)}${text("by") === "" ? "" : ` by ${text("by")}`}${because}`;
     default:
       return [kind, where, text("status"), text("by"), text("reason")].filter(Boolean).join(" · ");
   }
+}
+
+/** A change by a user, such as "Paused" or "Moved to version 2.0.0". */
+function changed(kind: string, text: (name: string) => string): string {
+  const to = text("version") === "" ? text("hash").slice(0, 12) : `version ${text("version")}`;
+  return `${kind[0]?.toUpperCase() ?? ""}${kind.slice(1)}${kind === "moved" ? ` to ${to}` : ""}`;
 }
 
 /** The numbers of an event that settles tasks, such as "110 done, 3 failed tasks". */

@@ -1,4 +1,4 @@
-/** What needs attention now, with links to where it can be repaired. */
+/** Problems that need attention now, with links to the pages on which they can be repaired. */
 import { get } from "../../api/client.ts";
 import type { Attention as Item, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";

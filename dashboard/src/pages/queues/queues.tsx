@@ -186,8 +186,8 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
       ) : limits.length === 0 ? (
         <Empty title="No limits in use.">
           <span>
-            A handler has one by <code>concurrency</code>, <code>concurrencyPerKey</code> or <code>rate</code>
-            , a project by <code>projects</code> in the configuration.
+            A handler has one by <code>concurrency</code>, <code>concurrencyPerKey</code>, <code>rate</code>{" "}
+            or <code>ratePerKey</code>, a project by <code>projects</code> in the configuration.
           </span>
         </Empty>
       ) : (

@@ -1,0 +1,134 @@
+/**
+ * Updates from the caller's side: sends an update, and waits for its answer. The answer is an event of the journal, so a repeat of an
+ * update finds the same one, at any node and as long as the journal is kept. An execution that continues as another one hands on the
+ * updates that it has not read, so the caller follows it.
+ */
+import { addressOf } from "../kernel/definition/names.ts";
+import type { Finished, Recorded } from "../kernel/event.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import type { SignalMessage } from "../kernel/message.ts";
+import { updateSignal } from "../kernel/updates.ts";
+import { readAnswer, type UpdateAnswer } from "../protocol/update-answer.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { ExecutionStore } from "../store/store.ts";
+import type { EnginePort, StartParts } from "./engine-port.ts";
+import { sendFollowing } from "./newest.ts";
+import { signalMessage, signalState } from "./signal-with-start.ts";
+
+/** An update that an execution has accepted. */
+export interface SentUpdate {
+  readonly id: string;
+  /** The stored id of the execution that has accepted the update. */
+  readonly execution: string;
+  /** Whether the caller named this execution only, and not those that continue it. */
+  readonly isExact: boolean;
+  readonly name: string;
+  /** The sequence number of the event with the update. */
+  readonly seq: number;
+  /** Whether a wait has taken the update. */
+  readonly state: "delivered" | "kept";
+}
+
+/** Sends an update to an execution. A repeat with the same id changes nothing. */
+export async function sendUpdate(
+  parts: StartParts,
+  execution: string,
+  update: { readonly name: string; readonly data?: unknown; readonly id?: string },
+): Promise<SentUpdate | Rejection> {
+  const { name } = update;
+  const message = signalMessage(parts, update);
+  if (isRejection(message)) return message;
+  const sent: SignalMessage = { ...message, signal: updateSignal(name) };
+  const { isExact } = addressOf(execution);
+  const { reply, execution: replied } = await sendFollowing(parts.engine, execution, sent);
+  const { answer } = reply;
+  const state = signalState(answer);
+  if (isRejection(answer) || isRejection(state)) return isRejection(answer) ? answer : (state as Rejection);
+  const seq = answer.kind === "applied" ? answer.seq : 1;
+  return { id: message.id, execution: replied, isExact, name, seq, state };
+}
+
+const ROWS = 64;
+const CHARS = 1_048_576;
+
+type WatchParts = { readonly engine: Pick<EnginePort, "watch">; readonly store: ExecutionStore };
+
+/** Watches the journals of an execution, and of those that continue it, for the answer to an update. */
+export class AnswerWatch {
+  readonly #parts: WatchParts;
+  #unwatch: () => void = () => {};
+  #isChanged = true;
+  #isStopped = false;
+  #wake: () => void = () => {};
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts;
+  }
+
+  /** Resolves with the answer; with a rejection if the execution ends without one; with `stopped` after `stop`. */
+  async answerTo(update: SentUpdate): Promise<UpdateAnswer | Rejection | "stopped"> {
+    let { execution, seq: next } = update;
+    let end: Finished | null = null;
+    this.#watch(execution);
+    while (!this.#isStopped) {
+      this.#isChanged = false;
+      for await (const { seq, event } of this.#read(execution, next)) {
+        next = seq + 1;
+        if (event.kind === "task.step" && event.answers === update.id)
+          return readAnswer(event.result ?? "") ?? { value: null };
+        if (event.kind === "finished") end = event;
+        else if (event.kind === "retried" || event.kind === "tasks.retried") end = null;
+      }
+      if (end?.continuedAs !== undefined && !update.isExact) {
+        execution = end.continuedAs;
+        [next, end] = [1, null];
+        this.#watch(execution);
+        continue;
+      }
+      if (end !== null)
+        return reject(
+          "gone",
+          `execution ${execution} has ended without an answer to the update "${update.name}"`,
+          {
+            hint: "the events of the execution say how it ended",
+          },
+        );
+      if (this.#isChanged || this.#isStopped) continue;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    return "stopped";
+  }
+
+  /** Ends the waiting. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#unwatch();
+    this.#wake();
+  }
+
+  /** Notes changes of an execution, before its journal is read. */
+  #watch(execution: string): void {
+    this.#unwatch();
+    this.#isChanged = true;
+    this.#unwatch = this.#parts.engine.watch(execution, (_, end) => {
+      this.#isChanged = true;
+      if (end === "stopped") this.#isStopped = true;
+      this.#wake();
+    });
+  }
+
+  async *#read(execution: string, from: number): AsyncGenerator<Recorded> {
+    const { store } = this.#parts;
+    for (let next = from; ; ) {
+      const range = { execution, from: next, rowsMax: ROWS, charsMax: CHARS };
+      const entries = await store.readJournal(range);
+      if (entries.length === 0) return;
+      for (const entry of entries) {
+        for (const recorded of decodeEntry(entry)) if (recorded.seq >= next) yield recorded;
+        next = entry.seq + entry.count;
+      }
+    }
+  }
+}

@@ -1,0 +1,162 @@
+/** Routes for talking to a running execution: the values that it publishes, its streams, and updates. */
+import { z } from "@hono/zod-openapi";
+import { AnswerWatch, sendUpdate } from "../../engine/update-answers.ts";
+import { notAnswered } from "../../protocol/update-answer.ts";
+import { defined } from "../../std/defined.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
+import { type Answer, json, STREAMED } from "../route.ts";
+import { wait } from "../schemas/execution.ts";
+import {
+  cursor,
+  executionParams,
+  integer,
+  limit,
+  name,
+  pageOf,
+  phaseName,
+  runTimeName,
+} from "../schemas/paging.ts";
+import {
+  pieceSchema,
+  publishedSchema,
+  type Updated,
+  updatedSchema,
+  updateSchema,
+} from "../schemas/stream.ts";
+import { showPosition } from "../streams/log-source.ts";
+import { readPieces, streamSource } from "../streams/stream-source.ts";
+import { firstLine, follow, HEAD_OF_STREAM, isHead, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
+import { inspectFor, routesOf } from "./services.ts";
+
+const route = routesOf("executions");
+
+/** How long a request waits for the answer to its update, by default. */
+const WAIT_MS = 30_000;
+
+const streamQuery = z.strictObject({
+  phase: phaseName.optional(),
+  handler: name.optional(),
+  task: integer(0, 10_000_000, "the task's number").optional(),
+  cursor,
+  limit: limit(200),
+  follow,
+});
+
+const streamRoute = route({
+  id: "readStream",
+  request: "GET /v1/executions/{id}/streams/{name}",
+  summary: "Read the chunks of a stream of an execution, as a page or as a stream of events",
+  description:
+    "Pieces of consecutive chunks, in the order of storing, from the first one on. A stream of events goes on while chunks are written, and ends with the event `end` after the writer has ended the stream, or with the execution, unless `follow=true`. A name to which nothing was written gives an empty page.",
+  access: "viewer",
+  scope: "read",
+  params: executionParams.extend({ name: runTimeName("the name of the stream") }),
+  query: streamQuery,
+  headers: STREAM_HEADERS,
+  answers: {
+    200: { description: "pieces in order", schema: pageOf(pieceSchema, "pieces"), types: [STREAM] },
+  },
+  async handle(ask, services) {
+    const found = await inspectFor(services, ask.caller, ask.params.id);
+    if (isRejection(found)) return found;
+    const { id } = found.view;
+    const { name: stream } = ask.params;
+    const { cursor: page, limit: max, follow: goesOn, ...place } = ask.query;
+    const filter = { stream, ...place };
+    const from = firstLine(ask, page);
+    if (isRejection(from)) return from;
+    if (!wantsStream(ask)) {
+      const { pieces, next, isLast } = await readPieces(services.store, id, { from, max, filter });
+      return json({ data: pieces, next: isLast ? null : showPosition(next) });
+    }
+    if (isHead(ask)) return HEAD_OF_STREAM;
+    const refusal = services.hub.open({
+      outgoing: ask.outgoing,
+      caller: ask.caller,
+      key: `stream ${JSON.stringify(filter)} ${id}`,
+      source: () => streamSource(services, id, filter),
+      from: showPosition(from),
+      follow: goesOn,
+    });
+    return refusal ?? STREAMED;
+  },
+});
+
+const publishedRoute = route({
+  id: "readPublished",
+  request: "GET /v1/executions/{id}/published",
+  summary: "Read the values that an execution has published",
+  description:
+    "The last value of each key, as the journal has it. Changes are events of the kind `workflow.published`.",
+  access: "viewer",
+  scope: "read",
+  params: executionParams,
+  answers: { 200: { description: "the values", schema: publishedSchema } },
+  async handle(ask, services) {
+    const found = await inspectFor(services, ask.caller, ask.params.id);
+    if (isRejection(found)) return found;
+    const { id, published = {}, revision } = found.view;
+    return json({ execution: id, published, revision });
+  },
+});
+
+const updateRoute = route({
+  id: "updateExecution",
+  request: "POST /v1/executions/{id}/updates/{name}",
+  summary: "Send an update, and wait for its answer",
+  description:
+    "A signal that the code of the execution answers. It is durable before the wait; without an answer in time the answer is 504 with the code `timeout`, and a repeat with the same id waits on. If the code refuses the update, the answer has `error`. If the execution has ended, or ends without an answer, it is refused as `gone`.",
+  access: "operator",
+  scope: "update",
+  params: executionParams.extend({ name: runTimeName("the name of the update") }),
+  query: z.strictObject({
+    wait: wait("wait for the answer for up to this time, at most 60s; 30s by default"),
+  }),
+  body: updateSchema,
+  isBodyOptional: true,
+  headers: { "Idempotency-Key": "the id of the update: a repeat gets the same answer" },
+  answers: { 200: { description: "the answer of the code", schema: updatedSchema } },
+  refusals: ["gone", "timeout", "not_ready", "not_storable"],
+  audit: "execution.update",
+  async handle(ask, services) {
+    const { id: execution, name: update } = ask.params;
+    const { wait: waitMs = WAIT_MS } = ask.query;
+    const found = await inspectFor(services, ask.caller, execution);
+    if (isRejection(found)) return found;
+    const watch = new AnswerWatch(services);
+    const id = ask.body?.id ?? ask.idempotencyKey ?? undefined;
+    const { data } = ask.body ?? {};
+    const sent = await sendUpdate(services, execution, { name: update, data, ...defined({ id }) });
+    if (isRejection(sent)) {
+      watch.stop();
+      return sent;
+    }
+    ask.target(`${execution} ${update}`, found.view.project);
+    const answer = async (): Promise<Answer<Updated>> => {
+      let isLate = false;
+      const cancel = services.clock.after(waitMs, () => {
+        isLate = true;
+        watch.stop();
+      });
+      const leave = (): void => watch.stop();
+      ask.signal.addEventListener("abort", leave);
+      const got = await watch.answerTo(sent);
+      cancel();
+      ask.signal.removeEventListener("abort", leave);
+      watch.stop();
+      if (got === "stopped")
+        return isLate
+          ? notAnswered(update, waitMs)
+          : reject("not_ready", "the server closes", { hint: "send the update again with the same id" });
+      if (isRejection(got)) return got;
+      const { id: sentId } = sent;
+      return json({
+        ...{ execution, update, id: sentId },
+        ...("error" in got ? { error: got.error } : { answer: got.value }),
+      });
+    };
+    return { kind: "waits", answer };
+  },
+});
+
+export const streamRoutes = [streamRoute, publishedRoute, updateRoute];
