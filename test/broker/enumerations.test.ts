@@ -67,7 +67,7 @@ async function startProcess(onBegun: () => void): Promise<void> {
     return new Promise<never>(() => {});
   };
   const worker = testWorker(url, [{ name: "flow", handlers: [{ use: "work", enumerate }] }], {
-    name: "mortal",
+    name: "killable",
     capacity: 5,
     onBug: () => {},
   });

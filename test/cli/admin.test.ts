@@ -1,6 +1,7 @@
 // Verbs about the server and what it keeps.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { connect } from "rondo/client";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DaprStub } from "../fixtures/broker/dapr-stub-fixture.ts";
 import { ask } from "../fixtures/cli/cli-here-fixture.ts";
@@ -117,6 +118,25 @@ test("workers are listed and drained", async () => {
 });
 
 describe("tokens", () => {
+  test("for one execution are made, open it, and are not listed", async () => {
+    const { cwd, rondo, rows } = world();
+    const worker = startCli(["worker", "flow.ts"], { cwd });
+    await worker.line(/worker \S+ serves/);
+    await connect({ url: atServer().url }).start("waits", null, { id: "page-7" });
+    const made = await rondo("token", "create", "--execution", "page-7", "--scopes", "read,signal");
+    expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining("(read, signal)") as string });
+    const token = made.stdout.trim();
+    const status = async (path: string) =>
+      (await fetch(`${atServer().url}${path}`, { headers: { authorization: `Bearer ${token}` } })).status;
+    expect([await status("/v1/executions/page-7"), await status("/v1/executions")]).toEqual([200, 403]);
+    expect(await rondo("token", "create", "--scopes", "read")).toMatchObject({ code: 2 });
+    expect(await rondo("token", "create", "--execution", "page-7", "--role", "admin")).toMatchObject({
+      code: 2,
+    });
+    expect(await rondo("token", "create", "--execution", "nothing")).toMatchObject({ code: 3 });
+    expect(await rows("token", "list")).toEqual([]);
+  });
+
   test("are made, shown once, listed without what proves them, and revoked", async () => {
     const { rondo, rows } = world();
     const made = await rondo("token", "create", "--name", "ci", "--role", "viewer", "--expires", "1d");

@@ -60,6 +60,7 @@ describe("a value", () => {
       port: 7_777,
       advertise: null,
       hosts: [],
+      cors: { origins: [] },
       files: [],
       stateStores: {},
       allowTargets: [],
@@ -182,6 +183,13 @@ const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
     "rondo.config.json: hosts[1]: 1 is not a text",
   ],
   [
+    "an origin with a path",
+    { files: { "rondo.config.json": '{ "cors": { "origins": ["https://app.example/x"] } }' } },
+    "invalid_input",
+    'rondo.config.json: cors.origins[0]: "https://app.example/x" is not an origin',
+  ],
+  ["an origin without a scheme", { env: { RONDO_CORS: "*, app.example" } }, "invalid_input", "RONDO_CORS"],
+  [
     "a limit of nothing",
     { files: { "rondo.config.json": '{ "projects": { "a": { "concurrency": 0 } } }' } },
     "invalid_input",
@@ -242,12 +250,14 @@ test("of post-operations can be in the environment", async () => {
     env: {
       RONDO_STATE_STORES: '{ "main": "redis://r", "embedded": "embedded" }',
       RONDO_ALLOW_TARGETS: "lxi-ui-api:6001, 10.0.0.0/8",
+      RONDO_CORS: "https://App.example/, http://localhost:5173",
       RONDO_WEBHOOK_SECRETS: "a-secret-of-16-bytes,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     },
   });
   expect(config.stateStores).toEqual({ main: "redis://r", embedded: "embedded" });
   expect(config.allowTargets).toEqual(["lxi-ui-api:6001", "10.0.0.0/8"]);
   expect(config.webhookSecrets).toEqual(["a-secret-of-16-bytes", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]);
+  expect(config.cors).toEqual({ origins: ["https://app.example", "http://localhost:5173"] });
   expect(origins.allowTargets).toEqual({ kind: "environment", name: "RONDO_ALLOW_TARGETS" });
   const byHost = await load({ env: { RONDO_WEBHOOK_SECRETS: '{ "a.b": ["a-secret-of-16-bytes"] }' } });
   expect(byHost.config.webhookSecrets).toEqual({ "a.b": ["a-secret-of-16-bytes"] });

@@ -18,6 +18,10 @@ const OUTPUTS: Readonly<Record<string, RegExp>> = {
     /^reserve book\ncharge 4711\ncharge 0815\nrefund 4711 \(done, .*refund 0815 \(.*release book from shelf 7\napologise\nclose\n$/s,
   saga: /^\{"sold":false,"why":"step \\"ship\\" failed: no van is free"\}\n$/,
   agent: /"where is my order: A-17 is refunded"\n$/,
+  webhooks: /^forged: 401\nrepeated: 202\nada \(last change: city\)\nbob \(last change: email\)\n$/,
+  etl: /^\{"loaded":49950,"failed":50,"cents":\{.*\},"bad":\["line \d+: \\"n\/a\\" is not an amount",.*\]\}\n$/,
+  embedded: /^\{"team":"sales","total":60\}\nthe schedule has started two reports\n$/,
+  entity: /\{"customer":"ann","points":78,"bookings":12\}\n$/,
   scripts: /"status":"done".*"done":1,"failed":0/,
   children: /^\{"invoices":3,"total":800\}\n$/,
   "python-http": /\{"lines":2,"words":6\}\n$/,
@@ -28,6 +32,7 @@ const NEEDS_BROKER = ["amqp", "python"];
 /** Those that other tests run, with these. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   commands: "test/broker/commands/guide.test.ts",
+  chat: "test/dashboard/chat.test.ts",
 };
 
 const hasPython = needCommand("python3", "python3");

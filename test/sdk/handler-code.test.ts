@@ -1,8 +1,10 @@
 // The code that the builder hands to a worker: what reaches user functions.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { Fatal } from "../../src/sdk/errors.ts";
 import { workflow } from "../../src/sdk/workflow.ts";
+import { unwrap } from "../../src/std/rejection.ts";
 import type { HandlerCode, ProcessContext } from "../../src/worker/handler-code.ts";
 
 const FATAL = Symbol.for("rondo.fatal");
@@ -95,6 +97,23 @@ describe("keys and identities", () => {
       'the key of a task must be a text or a number, but "/customer/a~1b/0" gives nothing',
     );
     expect(built.definition.phases[0]?.handlers["a"]).toMatchObject({ key: "/customer/a~1b/0" });
+  });
+
+  test("group tasks for rates, which are stored in milliseconds", () => {
+    const built = workflow<{ customer: string }[]>({ name: "w" }).phase("a", {
+      enumerate: ({ input }) => input,
+      key: ({ customer }) => customer,
+      rate: { limit: 100, per: "1s", spread: true },
+      ratePerKey: { limit: 5, per: "1m", spread: false },
+      process: () => null,
+    });
+    const stored = unwrap(parseDefinition(built.definition));
+    expect(stored.phases[0]?.handlers["a"]).toMatchObject({
+      key: true,
+      rate: { limit: 100, per: 1_000, spread: true },
+    });
+    // The stored form leaves out what is the default.
+    expect(stored.phases[0]?.handlers["a"]?.ratePerKey).toEqual({ limit: 5, per: 60_000 });
   });
 
   test("come from functions, which need code that enumerates", () => {

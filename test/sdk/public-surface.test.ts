@@ -16,7 +16,7 @@ import { join, posix, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Declared, surfaceComplaints } from "../fixtures/sdk/public-surface-scan.ts";
 
-const ENTRIES = ["src/index.d.ts", "src/client.d.ts", "src/testing.d.ts"];
+const ENTRIES = ["src/index.d.ts", "src/client.d.ts", "src/react.d.ts", "src/testing.d.ts"];
 const folder = mkdtempSync(join(tmpdir(), "rondo-surface-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -14,6 +14,7 @@ const ALL = "viewer operator admin worker";
 /** Who may, by the operation's name. */
 const MATRIX: Readonly<Record<string, string>> = {
   startExecution: OPERATORS,
+  createExecutionToken: OPERATORS,
   startExecutions: OPERATORS,
   listExecutions: VIEWERS,
   getExecution: VIEWERS,
@@ -26,14 +27,18 @@ const MATRIX: Readonly<Record<string, string>> = {
   listDropped: VIEWERS,
   cancelExecution: OPERATORS,
   dropExecution: OPERATORS,
+  moveExecution: OPERATORS,
   pauseExecution: OPERATORS,
   resumeExecution: OPERATORS,
   retryExecution: OPERATORS,
   retryTasks: OPERATORS,
   signalExecution: OPERATORS,
+  updateExecution: OPERATORS,
   changeExecutions: OPERATORS,
   readEvents: VIEWERS,
   readLogs: VIEWERS,
+  readPublished: VIEWERS,
+  readStream: VIEWERS,
   listTasks: VIEWERS,
   mapTasks: VIEWERS,
   putWorkflow: "operator admin worker",
@@ -109,6 +114,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   // By an attempt's own token, which none of these have: the routes themselves refuse it.
   getAttemptResults: NOBODY,
   getAttemptRuns: NOBODY,
+  getMapItems: NOBODY,
   getRunArtifacts: NOBODY,
   getRunStatus: NOBODY,
   addAttemptLogs: NOBODY,
@@ -116,6 +122,23 @@ const MATRIX: Readonly<Record<string, string>> = {
 };
 
 const ROLES = ["viewer", "operator", "admin", "worker"];
+
+/** The scope with which a token for one execution opens an operation, by the operation's name. All others stay closed to it. */
+const SCOPED: Readonly<Record<string, string>> = {
+  getExecution: "read",
+  getResult: "read",
+  whyExecution: "read",
+  readPublished: "read",
+  readStream: "read",
+  readEvents: "history",
+  readLogs: "history",
+  listTasks: "history",
+  mapTasks: "history",
+  getTaskHistory: "history",
+  signalExecution: "signal",
+  updateExecution: "update",
+  cancelExecution: "cancel",
+};
 
 describe("roles", () => {
   test("the matrix of routes and roles holds for every route", async () => {
@@ -137,6 +160,45 @@ describe("roles", () => {
       found[operation.operationId] = allowed.join(" ");
     }
     expect(found).toEqual(MATRIX);
+  });
+
+  test("a token for one execution opens the routes of its scopes for that execution, and nothing else", async () => {
+    const api = await serve();
+    await api.post("/v1/workflows", idle);
+    // The paths of the matrix have the id 7.
+    for (const id of ["7", "8"])
+      await api.post("/v1/executions", { workflow: "idle", input: { bucket: "b" }, id });
+    await api.makeToken("admin");
+    const all = ["read", "history", "signal", "update", "cancel"];
+    const holders: Record<string, string> = {};
+    const make = async (id: string, scopes: readonly string[]): Promise<string> => {
+      const made = await api.post(`/v1/executions/${id}/tokens`, { scopes });
+      expect(made.status).toBe(201);
+      return textOf(made.body["token"]);
+    };
+    for (const scope of all) holders[scope] = await make("7", [scope]);
+    const whole = await make("7", all);
+    const other = await make("8", all);
+    const found: Record<string, string> = {};
+    for (const { method, path, operation } of operationsOf(await api.document())) {
+      const id = operation.operationId;
+      if (MATRIX[id]?.includes("nobody") === true) continue;
+      const asked = path.replaceAll(/\{\w+\}/g, "7");
+      const body = operation.requestBody === undefined ? {} : { body: "{}" };
+      const status = async (token: string) =>
+        (await api.ask(method.toUpperCase(), asked, { token, ...body })).status;
+      expect(await status(other), `${id} with a token for another execution`).toBe(403);
+      const opening: string[] = [];
+      for (const [scope, token] of Object.entries(holders)) {
+        const got = await status(token);
+        expect(got, `${id} with ${scope}`).not.toBe(401);
+        expect(got, `${id} with ${scope}`).not.toBe(500);
+        if (got !== 403) opening.push(scope);
+      }
+      if (opening.length > 0) found[id] = opening.join(" ");
+      expect((await status(whole)) === 403, `${id} with all scopes`).toBe(opening.length === 0);
+    }
+    expect(found).toEqual(SCOPED);
   });
 });
 
@@ -168,7 +230,17 @@ describe("projects", () => {
     expect(ids(await api.get("/v1/executions", { token }))).toEqual(["ours"]);
     expect(ids(await api.get("/v1/executions?project=music", { token }))).toEqual([]);
     expect((await api.get("/v1/executions/ours", { token })).status).toBe(200);
-    for (const path of ["", "/events", "/tasks", "/tasks/states", "/logs", "/why", "/dropped"])
+    for (const path of [
+      "",
+      "/events",
+      "/tasks",
+      "/tasks/states",
+      "/logs",
+      "/streams/s",
+      "/published",
+      "/why",
+      "/dropped",
+    ])
       expect((await api.get(`/v1/executions/theirs${path}`, { token })).status, path).toBe(404);
     for (const action of ["cancel", "pause", "resume", "retry"])
       expect((await api.post(`/v1/executions/theirs/${action}`, {}, { token })).status).toBe(404);

@@ -16,7 +16,7 @@ function givenUp(id: string): NodeFixture {
   fixture.settle();
   fixture.receipt(fixture.attempts().at(-1) as Attempt, { payload: '{"n":1}' });
   fixture.settle();
-  fixture.performed(fixture.errands.at(-1) as PostOpTask, "gone");
+  fixture.performed(fixture.postOps.at(-1) as PostOpTask, "gone");
   fixture.settle();
   fixture.tables.close(fixture.fence, { clean: true });
   return fixture;

@@ -3,6 +3,8 @@ import { createHmac } from "node:crypto";
 import { on, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
+import { eventExecution } from "../../src/kernel/relay/relay-ids.ts";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { effort } from "../fixtures/long.ts";
 import { type Api, folder, serve, until } from "../fixtures/server/api-fixture.ts";
 
@@ -140,6 +142,48 @@ describe("POST /v1/webhooks/{source}", () => {
       await post(api, "shop", signed("msg_1", { text: `${body} ` })),
     ];
     expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 401));
+    // Nothing tells a stranger which sources there are.
+    for (const headers of [wrong, {}, signed("msg_1", { at: 0 })])
+      expect((await post(api, "other", headers)).body).toEqual((await post(api, "shop", headers)).body);
     expect((await api.get("/v1/events")).body["data"]).toEqual([]);
   });
+});
+
+test("an event that is sent again after it was forgotten does not block the key of a singleton", async () => {
+  const one = workflow<{ n: number }>({ name: "one", on: on("one", { singleton: "skip" }) }).phase("a", {
+    process: ({ task }) => task.n,
+  });
+  const store = new MemoryStore();
+  const count = async (api: Api, workflow: string): Promise<number> => {
+    const { body } = await api.get(`/v1/executions?workflow=${workflow}&status=done`);
+    return (body["data"] as unknown as object[]).length;
+  };
+  const opened = async (): Promise<Api> => {
+    const api = await serve({ store });
+    api.rondo.serve(one);
+    await until(async () => (await api.get("/v1/workflows")).body["data"]?.["length"] === (1 as never));
+    return api;
+  };
+  const before = await opened();
+  await before.post("/v1/events", { name: "one", data: { n: 1 }, id: "e-1" });
+  await until(async () => (await count(before, "one")) + (await count(before, "rondo-gate")) === 2);
+  await before.close();
+  await store.open();
+  await store.purge([eventExecution("default", "e-1")]);
+  await store.close({ clean: true });
+  const api = await opened();
+  const again = await api.post("/v1/events", { name: "one", data: { n: 1 }, id: "e-1" });
+  expect(again.body["repeated"]).toBe(false);
+  await until(async () => {
+    await api.post("/v1/events", { name: "one", data: { n: 2 } });
+    return (await count(api, "one")) > 1;
+  });
+});
+
+test("the workflows of the engine are not listed and cannot be started", async () => {
+  const api = await served();
+  await api.post("/v1/events", { name: "note/made", data: { text: "a" } });
+  expect((await api.get("/v1/workflows")).body["data"]).toHaveLength(2);
+  for (const name of ["rondo-event", "rondo-gate"])
+    expect((await api.post("/v1/executions", { workflow: name, input: {} })).status).toBe(404);
 });

@@ -1,9 +1,11 @@
 // The Model Context Protocol: the public client against a server, over HTTP, and messages of both eras by hand.
+import { tmpdir } from "node:os";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { openRondo, type Rondo, workflow } from "rondo";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { answerMcp } from "../../src/mcp/mcp-server.ts";
+import { cli } from "../fixtures/cli/cli-process-fixture.ts";
 
 const double = workflow({ name: "double", input: z.object({ n: z.number() }) })
   .phase("twice", { process: ({ input }) => input.n * 2 })
@@ -228,4 +230,81 @@ test("notifications and responses have no answer, and what is no message is refu
     body: JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }),
   });
   expect([told.status, await told.text()]).toEqual([202, ""]);
+});
+
+test("hostile names are refused, and a workflow cannot take the name of a tool", async () => {
+  const rondo = await serve();
+  const waits = workflow({ name: "rondo_cancel" }).waitFor("never");
+  const other = workflow<{ n: number }>({ name: "rondo_other" }).phase("a", {
+    process: ({ task }) => task.n,
+  });
+  rondo.serve(waits, other);
+  const names = async (): Promise<unknown[]> =>
+    (await ask(rondo, "tools/list", {})).result.tools.map((tool) => (tool as { name: string }).name);
+  await expect.poll(async () => (await names()).includes("rondo_other")).toBe(true);
+  expect((await names()).filter((name) => name === "rondo_cancel")).toHaveLength(1);
+  const called = await ask(rondo, "tools/call", { name: "rondo_other", arguments: { input: { n: 7 } } });
+  expect(JSON.stringify(called.result)).toContain("7");
+  for (const name of ["rondo_constructor", "rondo___proto__", "rondo_toString"])
+    expect((await ask(rondo, "tools/call", { name })).result).toMatchObject({ isError: true });
+  for (const id of ["\ud800", ".", "..", ""]) {
+    const got = await ask(rondo, "tools/call", { name: "rondo_cancel", arguments: { id } });
+    expect(got.error).toMatchObject({ code: -32_602 });
+    expect((await ask(rondo, "tasks/get", { taskId: id })).error).toMatchObject({ code: -32_602 });
+  }
+  expect((await ask(rondo, "tools/call", { name: "\udfff" })).error).toMatchObject({ code: -32_602 });
+});
+
+test("a token of a project sees and changes only its executions", async () => {
+  const rondo = await serve();
+  const send = (path: string, body: object) =>
+    fetch(`${rondo.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${ADMIN}` },
+      body: JSON.stringify(body),
+    });
+  const made = await send("/v1/tokens", { name: "theirs", role: "operator", project: "theirs" });
+  const { token } = (await made.json()) as { token: string };
+  await send("/v1/executions", { workflow: "approval", input: { order: 1 }, id: "ours-1" });
+  for (const [name, more] of [
+    ["rondo_get", {}],
+    ["rondo_cancel", {}],
+    ["rondo_wait", { seconds: 1 }],
+    ["rondo_signal", { name: "approved" }],
+  ] as const) {
+    const got = await ask(rondo, "tools/call", { name, arguments: { id: "ours-1", ...more } }, token);
+    expect(JSON.stringify(got.result)).toContain("not_found");
+  }
+  expect((await ask(rondo, "tasks/get", { taskId: "ours-1" }, token)).error?.data).toMatchObject({
+    code: "not_found",
+  });
+  expect((await ask(rondo, "tasks/list", {}, token)).result.tasks).toEqual([]);
+});
+
+test("rondo mcp answers what can be answered among lines of garbage", async () => {
+  const rondo = await serve();
+  const lines = [
+    "garbage",
+    "[]",
+    "null",
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rondo_constructor"}}',
+    '{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"\\ud800"}}',
+    '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"rondo_list","arguments":{"search":"\\ud800"}}}',
+    '{"jsonrpc":"2.0","id":4,"method":"ping"}',
+  ];
+  const options = { cwd: tmpdir(), stdin: `${lines.join("\n")}\n` };
+  const { code, stdout } = await cli(["mcp", "--url", rondo.url, "--token", ADMIN], options);
+  const answers = stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Answer & { id: number | null });
+  expect(code).toBe(0);
+  expect(answers.filter(({ id }) => id === null).map(({ error }) => error?.code)).toEqual([
+    -32_700, -32_600, -32_600,
+  ]);
+  const byId = new Map(answers.map((answer) => [answer.id, answer]));
+  expect(byId.get(1)?.result).toMatchObject({ isError: true });
+  expect(byId.get(2)?.error?.code).toBe(-32_602);
+  expect(byId.get(3)?.result).toMatchObject({ isError: true });
+  expect(byId.get(4)).toEqual({ jsonrpc: "2.0", id: 4, result: {} });
 });

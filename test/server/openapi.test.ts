@@ -20,6 +20,7 @@ get /openapi.json
 get /readyz
 get /v1/alerts
 get /v1/attempts
+get /v1/attempts/{id}/items/{page}
 get /v1/attempts/{id}/results/{phase}/{handler}
 get /v1/attempts/{id}/runs
 get /v1/attempts/{id}/runs/{run}
@@ -40,7 +41,9 @@ get /v1/executions/{id}/dropped
 get /v1/executions/{id}/events
 get /v1/executions/{id}/lanes
 get /v1/executions/{id}/logs
+get /v1/executions/{id}/published
 get /v1/executions/{id}/result
+get /v1/executions/{id}/streams/{name}
 get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states
 get /v1/executions/{id}/tasks/{n}/history
@@ -84,11 +87,14 @@ post /v1/executions/bulk
 post /v1/executions/{id}/audit
 post /v1/executions/{id}/cancel
 post /v1/executions/{id}/drop
+post /v1/executions/{id}/move
 post /v1/executions/{id}/pause
 post /v1/executions/{id}/resume
 post /v1/executions/{id}/retry
 post /v1/executions/{id}/signals
 post /v1/executions/{id}/tasks/retry
+post /v1/executions/{id}/tokens
+post /v1/executions/{id}/updates/{name}
 post /v1/projects/{project}/workflows
 post /v1/queues/{use}/pause
 post /v1/queues/{use}/resume

@@ -55,6 +55,13 @@ describe("the simulator", () => {
     expect(Math.min(paid.refunded, paid.voided)).toBeGreaterThan(0);
   });
 
+  it("holds where handlers have rates by key and rates that are spread", () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const run = { seed, rates: true, nodes: seed % 3 === 0 ? nodesOf(seed) : 0 };
+      expect(runSeed(run).violation, `seed ${seed}`).toBeNull();
+    }
+  });
+
   it("gives the same output on one thread and on several", { timeout: 60_000 }, async () => {
     const args = ["--cluster", "--seeds", String(SEEDS), "--hashes"];
     expect(await simulate([...args, "--threads", "3"])).toBe(await simulate([...args, "--threads", "1"]));

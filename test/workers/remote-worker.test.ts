@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ChildFailed, Fatal, flow, workflow } from "rondo";
+import { ChildFailed, Fatal, flow, handlerFor, workflow } from "rondo";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { scriptsOf } from "../../src/compose/compose.ts";
 import { openServer } from "../../src/compose/compose-server.ts";
@@ -11,7 +11,7 @@ import type { RondoServer } from "../../src/server/serve.ts";
 import { WorkerInquiry } from "../../src/server/worker-protocol/ask-worker.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
+import { type HostedWorkflow, withChildren } from "../../src/worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/http/remote-worker.ts";
 import { Proxy } from "../fixtures/workers/worker-proxy-fixture.ts";
 
@@ -33,7 +33,7 @@ async function work(
   more: Partial<RemoteWorkerOptions> = {},
 ): Promise<{ worker: RemoteWorker; ids: string[] }> {
   const ids: string[] = [];
-  for (const { definition } of workflows)
+  for (const { definition } of withChildren(workflows))
     await fetch(`${server.url}/v1/workflows`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -145,6 +145,40 @@ describe("handlers at a remote worker", () => {
     expect(await server.rondo.execution(output.id).result()).toBe(4);
     expect(times.length).toBeGreaterThan(3);
     expect(new Set(times).size).toBe(1);
+  });
+
+  test("map items to a handler: pages over HTTP, results of the child, failures", async () => {
+    const server = await serve();
+    const double = handlerFor<{ n: number }>()({
+      name: "double",
+      tolerate: 1,
+      retry: { attempts: 1 },
+      process: ({ task }) => {
+        if (task.n === 1_234) throw new Fatal("no");
+        return task.n * 2;
+      },
+    });
+    const parent = workflow<number>({ name: "parent", children: [double] }).phase("all", {
+      tasks: [0, 1],
+      process: async ({ map, input, task }) => {
+        const items = Array.from({ length: input }, (_, n) => ({ n: n + task }));
+        const all = await map("double", items, double);
+        const failed: unknown[] = [];
+        for await (const { task: index, data, error } of all.failures())
+          failed.push([index, data, error.message]);
+        const first = (await all.toArray()).slice(0, 2);
+        return { count: all.count, sum: await all.reduce((sum, n) => sum + n, 0), first, failed };
+      },
+    });
+    const whole = parent.returns(({ phases }) => phases.all.toArray());
+    await work(server, [whole]);
+    const outputs = (await server.rondo.run("parent", 2_500)) as { first: number[] }[];
+    outputs.sort((a, b) => (a.first[0] ?? 0) - (b.first[0] ?? 0));
+    const sum = (from: number): number => 2_499 * 2_500 + 5_000 * from - 2_468;
+    expect(outputs).toEqual([
+      { count: 2_499, sum: sum(0), first: [0, 2], failed: [[1_234, { n: 1_234 }, "no"]] },
+      { count: 2_499, sum: sum(1), first: [2, 4], failed: [[1_233, { n: 1_234 }, "no"]] },
+    ]);
   });
 
   test("read earlier results once a server that is not there is there again", async () => {
@@ -322,6 +356,26 @@ describe("a remote worker", () => {
     await worker.stop(0);
     expect(await inquiry.ask("s1.a.1.a.1.0.1.0.1")).toBe(false);
     inquiry.close();
+  });
+
+  test("keep the fields of their log lines", async () => {
+    const server = await serve();
+    const paid = workflow({ name: "paid" }).phase("a", {
+      process: ({ log }) => {
+        log.info({ order: 7, by: { card: true } }, "paid\ntwice");
+        log("plain");
+      },
+    });
+    await work(server, [paid]);
+    const handle = await server.rondo.start("paid", null);
+    await handle.result();
+    const url = `${server.url}/v1/executions/${handle.id}/logs`;
+    const { data } = (await (await fetch(url)).json()) as { data: { text: string; fields?: unknown }[] };
+    expect(data.map(({ text, fields }) => ({ text, fields }))).toEqual([
+      { text: "{ order: 7, by: { card: true } } paid", fields: { order: 7, by: { card: true } } },
+      { text: "twice", fields: undefined },
+      { text: "plain", fields: undefined },
+    ]);
   });
 
   test("C18 is told of a cancel at once, over the claim that waits", async () => {

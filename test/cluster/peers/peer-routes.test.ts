@@ -228,10 +228,15 @@ test("reports of every kind are understood", () => {
     "step.failed": { kind: "step.failed", ...one, name: "s", tries: 2, error: "{}" },
     child: { kind: "child", ...one, name: "c", workflow: "w", input: "1", detached: true },
     noted: { kind: "noted", ...one, times: { "#1": 5 }, failures: ["s"] },
+    published: { kind: "published", ...one, values: { percent: 40, list: [{ a: null }] } },
     run: { kind: "run", ...one, name: "r", index: null, state: "{}", oversized: false, stats },
     "run.started": { kind: "run.started", ...one, name: "r", index: 0 },
     "run.crashed": { kind: "run.crashed", ...one, name: "r", index: null, message: "m", stats: null },
-    logs: { kind: "logs", ...one, lines: [{ n: 1, at: 1, level: "info", text: "t", run: "r" }] },
+    logs: {
+      kind: "logs",
+      ...one,
+      lines: [{ n: 1, at: 1, level: "info", text: "t", run: "r", fields: "{}" }],
+    },
   };
   const body = { v: 1, worker: "w", reports: Object.values(reports) };
   expect(checkBody(BODIES.report, body)).toEqual(body);

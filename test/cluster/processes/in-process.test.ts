@@ -40,3 +40,41 @@ test("code that one process hosts is reached from every node, and tasks, scripts
     await Promise.all([host.close(), other.close()]);
   }
 }, 120_000);
+
+test("versions are served by different nodes, and executions are moved and counted from any node", async () => {
+  const store = server.url;
+  const versioned = (version: string) =>
+    workflow({ name: "versioned", version })
+      .waitFor("go")
+      .phase("ship", { process: () => `shipped by ${version}` })
+      .returns(({ phases }) => phases.ship.only());
+  const [one, two] = [await openRondo({ store }), await openRondo({ store })];
+  try {
+    const [first, second] = [versioned("1.0.0"), versioned("2.0.0")];
+    two.serve(second);
+    await two.start(second, null);
+    one.serve(first);
+    const old = await Promise.all(Array.from({ length: 8 }, () => one.start("versioned@1.0.0", null)));
+    const needs = async () =>
+      (await two.versions("versioned")).map(({ version, open, isNewest }) => [version, open, isNewest]);
+    expect(await needs()).toEqual([
+      ["2.0.0", 1, true],
+      ["1.0.0", 8, false],
+    ]);
+    const filter = { workflow: "versioned", status: "running" } as const;
+    expect(await two.bulk("move", filter, { version: "2.0.0" })).toMatchObject({ refused: [] });
+    expect(await needs()).toEqual([
+      ["2.0.0", 9, true],
+      ["1.0.0", 0, false],
+    ]);
+    for (const { id } of old) await one.execution(id).signal("go");
+    const outputs = await Promise.all(old.map((execution) => execution.result()));
+    expect(new Set(outputs)).toEqual(new Set(["shipped by 2.0.0"]));
+    for (const { id } of old) {
+      expect((await two.stateAt(id, 2)).workflowVersion).toBe("1.0.0");
+      expect((await one.execution(id).describe()).tags).toEqual({});
+    }
+  } finally {
+    await Promise.all([one.close({ graceMs: 0 }), two.close({ graceMs: 0 })]);
+  }
+}, 120_000);

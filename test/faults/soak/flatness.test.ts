@@ -33,6 +33,12 @@ test("memory that grows in the warm-up only is flat", () => {
   });
 });
 
+test("memory that grows for the first half of an hour is flat, and not if that is all of the time", () => {
+  const filling = (minute: number): number => 100 + Math.min(minute, 30) * 2;
+  expect(judge(series(60, filling), MEMORY).isFlat).toBe(true);
+  expect(judge(series(40, filling), MEMORY).isFlat).toBe(false);
+});
+
 test("memory that grows by a third in an hour is not flat", () => {
   const verdict = judge(
     series(60, (minute) => 100 + minute * 0.6),

@@ -1,6 +1,7 @@
 /**
- * Decides whether a series of measurements is flat. The first quarter of the time is the warm-up and does not count. Memory is
- * judged by a line fitted to the rest, counts of files and descriptors by their peaks.
+ * Decides whether a series of measurements is flat. The first quarter of the time is the warm-up and does not count; for memory
+ * it is the first half of a run of an hour, because bounded caches take half an hour to fill at this load. Memory is judged by a line
+ * fitted to the rest, counts of files and descriptors by their peaks.
  */
 
 export interface Point {
@@ -29,6 +30,8 @@ export interface Verdict {
 /** A shorter series has too few points for a verdict. */
 const MINUTES_MIN = 10;
 const POINTS_MIN = 8;
+/** Runs of this length have a longer warm-up. Shorter ones need the points for the fitted line. */
+const LONG_MINUTES = 55;
 /** The slope counts as rising if it exceeds the bound by this many standard errors. */
 const STANDARD_ERRORS = 2;
 
@@ -42,7 +45,7 @@ export function judge(points: readonly Point[], bound: Bound): Verdict {
     points.filter(({ minute }) => minute >= first + from * minutes && minute <= first + to * minutes);
   const verdict =
     bound.kind === "slope"
-      ? judgeSlope(between(0.25, 1), bound)
+      ? judgeSlope(between(minutes < LONG_MINUTES ? 0.25 : 0.5, 1), bound)
       : judgePeaks(between(0.25, 0.5), between(0.75, 1), bound);
   return { ...verdict, quarters };
 }

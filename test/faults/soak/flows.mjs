@@ -73,7 +73,10 @@ export const order = workflow({
       return { receipt: context.idempotencyKey };
     },
     compensate(context) {
-      if (decide(context.idempotencyKey, "void") === "charged") note("refunds", context);
+      if (decide(context.idempotencyKey, "void") !== "charged") return;
+      // A worker that was killed between its charge and its note has charged all the same.
+      note("charges", context);
+      note("refunds", context);
     },
     compensation: { retry },
     retry,

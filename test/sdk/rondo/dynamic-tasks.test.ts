@@ -1,5 +1,5 @@
 // Tasks that add tasks, and tasks that wait for tasks, as workflows in code over a real engine.
-import { ExecutionFailed, workflow } from "rondo";
+import { ExecutionFailed, flow, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 
@@ -195,13 +195,47 @@ describe("a task that waits for tasks", () => {
     const execution = await t.start(flow, null);
     await t.settle();
     expect(await execution.why()).toBe(
-      '"build" runs 1 of 3 open tasks; 2 wait for other tasks, such as task 0 for the task "a".',
+      '"build" runs 1 of 3 open tasks. 2 tasks wait for other tasks, such as task 0 for the task "a", which runs.',
     );
     expect((await execution.describe()).phases[0]?.handlers[0]).toMatchObject({ running: 1, waiting: 2 });
     open();
     await t.clock.advance("1m");
     await execution.result();
     expect(ran).toEqual(["a", "b", "c"]);
+  });
+
+  test.each([
+    ["sleep", '"build" waits: 1 task sleeps for another ', "sleeps"],
+    ["signal", '"build" waits: 1 task waits for a signal, such as "go". ', 'waits for the signal "go"'],
+    ["child", '"build" waits: 1 task waits for a child, such as ', "waits for a child"],
+    ["fail", ": 1 task failed before ", "failed before and is tried again in "],
+    ["missing", "", "no task has added yet"],
+  ])("says in `why` what the task does for which others wait: %s", async (what, before, end) => {
+    const slow = flow("slow", ({ waitFor }) => waitFor("never"));
+    const first =
+      what === "missing" ? [node("a"), node("b", "x")] : [node("a"), node("b", "a"), node("c", "b")];
+    const waits = workflow<null>({ name: "waits", children: [slow] }).phase("build", {
+      tasks: first,
+      identity: "/name",
+      after: "/after",
+      retry: { min: "10m" },
+      process: async ({ sleep, waitFor, run }) => {
+        if (what === "sleep" || what === "missing") await sleep("a while", "1h");
+        if (what === "signal") await waitFor("go");
+        if (what === "child") await run(slow, null);
+        if (what === "fail") throw new Error("not yet");
+      },
+    });
+    await using t = await testRondo({ workflows: [waits] });
+    const execution = await t.start(waits, null);
+    await t.settle();
+    const why = await execution.why();
+    expect(why).toContain(before);
+    expect(why).toContain(
+      what === "missing"
+        ? `Task 1 waits for the task "x", which ${end}`
+        : `2 tasks wait for other tasks, such as task 1 for the task "a", which ${end}`,
+    );
   });
 
   test("runs again after the failed task that it waited for", async () => {

@@ -4,6 +4,7 @@ import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { EVENT_WORKFLOW, GATE_WORKFLOW } from "../../../src/kernel/relay/relay.ts";
+import { VirtualClock } from "../../../src/testing/virtual-clock.ts";
 import { failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 import { until } from "../../fixtures/until.ts";
 
@@ -32,6 +33,18 @@ async function inputs(
 }
 
 describe("an event", () => {
+  test("is forgotten by a program without a server after the time that it says", async () => {
+    const clock = new VirtualClock();
+    const rondo = await open([ship], { clock, eventsKept: "20m" });
+    const paid = orderPaid({ order: "A", amount: 1 }, { id: "p-1" });
+    expect(await rondo.send(paid)).toMatchObject({ repeated: false });
+    await clock.advance("19m");
+    expect(await rondo.send(paid)).toMatchObject({ repeated: true });
+    await clock.advance("3m");
+    expect((await rondo.list({ workflow: EVENT_WORKFLOW })).data).toEqual([]);
+    expect(await rondo.send(paid)).toMatchObject({ repeated: false });
+  });
+
   test("starts an execution for each trigger that it matches, once by its id", async () => {
     const rondo = await open([ship, thank]);
     const sent = await rondo.send(orderPaid({ order: "A", amount: 100 }, { id: "p-1" }));
@@ -107,6 +120,43 @@ describe("an event", () => {
     const execution = await rondo.start(approval, { n: 1 }, { id: "a-1" });
     await rondo.send({ name: "approval/given", data: { execution: "a-1", by: "ann" } });
     expect(await execution.result()).toEqual({ execution: "a-1", by: "ann" });
+  });
+
+  test("of two workflows signals the same execution twice", async () => {
+    const both = workflow<{ n: number }>({
+      name: "both",
+      on: on<never>("x", { signal: "one", execution: "/id" }),
+    })
+      .waitFor("one")
+      .waitFor("two")
+      .returns(({ phases }) => [phases.one.value, phases.two.value]);
+    const other = workflow<{ id: string }>({
+      name: "other",
+      on: on<never>("x", { signal: "two", execution: "/id" }),
+    }).phase("none", { process: () => 1 });
+    const rondo = await open([both, other]);
+    const execution = await rondo.start(both, { n: 1 }, { id: "b-1" });
+    await rondo.send({ name: "x", data: { id: "b-1" } });
+    expect(await execution.result()).toEqual([{ id: "b-1" }, { id: "b-1" }]);
+  });
+
+  test("signals no execution of another project, and none by a text that is no id", async () => {
+    const target = workflow<{ n: number }>({
+      name: "target",
+      on: on<never>("go", { signal: "go", execution: "/id" }),
+    }).waitFor("go");
+    const rondo = await open([target]);
+    const execution = await rondo.start(target, { n: 1 }, { id: "t-1", project: "theirs" });
+    const foreign = await rondo.send({ name: "go", data: { id: "t-1" }, project: "ours" });
+    for (const id of ["\u0000", "", "x".repeat(201), "..", 7])
+      expect(await rondo.send({ name: "go", data: { id } })).toMatchObject({
+        targets: [],
+        refused: [{ workflow: "target", reason: '"/id" of the data is not the id of an execution' }],
+      });
+    // Messages to one execution are applied in their order, so the foreign one has come before this.
+    await rondo.send({ name: "go", data: { id: "t-1", mine: true }, project: "theirs" });
+    expect(await execution.result()).toEqual({ id: "t-1", mine: true });
+    expect(foreign.targets).toHaveLength(1);
   });
 
   test("uses the newest definition of a workflow", async () => {

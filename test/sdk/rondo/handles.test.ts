@@ -30,7 +30,8 @@ describe("a handle", () => {
       all(nobody.events()),
       rondo.stateAt("nobody", 1),
     ];
-    for (const use of uses) expect(await failure(use)).toMatchObject({ code: "not_found" });
+    const refused = await Promise.all(uses.map((use) => failure(use)));
+    for (const refusal of refused) expect(refusal).toMatchObject({ code: "not_found" });
   });
 
   test("that is disposed detaches and cancels nothing", async () => {

@@ -100,6 +100,47 @@ describe.each(FORMS)("%s", (form, open) => {
     expect(await failure(rondo.deadLetters.retry(999))).toMatchObject({ code: "not_found" });
   });
 
+  test("a token for one execution is made, and names its rights and its end", async () => {
+    const rondo = await open();
+    await rondo.start(waiting, { n: 1 }, { id: "t1" });
+    const made = await rondo.tokenFor("t1", { scopes: ["read", "signal"], expires: "2h" });
+    expect(made).toMatchObject({ execution: "t1", scopes: ["read", "signal"] });
+    expect(made.token).toMatch(/^rondo_x\./);
+    const { scopes, expiresAt } = await rondo.tokenFor("t1");
+    expect(scopes).toEqual(["read"]);
+    expect(expiresAt).toBeLessThan(made.expiresAt);
+    expect(await failure(rondo.tokenFor("none"))).toMatchObject({ code: "not_found" });
+    // @ts-expect-error: there is no such scope
+    expect(await failure(rondo.tokenFor("t1", { scopes: ["all"] }))).toMatchObject({ code: "invalid_input" });
+    // @ts-expect-error: there is no such option
+    expect(await failure(rondo.tokenFor("t1", { scope: "read" }))).toMatchObject({ code: "unknown_field" });
+  });
+
+  test("an execution is watched from its view now to its end", async () => {
+    const rondo = await open();
+    const execution = await rondo.start(waiting, { n: 7 }, { id: "seen" });
+    const seen: { status: string; input: unknown; revision: number }[] = [];
+    const connections: boolean[] = [];
+    const watched = (async () => {
+      for await (const view of execution.watch({ onConnection: (is) => void connections.push(is) }))
+        seen.push(view);
+    })();
+    await expect.poll(() => seen.length, { interval: 10, timeout: 60_000 }).toBeGreaterThan(0);
+    await execution.signal("go", { x: 1 });
+    await watched;
+    expect(seen.at(-1)).toMatchObject({ status: "done", input: { n: 7 } });
+    expect(seen.every(({ revision }, i) => i === 0 || revision > (seen[i - 1]?.revision ?? 0))).toBe(true);
+    expect(connections[0]).toBe(true);
+    const after: string[] = [];
+    for await (const { status } of rondo.execution("seen").watch()) after.push(status);
+    expect(after).toEqual(["done"]);
+    const none = rondo.execution("none").watch()[Symbol.asyncIterator]();
+    expect(await failure(none.next())).toMatchObject({ code: "not_found" });
+    // @ts-expect-error: there is no such option
+    const wrong = rondo.execution("seen").watch({ follow: true })[Symbol.asyncIterator]();
+    expect(await failure(wrong.next())).toMatchObject({ code: "unknown_field" });
+  });
+
   test("workers are listed", async () => {
     const rondo = await open();
     const [worker] = await rondo.workers.list();

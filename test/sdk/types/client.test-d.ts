@@ -46,6 +46,14 @@ export async function handles(rondo: RondoClient): Promise<void> {
   await execution.signal("approved", { by: "me" }, { id: "s1" });
   await execution.pause({ reason: "lunch", by: "me" });
   await execution.cancel();
+  await execution.move({ version: "2.0.0" }, { dryRun: true, reason: "1 is retired" });
+  await execution.move({ hash: "0".repeat(64) });
+  // @ts-expect-error a version is named as such
+  await execution.move("2.0.0");
+  const [newest] = await rondo.versions("sized");
+  same<string | null | undefined>()(newest?.version);
+  same<boolean | undefined>()(newest?.canRetire);
+  await rondo.bulk("move", { workflow: "sized" }, { version: "2.0.0" });
   same<string>()(await execution.why());
   const { phase } = await execution.describe();
   const status = await execution.status();

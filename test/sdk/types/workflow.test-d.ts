@@ -1,7 +1,7 @@
 /** Type tests of the builder: what code in a workflow sees. Compiled by tsc, never run. */
 import { z } from "zod";
 import { flow } from "../../../src/sdk/flow.ts";
-import { handler } from "../../../src/sdk/handler.ts";
+import { handler, handlerFor } from "../../../src/sdk/handler.ts";
 import { type WorkflowInput, type WorkflowOutput, workflow } from "../../../src/sdk/workflow.ts";
 import type { Json } from "../../../src/std/json.ts";
 import type { BatchAttempt, TaskError } from "../../../src/worker/handler-code.ts";
@@ -13,6 +13,8 @@ interface Seen {
   size: number;
   since: Date;
 }
+
+const square = handlerFor<number>()({ name: "square", process: ({ task }) => new Date(task * task) });
 
 const thumbnails = workflow({ name: "thumbnails", input: schema })
   .phase(
@@ -41,6 +43,14 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
         same<{ at: string }[]>()(
           await map("all", [1, 2], (n, { index }) => ({ at: new Date(n + index) }), { concurrency: 2 }),
         );
+        const squares = await map("squares", new Set([1, 2]), square);
+        same<number>()(squares.count);
+        same<string[]>()(await squares.toArray({ max: 5 }));
+        same<string | undefined>()(await squares.first());
+        // @ts-expect-error: the handler takes numbers
+        await map("texts", ["a"], square);
+        // @ts-expect-error: concurrency is an option of the handler
+        await map("limited", [1], square, { concurrency: 2 });
         const first = await waitFor(["yes", "no"], { schema: z.object({ by: z.string() }) });
         same<"yes" | "no">()(first.name);
         same<string>()(first.value.by);

@@ -397,3 +397,25 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   for await (const item of items) list.push(item);
   return list;
 }
+
+test("values that are not JSON, names of dots and an empty choice of statuses are refused with the reason", async () => {
+  const { url } = await serve();
+  const rondo = connect({ url });
+  onTestFinished(() => rondo.close());
+  const codeOf = (asked: Promise<unknown>): Promise<unknown> =>
+    asked.then(
+      () => "done",
+      (thrown: unknown) => (thrown as { code: string }).code,
+    );
+  const cycle: Record<string, unknown> = {};
+  cycle["again"] = cycle;
+  expect(await codeOf(rondo.send({ name: "x", data: cycle }))).toBe("not_storable");
+  expect(await codeOf(rondo.send({ name: "x", data: 1n }))).toBe("not_storable");
+  for (const id of [".", ".."]) expect(await codeOf(rondo.execution(id).cancel())).toBe("not_found");
+  // An execution that is called like the last part of a path is not meant by such a name.
+  await rondo.start("approval", null, { id: "why" });
+  expect(await codeOf(rondo.execution(".").why())).toBe("not_found");
+  expect(await codeOf(rondo.bulk("cancel", { status: [] }))).toBe("invalid_input");
+  expect(await codeOf(rondo.list({ status: [] }))).toBe("invalid_input");
+  expect(await rondo.execution("why").status()).toBe("running");
+});
