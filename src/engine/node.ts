@@ -281,7 +281,10 @@ export class EngineNode {
   isOpen(execution: string): boolean {
     const slot = this.#node.slots.get(execution);
     if (slot === undefined || slot.execution === null) return false;
-    return !slot.execution.ended || slot.status === "dirty";
+    const { ended, round } = slot.execution;
+    // While a retry is being committed, the stored execution has ended. Later writes, such as the mark of published events, do not
+    // announce the end again: a watcher of an execution that has ended would wait for ever.
+    return !ended && (round === 1 || slot.status === "clean");
   }
 
   holderOf(attempt: ReportedAttempt): AttemptHolder | null {

@@ -42,6 +42,19 @@ describe("events to be published", () => {
     expect(given(fixture)).toEqual([]);
   });
 
+  test("are marked as published after the end: the execution does not count as open while the mark is written", () => {
+    const fixture = outboxFixture();
+    fixture.start(fixture.plan([phase("a")]), "e1");
+    fixture.settle();
+    expect(fixture.node.isOpen("e1")).toBe(true);
+    fixture.receipt(fixture.attempts()[0] as Attempt);
+    fixture.settle();
+    fixture.input({ kind: "published", execution: "e1", seq: fixture.journal("e1").length });
+    fixture.advance();
+    expect(fixture.node.isResident("e1")).toBe(true);
+    expect(fixture.node.isOpen("e1")).toBe(false);
+  });
+
   test("that are not published when the process dies are given out by the next, from where it was", () => {
     const fixture = outboxFixture();
     fixture.start(fixture.plan([phase("a")]), "e1");
