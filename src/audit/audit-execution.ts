@@ -48,7 +48,7 @@ export async function auditExecution(
     return auditor.end(null);
   }
   // The timers according to the journal, at the moment when the stored timers were read.
-  const [told, pages] = [auditor.timers, auditor.pages];
+  const { timers: told, pages, newest } = auditor;
   const isStill = view !== null && view.revision === end && reading.end === end;
   if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
     auditor.compareHead(loaded.head);
@@ -60,7 +60,7 @@ export async function auditExecution(
     const { derived, wrong } = compareDerived(stored, {
       view,
       hash: reading.hash === "" ? view.workflowHash : reading.hash,
-      ...{ timers: told, pages, partition },
+      ...{ timers: told, pages, partition, newest },
     });
     const isPut = wrong.length > 0 && options.repair === true && (await store.putDerived?.(derived)) === true;
     for (const what of wrong) auditor.find("differs", 0, what, options.repair === true ? isPut : undefined);

@@ -7,7 +7,7 @@ import { COMPENSATION, type Definition } from "../kernel/definition/definition.t
 import type { Event, Place, Recorded, TasksRetried } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
-import type { PageBounds } from "./derived.ts";
+import type { NewestFollower, PageBounds } from "./derived.ts";
 import { RunTally, type Scripts, scriptsIn } from "./run-tally.ts";
 
 /** Kinds of findings. `chain`: a row was changed. `differs`: the shown state differs from the counted one. */
@@ -83,13 +83,17 @@ export class Auditor {
   #compensated: ReadonlySet<string> = new Set();
   readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
+  /** The newest of the executions that follow this one; null if none follows it. */
+  #newest: NewestFollower | null = null;
+  /** Whether this execution follows another one; its followers are recorded in the first one. */
+  #isFollower = false;
 
   constructor(execution: string) {
     this.#execution = execution;
   }
 
   /** Applies the next event of the journal. */
-  apply({ seq, event }: Recorded): void {
+  apply({ seq, at, event }: Recorded): void {
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
       this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
@@ -100,7 +104,20 @@ export class Auditor {
     if (seq !== 1 && event.kind === "created") this.#find("order", seq, "created a second time");
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
       this.#find("order", seq, `${event.kind} after the execution had finished`);
+    this.#noteFollower(at, event);
     this.#applyEvent(seq, event);
+  }
+
+  #noteFollower(at: number, event: Event): void {
+    if (event.kind === "created") this.#isFollower = event.succession !== undefined;
+    else if (event.kind === "newest") this.#newest = { isOpen: event.isOpen, at };
+    else if (event.kind === "finished" && event.continuedAs !== undefined && !this.#isFollower)
+      this.#newest = { isOpen: true, at };
+  }
+
+  /** The newest of the executions that follow this one under its id; null if none does. */
+  get newest(): NewestFollower | null {
+    return this.#newest;
   }
 
   /** Sets the stored definition, by which runs are checked. */

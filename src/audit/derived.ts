@@ -31,6 +31,12 @@ export interface PageBounds {
   readonly most: number;
 }
 
+/** The newest of the executions that follow one under its id: whether it is open, and when it began or ended. */
+export interface NewestFollower {
+  readonly isOpen: boolean;
+  readonly at: number;
+}
+
 /** Computes the derived data, and one sentence for each difference from the stored data. */
 export function compareDerived(
   stored: {
@@ -45,6 +51,7 @@ export function compareDerived(
     readonly timers: readonly Timer[];
     readonly pages: ReadonlyMap<string, PageBounds>;
     readonly partition: number;
+    readonly newest: NewestFollower | null;
   },
 ): { readonly derived: Derived; readonly wrong: readonly string[] } {
   const head = headOf(said, stored.head);
@@ -99,11 +106,15 @@ function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<s
   return { ...events, ...Object.fromEntries(right), ...Object.fromEntries(opened) };
 }
 
-function headOf({ view, hash, partition }: Said, stored: StoredHead): Head {
-  const { id, workflow, workflowHash, project, status, phase, createdAt, finishedAt, error } = view;
+function headOf({ view, hash, partition, newest }: Said, stored: StoredHead): Head {
+  const { id, workflow, workflowHash, project, status, phase, createdAt, error } = view;
   const tags = workflowHash === hash ? view.tags : { ...view.tags, [MOVED_TAG]: workflowHash };
-  const isOver = finishedAt !== null;
-  const isKnown = stored.want === "work" || stored.want === "time" || (isOver && stored.want === "nothing");
+  const isOver = view.finishedAt !== null;
+  // Retention deletes the first execution of an id after the newest one has ended.
+  const finishedAt = isOver && newest?.isOpen === false ? newest.at : view.finishedAt;
+  const mayWantNothing = isOver && newest?.isOpen !== true;
+  const isKnown =
+    stored.want === "work" || stored.want === "time" || (mayWantNothing && stored.want === "nothing");
   return {
     ...{ id, partition, workflow, hash, project, status, phase, createdAt, finishedAt, tags },
     // The owner loads the execution and finds out what it needs.

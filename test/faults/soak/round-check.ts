@@ -4,6 +4,7 @@
  */
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { exactly } from "../../../src/kernel/definition/names.ts";
 import { audit, type ExecutionView } from "../../fixtures/faults/audit.ts";
 import type { Noted } from "../../fixtures/faults/ledger.ts";
 import { CHILD, CHILD_TASKS, type Expected, type SoakLoad } from "./soak-load.ts";
@@ -100,7 +101,9 @@ export class RoundCheck {
       this.#wrong.push(`${id} of ${workflow} is in the list, and was never started`);
       return;
     }
-    const path = `/v1/executions/${encodeURIComponent(id)}`;
+    // An id without a number means the newest execution.
+    const exact = exactly(id);
+    const path = `/v1/executions/${encodeURIComponent(exact)}`;
     const found = (await this.#system.insist("GET", `${path}/audit`)) as Audited;
     this.#audited.add(id);
     this.totals.executions++;
@@ -116,7 +119,7 @@ export class RoundCheck {
     if (status !== "done" || (expected.tasks === 0 && !isDigest)) return;
     const [view, events] = [
       (await this.#system.insist("GET", path)) as ExecutionView,
-      await this.#system.events(id),
+      await this.#system.events(exact),
     ];
     this.#wrong.push(...audit(view, events, noted));
     if (!isDigest) return;

@@ -1,16 +1,22 @@
 // What follows from a journal and is otherwise: an audit finds it, a repair derives it anew, and the execution goes on.
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { workflow } from "rondo";
+import { flow, workflow } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../../src/compose/compose-server.ts";
 import { loadDriver } from "../../../src/store/sqlite/driver.ts";
 import { ask } from "../../fixtures/cli/cli-here-fixture.ts";
 import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const approval = workflow({ name: "approval" })
   .waitFor("go", { timeout: "1d" })
   .returns(({ phases }) => phases.go.value);
+
+const counter = flow("counter", async ({ waitFor, continueAs }, { n }: { n: number }) => {
+  await waitFor("next");
+  return n === 2 ? n : continueAs({ n: n + 1 });
+});
 
 const OF = "WHERE e = (SELECT e FROM executions WHERE id = 'e1')";
 const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
@@ -68,6 +74,32 @@ test.each(Object.keys(DAMAGE))("%s is found, and derived anew", async (what) => 
   expect(await audit("GET")).toEqual([]);
   await server.rondo.execution("e1").signal("go", "went on");
   expect(await server.rondo.execution("e1").result()).toBe("went on");
+});
+
+test("executions that follow each other under an id have no findings, while the newest is open and after its end", async () => {
+  const server = await openServer({ store: `file:${join(temporaryDirectory(), "store")}`, port: 0 });
+  onTestFinished(() => server.close({ graceMs: 0 }));
+  const { rondo } = server;
+  rondo.serve(counter);
+  const findings = async (id: string, method = "GET") => {
+    const answer = await fetch(`${server.url}/v1/executions/${encodeURIComponent(id)}/audit`, { method });
+    return ((await answer.json()) as { findings: object[] }).findings;
+  };
+  const started = await rondo.start(counter, { n: 1 }, { id: "c" });
+  await started.signal("next", null);
+  await until("the second one waits", async () => (await started.describe()).id === "c~2");
+  expect([await findings("c~1"), await findings("c~2")]).toEqual([[], []]);
+  await started.signal("next", null);
+  expect(await started.result()).toBe(2);
+  await until("the first one knows the end", async () => {
+    const { data } = (await (await fetch(`${server.url}/v1/executions`)).json()) as {
+      data: { id: string; finishedAt: number }[];
+    };
+    const { finishedAt } = await rondo.execution("c~1").describe();
+    return data.find(({ id }) => id === "c")?.finishedAt !== finishedAt;
+  });
+  expect([await findings("c~1"), await findings("c~2")]).toEqual([[], []]);
+  expect(await findings("c~1", "POST")).toEqual([]);
 });
 
 /** Posts JSON, and gives back the answer. */
