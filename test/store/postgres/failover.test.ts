@@ -11,6 +11,7 @@ import { commit, headOf, start, step } from "../../fixtures/store/example-writes
 import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
 import { expectWholePairs } from "../../fixtures/store/pairs-fixture.ts";
 import { PostgresPair } from "../../fixtures/store/postgres-pair-fixture.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 import { until } from "../../fixtures/until.ts";
 
 const ROUNDS = effort({ usual: 2, long: 20 });
@@ -183,6 +184,27 @@ test("a commit that was cancelled while it waited for the synchronous standby is
     nothingWritten: false,
     message: expect.stringContaining("the wait for the synchronous standby was cancelled"),
   });
+}, 60_000);
+
+test("two primaries that do not replicate each other are refused, and neither is written to", async () => {
+  const servers = [await PostgresServer.make(), await PostgresServer.make()];
+  onTestFinished(async () => {
+    for (const server of servers) await server.remove();
+  });
+  const hosts = servers.map(({ port }) => `127.0.0.1:${port}`);
+  const store = new PostgresStore({
+    url: `postgres://rondo@${hosts.join()}/postgres?target_session_attrs=read-write`,
+    nodeUrl: "http://a",
+    partitions: PARTITIONS,
+  });
+  onTestFinished(() => store.close({ clean: false }).catch(() => undefined));
+  const { message } = await refusal(() => openWhole(store));
+  expect(message).toContain("the hosts of the URL are different databases, not a primary and its standbys");
+  for (const host of hosts) expect(message).toContain(host);
+  for (const server of servers) {
+    const tables = await TestDatabase.of(server).query("SELECT FROM pg_tables WHERE schemaname = 'rondo'");
+    expect(tables).toEqual([]);
+  }
 }, 60_000);
 
 /** True: the commit was acknowledged; false: the database cannot be reached now. */
