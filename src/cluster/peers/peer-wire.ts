@@ -1,6 +1,9 @@
 /** The wire format between nodes over HTTP. Schemas check every request before it reaches the engine. */
 import { z } from "zod";
 import type { Ending, Request } from "../../engine/io.ts";
+import type { Parent, Succession } from "../../kernel/event.ts";
+import type { ChosenTasks, Outcome, TaskWait } from "../../kernel/message.ts";
+import type { GateEntry } from "../../kernel/relay/relay.ts";
 import type { Beat, Report, ReportedAttempt } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 
@@ -92,6 +95,7 @@ const outcome = z.strictObject({
   wait: wait.optional(),
   waits: z.array(wait).optional(),
   adds: z.strictObject(items).optional(),
+  continueAs: text.optional(),
 });
 
 const parent = z.strictObject({
@@ -105,6 +109,13 @@ const parent = z.strictObject({
 
 const signalFields = { kind: z.literal("signal"), id, signal: text, data: text };
 const signal = z.strictObject(signalFields);
+
+const succession = z.strictObject({
+  first: id,
+  number: whole,
+  after: id.optional(),
+  seen: z.array(id).optional(),
+});
 
 const startFields = {
   kind: z.literal("start"),
@@ -120,7 +131,16 @@ const startFields = {
   deadline: whole.optional(),
   trace: text.optional(),
   signal: signal.optional(),
+  succession: succession.optional(),
 };
+
+const chosen = z.strictObject({
+  phase: text,
+  visit: whole.optional(),
+  handler: text,
+  numbers: z.array(whole).optional(),
+  dryRun: z.boolean().optional(),
+});
 
 const control = z.strictObject({
   kind: z.enum(["pause", "resume", "cancel", "retry"]),
@@ -129,15 +149,7 @@ const control = z.strictObject({
   reason: text.nullable(),
   fromParent: z.boolean().optional(),
   force: z.boolean().optional(),
-  tasks: z
-    .strictObject({
-      phase: text,
-      visit: whole.optional(),
-      handler: text,
-      numbers: z.array(whole).optional(),
-      dryRun: z.boolean().optional(),
-    })
-    .optional(),
+  tasks: chosen.optional(),
 });
 
 /** An event on its way into a gate, as `GateEntry` has it. */
@@ -316,6 +328,39 @@ const report = z.discriminatedUnion("kind", [
 const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(attempt)) });
 
 const send = { execution: id, message, fresh: z.boolean() };
+
+/** The names of the fields of a type, with the kind of the message in a union of messages. */
+type Fields<T> = T extends { readonly kind: infer Kind extends string }
+  ? `${Kind}.${keyof T & string}`
+  : T extends unknown
+    ? keyof T & string
+    : never;
+
+/** `true`, if a schema has all fields of the type that is sent; otherwise the names of the fields that are missing. */
+type Covers<Sent, Schema extends z.ZodType, Left extends string = never> = [
+  Exclude<Fields<Sent>, Fields<z.infer<Schema>> | Left>,
+] extends [never]
+  ? true
+  : Exclude<Fields<Sent>, Fields<z.infer<Schema>> | Left>;
+
+/**
+ * The receiver refuses fields that it does not know, so a field that is missing here works in one process and fails in a cluster. A
+ * field that is missing does not compile. Left out are fields of messages that are stored as mail and not sent by requests.
+ */
+const _isComplete: readonly [
+  Covers<
+    Request,
+    typeof message,
+    "start.gate" | "start.notifies" | "start.kept" | "signal.project" | "signal.from"
+  >,
+  Covers<Report, typeof report>,
+  Covers<Outcome, typeof outcome>,
+  Covers<TaskWait, typeof wait>,
+  Covers<Succession, typeof succession>,
+  Covers<Parent, typeof parent>,
+  Covers<ChosenTasks, typeof chosen>,
+  Covers<GateEntry, typeof gateEntry>,
+] = [true, true, true, true, true, true, true, true];
 
 /** Schemas of all bodies except those of hooks. */
 export const BODIES = {

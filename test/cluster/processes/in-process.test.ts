@@ -1,6 +1,6 @@
 /** Nodes that host code themselves: what one of them hosts is done for all. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openRondo, workflow } from "../../../src/index.ts";
+import { flow, openRondo, workflow } from "../../../src/index.ts";
 import { PostgresServer } from "../../fixtures/store/postgres-server-fixture.ts";
 
 let server: PostgresServer;
@@ -76,5 +76,39 @@ test("versions are served by different nodes, and executions are moved and count
     }
   } finally {
     await Promise.all([one.close({ graceMs: 0 }), two.close({ graceMs: 0 })]);
+  }
+}, 120_000);
+
+test("executions follow each other under an id, though another node owns them", async () => {
+  const store = server.url;
+  const owner = await openRondo({ store });
+  await owner.run(workflow({ name: "owns" }).phase("none", {}), {});
+  const host = await openRondo({ store });
+  try {
+    const count = flow("count", async ({ waitFor, continueAs }, { n }: { n: number }) => {
+      await waitFor("next");
+      return n === 3 ? n : continueAs({ n: n + 1 });
+    });
+    const digest = workflow({ name: "digest" }).waitFor("item");
+    for (const served of [count, digest]) host.serve(served);
+    const ids = Array.from({ length: 6 }, (_, i) => `many-${i}`);
+    const outputs = await Promise.all(
+      ids.map(async (id) => {
+        const execution = await host.start(count, { n: 1 }, { id });
+        for (const n of [1, 2, 3]) await host.execution(id).signal("next", n, { id: `next-${n}` });
+        return execution.result();
+      }),
+    );
+    expect(outputs).toEqual(ids.map(() => 3));
+    for (const id of ids) expect(await owner.execution(id).describe()).toMatchObject({ id: `${id}~3` });
+    for (const n of [1, 2, 3]) {
+      const signal = { name: "item", data: n, id: `item-${n}` };
+      const options = { id: "digest", ifExists: "startNewWhenDone" } as const;
+      const { execution } = await host.signalWithStart(digest, null, signal, options);
+      await execution.result();
+    }
+    expect(await owner.execution("digest").describe()).toMatchObject({ id: "digest~3", status: "done" });
+  } finally {
+    await Promise.all([host.close({ graceMs: 0 }), owner.close({ graceMs: 0 })]);
   }
 }, 120_000);
