@@ -172,7 +172,7 @@ test("a claim that is repeated under its id gets the work of its lost answer aga
   expect(bench.engine.openLeases).toBe(3);
   // An attempt whose events have arrived is not taken away.
   await bench.tell("one", [first(again), 1, STARTED]);
-  expect(numbers(await bench.claim("one", 5, "c1")).toSorted()).toEqual([1, 2]);
+  expect(new Set(numbers(await bench.claim("one", 5, "c1")))).toEqual(new Set([1, 2]));
   const retried = await bench.events("e1", "tasks.retrying");
   expect(new Set(retried.flatMap(({ reasons }) => reasons))).toEqual(new Set(["released"]));
 });
