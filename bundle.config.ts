@@ -1,5 +1,5 @@
-import { relative } from "node:path";
-import { defineConfig } from "vite";
+import { basename, dirname, relative } from "node:path";
+import { defineConfig, type UserConfig } from "vite";
 
 const OUT = "dist/rondo";
 
@@ -15,18 +15,37 @@ const EXTERNAL = [
   "yaml",
 ];
 
+/** Where the thread of the embedded store is, in `src/` and in `dist/`. */
+const THREAD = "src/store/sqlite/thread";
+
+const COMMON = { ssr: true, target: "node20", minify: false, sourcemap: true } as const;
+
 /**
- * Bundles the command line and the package's exports into a few files. Node takes about a millisecond to load a file, and a
- * server has 700 of them. Threads, sandboxes and `tools/` run from the files that `tsc` writes.
+ * The thread of the embedded store, as one file in the place of the one that `tsc` writes. It has 70 modules, and every process with an
+ * embedded store loads them once more for its thread.
  */
-export default defineConfig({
+const thread: UserConfig = {
   build: {
-    ssr: true,
+    ...COMMON,
+    outDir: `dist/${dirname(THREAD)}`,
+    emptyOutDir: false,
+    rolldownOptions: {
+      input: `${THREAD}.ts`,
+      output: { entryFileNames: `${basename(THREAD)}.js`, codeSplitting: false },
+    },
+  },
+  ssr: { noExternal: true, external: EXTERNAL },
+};
+
+/**
+ * The command line and the package's exports, as a few files. Node takes about a millisecond to load a file, and a server has 700
+ * of them. Sandboxes, other threads and `tools/` run from the files that `tsc` writes.
+ */
+const programs: UserConfig = {
+  build: {
+    ...COMMON,
     outDir: OUT,
     emptyOutDir: true,
-    target: "node20",
-    minify: false,
-    sourcemap: true,
     rolldownOptions: {
       input: {
         main: "src/cli/main.ts",
@@ -74,4 +93,6 @@ export default defineConfig({
       },
     },
   ],
-});
+};
+
+export default defineConfig(({ mode }) => (mode === "thread" ? thread : programs));

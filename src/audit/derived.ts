@@ -4,7 +4,7 @@
  * start, which is always safe.
  */
 import type { ExecutionView } from "../kernel/view.ts";
-import { type Derived, type Head, MOVED_TAG, type StoredHead } from "../store/store.ts";
+import { type Derived, type Head, headTags, type StoredHead } from "../store/store.ts";
 
 const ERROR_CHARS = 500;
 const FIELDS = [
@@ -108,7 +108,7 @@ function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<s
 
 function headOf({ view, hash, partition, newest }: Said, stored: StoredHead): Head {
   const { id, workflow, workflowHash, project, status, phase, createdAt, error } = view;
-  const tags = workflowHash === hash ? view.tags : { ...view.tags, [MOVED_TAG]: workflowHash };
+  const tags = headTags(view.tags, hash, workflowHash);
   const isOver = view.finishedAt !== null;
   // Retention deletes the first execution of an id after the newest one has ended.
   const finishedAt = isOver && newest?.isOpen === false ? newest.at : view.finishedAt;

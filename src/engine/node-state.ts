@@ -137,7 +137,8 @@ export class NodeState {
         this.#noteDeclared(scope, at);
         if (definition.rate !== undefined)
           // The starts of a former owner are not known here, however it ended.
-          this.limits.declareRate(scope, definition.rate, {
+          this.limits.declareRate(rateName(scope), {
+            rate: definition.rate,
             declaredAt: at,
             // @plant rate forgotten by a restart
             usedUpAt: this.tenures.succeedsSince(),
@@ -182,7 +183,8 @@ export class NodeState {
         if (rate === undefined && concurrency === undefined) continue;
         this.#declaredAt.set(scope, this.now);
         if (rate !== undefined)
-          this.limits.declareRate(scope, rate, {
+          this.limits.declareRate(rateName(scope), {
+            rate,
             declaredAt: this.now,
             // @plant rate forgotten by a restart 2
             usedUpAt: this.tenures.succeedsSince(),
@@ -224,8 +226,13 @@ export class NodeState {
 
   /** Declares the rate of a key, `name`, as the definition of an execution of this age gives it. */
   declareKeyRate(name: string, rate: RateDefinition, declaredAt: number): void {
-    const usedUpAt = this.tenures.succeedsSince();
-    this.limits.declareKeyRate(rateName(name), rate, { declaredAt, usedUpAt, now: this.now });
+    this.limits.declareKeyRate(rateName(name), {
+      rate,
+      declaredAt,
+      // @plant rate of a key forgotten by a restart
+      usedUpAt: this.tenures.succeedsSince(),
+      now: this.now,
+    });
   }
 
   declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {

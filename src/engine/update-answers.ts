@@ -4,12 +4,13 @@
  * updates that it has not read, so the caller follows it.
  */
 import { addressOf } from "../kernel/definition/names.ts";
-import type { Finished, Recorded } from "../kernel/event.ts";
-import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import type { Finished } from "../kernel/event.ts";
 import type { SignalMessage } from "../kernel/message.ts";
 import { updateSignal } from "../kernel/updates.ts";
 import { readAnswer, type UpdateAnswer } from "../protocol/update-answer.ts";
+import { Bell } from "../std/bell.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { readEvents } from "../store/read-events.ts";
 import type { ExecutionStore } from "../store/store.ts";
 import type { EnginePort, StartParts } from "./engine-port.ts";
 import { sendFollowing } from "./newest.ts";
@@ -48,18 +49,13 @@ export async function sendUpdate(
   return { id: message.id, execution: replied, isExact, name, seq, state };
 }
 
-const ROWS = 64;
-const CHARS = 1_048_576;
-
 type WatchParts = { readonly engine: Pick<EnginePort, "watch">; readonly store: ExecutionStore };
 
 /** Watches the journals of an execution, and of those that continue it, for the answer to an update. */
 export class AnswerWatch {
   readonly #parts: WatchParts;
+  readonly #bell = new Bell();
   #unwatch: () => void = () => {};
-  #isChanged = true;
-  #isStopped = false;
-  #wake: () => void = () => {};
 
   constructor(parts: WatchParts) {
     this.#parts = parts;
@@ -70,9 +66,8 @@ export class AnswerWatch {
     let { execution, seq: next } = update;
     let end: Finished | null = null;
     this.#watch(execution);
-    while (!this.#isStopped) {
-      this.#isChanged = false;
-      for await (const { seq, event } of this.#read(execution, next)) {
+    while (await this.#bell.next()) {
+      for await (const { seq, event } of readEvents(this.#parts.store, execution, next)) {
         next = seq + 1;
         if (event.kind === "task.step" && event.answers === update.id)
           return readAnswer(event.result ?? "") ?? { value: null };
@@ -83,52 +78,29 @@ export class AnswerWatch {
         execution = end.continuedAs;
         [next, end] = [1, null];
         this.#watch(execution);
-        continue;
-      }
-      if (end !== null)
-        return reject(
-          "gone",
-          `execution ${execution} has ended without an answer to the update "${update.name}"`,
-          {
-            hint: "the events of the execution say how it ended",
-          },
-        );
-      if (this.#isChanged || this.#isStopped) continue;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
+      } else if (end !== null) return endedWithoutAnswer(execution, update.name);
     }
     return "stopped";
   }
 
   /** Ends the waiting. */
   stop(): void {
-    this.#isStopped = true;
     this.#unwatch();
-    this.#wake();
+    this.#bell.stop();
   }
 
-  /** Notes changes of an execution, before its journal is read. */
+  /** Watches an execution in place of the last one. Its journal is to be read at once. */
   #watch(execution: string): void {
     this.#unwatch();
-    this.#isChanged = true;
-    this.#unwatch = this.#parts.engine.watch(execution, (_, end) => {
-      this.#isChanged = true;
-      if (end === "stopped") this.#isStopped = true;
-      this.#wake();
-    });
+    this.#unwatch = this.#parts.engine.watch(execution, (_, end) =>
+      end === "stopped" ? this.#bell.stop() : this.#bell.ring(),
+    );
+    this.#bell.ring();
   }
+}
 
-  async *#read(execution: string, from: number): AsyncGenerator<Recorded> {
-    const { store } = this.#parts;
-    for (let next = from; ; ) {
-      const range = { execution, from: next, rowsMax: ROWS, charsMax: CHARS };
-      const entries = await store.readJournal(range);
-      if (entries.length === 0) return;
-      for (const entry of entries) {
-        for (const recorded of decodeEntry(entry)) if (recorded.seq >= next) yield recorded;
-        next = entry.seq + entry.count;
-      }
-    }
-  }
+function endedWithoutAnswer(execution: string, update: string): Rejection {
+  return reject("gone", `execution ${execution} has ended without an answer to the update "${update}"`, {
+    hint: "the events of the execution say how it ended",
+  });
 }

@@ -352,5 +352,10 @@ export const EVENT_NUMBER_MAX = 2_147_483_647;
 export const MEMORY_HEADER = "rondo-memory";
 /** The header of a claim with the interval of keep-alive bytes (spaces before the JSON). Version 0.2 ignores it. */
 export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
+/**
+ * The header of a claim with an id that the worker has chosen. A claim without an answer is repeated under its id; the server then hands
+ * back the work of the lost answer. Version 0.2 ignores it.
+ */
+export const CLAIM_ID_HEADER = "rondo-claim-id";
 /** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

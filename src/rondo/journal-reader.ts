@@ -1,41 +1,12 @@
-/** Reads journals from the store in bounded pieces: the events, the results of a handler, and a past state. */
+/** Reads the results of handlers and the checkpoints of tasks from journals, for code in this process. */
 import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { isRejection } from "../std/rejection.ts";
 import { readMapItems } from "../store/map-items.ts";
+import { readEvents } from "../store/read-events.ts";
 import type { ExecutionStore, Store } from "../store/store.ts";
 import type { ResultsSource, SettledAt } from "../worker/results-reader.ts";
-
-const ROWS = 64;
-const CHARS = 1_048_576;
-
-/** Reads events from `from` on, up to the end of the journal or up to `to`. */
-export async function* readEvents(
-  store: Store,
-  execution: string,
-  from: number,
-  to?: number,
-): AsyncGenerator<Recorded> {
-  let next = from;
-  for (;;) {
-    const entries = await store.readJournal({
-      execution,
-      from: next,
-      rowsMax: ROWS,
-      charsMax: CHARS,
-      ...(to === undefined ? {} : { to }),
-    });
-    if (entries.length === 0) return;
-    for (const entry of entries) {
-      for (const recorded of decodeEntry(entry)) {
-        if (to !== undefined && recorded.seq > to) return;
-        if (recorded.seq >= next) yield recorded;
-      }
-      next = entry.seq + entry.count;
-    }
-  }
-}
 
 /**
  * Reads the settled tasks of a handler in a visit, in journal order, and checkpoints. After several rounds, the last outcome of

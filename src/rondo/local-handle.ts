@@ -6,6 +6,14 @@ import { signalMessage, signalState } from "../engine/signal-with-start.ts";
 import { findDefinition } from "../engine/store-definition.ts";
 import { AnswerWatch, sendUpdate } from "../engine/update-answers.ts";
 import { tasksWithError } from "../engine/views/error-groups.ts";
+import {
+  LOG_START,
+  type LogPosition,
+  lineAt,
+  parsePosition,
+  pieceAt,
+  readLog,
+} from "../engine/views/log-reader.ts";
 import { addressOf } from "../kernel/definition/names.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
@@ -23,7 +31,7 @@ import {
   checkUpdateOptions,
   checkWatchOptions,
 } from "../protocol/check-request.ts";
-import { positionAfter, readPiece, STREAM_LEVEL } from "../protocol/stream-piece.ts";
+import { positionAfter } from "../protocol/stream-piece.ts";
 import { notAnswered } from "../protocol/update-answer.ts";
 import { checkedData, type Declared } from "../sdk/declared.ts";
 import { answerOf, damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
@@ -48,6 +56,7 @@ import type {
   WatchOptions,
 } from "../sdk/handle.ts";
 import { executionStream } from "../sdk/stream-fold.ts";
+import { Bell } from "../std/bell.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
@@ -55,8 +64,8 @@ import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
-import { type ExecutionStore, type Store, type StoredLogRow, StoreFault } from "../store/store.ts";
-import { readEvents } from "./journal-reader.ts";
+import { readEvents } from "../store/read-events.ts";
+import { type Store, type StoredLogRow, StoreFault } from "../store/store.ts";
 
 /** The parts of the process that handles use. */
 export interface LocalParts {
@@ -71,6 +80,17 @@ export interface LocalParts {
 const NO_OPTIONS = {};
 /** A choice that names no task. */
 const NO_TASKS = { phase: "", handler: "", numbers: [] };
+
+/** The most lines of the log that are read at a time. */
+const PAGE_LINES = 1_000;
+
+interface LogReading<Item> {
+  readonly from: LogPosition;
+  /** Makes the item of a line; null if the line is not wanted. */
+  readonly itemOf: (row: StoredLogRow, index: number) => Item | null;
+  readonly follow: boolean;
+  readonly isEnd?: (item: Item) => boolean;
+}
 
 interface Listening {
   readonly end: Promise<{ readonly end: Ending | "stopped"; readonly execution: string }>;
@@ -169,13 +189,12 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
     checkLogsOptions(options);
-    let after = options.after ?? 0;
-    yield* this.#lines(options.follow === true, async function* (store, id) {
-      for await (const entry of readLines(store, id, after)) {
-        after = entry.order;
-        yield entry;
-      }
-    });
+    const from = { row: (options.after ?? 0) + 1, line: 0 };
+    const itemOf = (row: StoredLogRow, index: number): LogEntry | null => {
+      const line = lineAt(row, index);
+      return line === null ? null : { order: row.order, ...line };
+    };
+    yield* this.#log({ from, itemOf, follow: options.follow === true });
   }
 
   stream<Chunk>(name: string, options: StreamOptions = {}): ExecutionStream<Chunk> {
@@ -187,12 +206,13 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     name: string,
     { after, task, follow }: StreamOptions,
   ): AsyncGenerator<StreamPiece<Chunk>> {
-    const position = after === undefined ? { row: 0, line: 0 } : positionIn(after);
-    const read = async function* (store: ExecutionStore, id: string): AsyncGenerator<StreamPiece<Chunk>> {
-      for await (const piece of readPieces<Chunk>(store, id, position))
-        if (piece.stream === name && (task ?? piece.task) === piece.task) yield piece;
+    const from = after === undefined ? LOG_START : positionAfterPiece(after);
+    const itemOf = (row: StoredLogRow, index: number): StreamPiece<Chunk> | null => {
+      const piece = pieceAt(row, index);
+      const isWanted = piece?.stream === name && (task ?? piece.task) === piece.task;
+      return isWanted ? (piece as StreamPiece<Chunk>) : null;
     };
-    yield* this.#lines(follow === true, read, ({ end }) => end === true);
+    yield* this.#log({ from, itemOf, follow: follow === true, isEnd: ({ end }) => end === true });
   }
 
   async published<Values extends object>(): Promise<Partial<Values>> {
@@ -200,16 +220,13 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   /**
-   * Reads log rows: those that are stored, and new ones until the execution ends or `isEnd` is true for the last item that is
-   * stored. `read` goes on where it stopped.
+   * Reads items of the log: those that are stored, and with `follow` new ones until the execution ends, or until the last stored
+   * item is an end.
    */
-  async *#lines<Item>(
-    follow: boolean,
-    read: (store: ExecutionStore, id: string) => AsyncGenerator<Item>,
-    isEnd: (item: Item) => boolean = () => false,
-  ): AsyncGenerator<Item> {
+  async *#log<Item>({ from, itemOf, follow, isEnd = () => false }: LogReading<Item>): AsyncGenerator<Item> {
     const { engine, store } = this.#parts;
     const bell = new Bell();
+    let position = from;
     let isOver = false;
     let isDamaged = false;
     const watch = (execution: string) => [
@@ -238,12 +255,15 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
         // If the execution ended before this read, all its lines are stored by now.
         let isLast = isOver || !follow;
         try {
-          let hasEnded = false;
-          for await (const item of read(store, id)) {
-            hasEnded = isEnd(item);
-            yield item;
+          let last: Item | undefined;
+          for (let isRead = false; !isRead; ) {
+            const page = await readLog(store, id, { from: position, max: PAGE_LINES, itemOf });
+            position = page.next;
+            isRead = page.isLast;
+            yield* page.items;
+            last = page.items.at(-1) ?? last;
           }
-          isLast ||= hasEnded;
+          isLast ||= last !== undefined && isEnd(last);
         } catch (fault) {
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
@@ -460,103 +480,12 @@ function closedEarly(awaited: string): RondoError {
   );
 }
 
-/** A condition variable for one reader: `ring` announces news, `stop` ends the waiting for good. */
-class Bell {
-  #isRung = true;
-  #isStopped = false;
-  #wake: () => void = () => {};
-
-  get isStopped(): boolean {
-    return this.#isStopped;
-  }
-
-  /** Wakes the reader. */
-  ring(): void {
-    this.#isRung = true;
-    this.#wake();
-  }
-
-  /** Ends the waiting for good. */
-  stop(): void {
-    this.#isStopped = true;
-    this.#wake();
-  }
-
-  /** Resolves with true at the first call and after each `ring`, with false after `stop`. */
-  async next(): Promise<boolean> {
-    while (!this.#isRung && !this.#isStopped)
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    this.#isRung = false;
-    return !this.#isStopped;
-  }
-}
-
-const ROWS = 64;
-
-/** A position in the log: a row, and the index of a line in it. */
-interface Position {
-  row: number;
-  line: number;
-}
-
-/** The position after the line with this id. */
-function positionIn(id: string): Position {
-  const [row, line] = positionAfter(id).split(".").map(Number);
-  if (row === undefined || line === undefined || Number.isNaN(row + line))
+/** The position after the piece with this id. */
+function positionAfterPiece(id: string): LogPosition {
+  const position = parsePosition(positionAfter(id));
+  if (position === null)
     throw new RondoError(
       reject("invalid_input", `after: "${id}" is not the id of a piece`, { path: "after" }),
     );
-  return { row, line };
-}
-
-/** Reads the log rows of an execution that were stored after `after`, in the order of storing. */
-async function* readRows(
-  store: ExecutionStore,
-  execution: string,
-  after: number,
-): AsyncGenerator<StoredLogRow> {
-  for (let last = after; ; ) {
-    const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });
-    if (rows.length === 0) return;
-    for (const row of rows) {
-      last = row.order;
-      yield row;
-    }
-  }
-}
-
-/** Reads log lines, without the pieces of streams. */
-async function* readLines(store: ExecutionStore, execution: string, after: number): AsyncGenerator<LogEntry> {
-  for await (const row of readRows(store, execution, after)) {
-    const { order, phase, visit, handler, task, attempt, number, worker, lines } = row;
-    const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
-    for (const { at, level, text, run, fields } of lines) {
-      if (level === STREAM_LEVEL) continue;
-      const parsed = fields === undefined ? undefined : (JSON.parse(fields) as LogEntry["fields"]);
-      yield { order, at, ...place, level, text, ...defined({ run, fields: parsed }) };
-    }
-  }
-}
-
-/** Reads the pieces of all streams from a position on, and moves the position. */
-async function* readPieces<Chunk>(
-  store: ExecutionStore,
-  execution: string,
-  position: Position,
-): AsyncGenerator<StreamPiece<Chunk>> {
-  for await (const row of readRows(store, execution, position.row - 1)) {
-    const { order, phase, visit, handler, task, attempt, number } = row;
-    const place = { phase, visit, handler, task, attempt: number, attemptId: attempt };
-    for (let i = order === position.row ? position.line : 0; i < row.lines.length; i++) {
-      const line = row.lines[i] as StoredLogRow["lines"][number];
-      const piece = readPiece(line);
-      if (piece === null) continue;
-      const chunks = piece.chunks as readonly Chunk[];
-      Object.assign(position, { row: order, line: i + 1 });
-      yield { id: `${order}.${i}`, at: line.at, ...piece, chunks, ...place };
-    }
-    Object.assign(position, { row: order + 1, line: 0 });
-  }
+  return position;
 }

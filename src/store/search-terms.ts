@@ -8,7 +8,7 @@
  * ignored, except in names of workflows and in ids, which are compared as given and in lower case.
  */
 import { cutToBytes } from "../kernel/definition/names.ts";
-import { MOVED_TAG, type StoredHead } from "./store.ts";
+import { type StoredHead, userTags } from "./store.ts";
 
 /** The most bytes of a term; `fits` compares the rest of a longer one. */
 const TERM_BYTES_MAX = 64;
@@ -26,8 +26,7 @@ type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 /** The terms of an execution. Ids and workflows have indexes of their own. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
   const terms = new Set([hashTerm(hash)]);
-  for (const [name, value] of Object.entries(tags)) {
-    if (name === MOVED_TAG) continue;
+  for (const [name, value] of Object.entries(userTags({ tags }))) {
     terms.add(nameTerm(name));
     if (value !== "") terms.add(valueTerm(value));
   }

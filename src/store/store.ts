@@ -89,20 +89,26 @@ export interface Head {
 export const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"] as const;
 
 /**
- * The name of the tag in a stored head that has the hash of the definition to which the execution was moved. Names of users' tags
- * are not empty.
+ * The name of the tag in which a head keeps the hash of the definition to which the execution was moved (decision 112). Only the three
+ * functions below know it. The tags of users have no empty name, so this one never meets them; and because it is a tag, it needs no
+ * column, and nodes of earlier versions keep it.
  */
-export const MOVED_TAG = "";
+const MOVED_TO = "";
+
+/** The tags of a head: those of the user, and the hash of the present definition if the execution was moved to it. */
+export function headTags(tags: Head["tags"], created: string, current: string): Head["tags"] {
+  return created === current ? tags : { ...tags, [MOVED_TO]: current };
+}
 
 /** The hash of the definition that an execution has now; `hash` is that of the definition with which it was created. */
 export function currentHash({ hash, tags }: Pick<Head, "hash" | "tags">): string {
-  return tags[MOVED_TAG] ?? hash;
+  return tags[MOVED_TO] ?? hash;
 }
 
 /** The tags that a user gave the execution. */
 export function userTags({ tags }: Pick<Head, "tags">): Head["tags"] {
-  if (tags[MOVED_TAG] === undefined) return tags;
-  const { [MOVED_TAG]: _, ...given } = tags;
+  if (tags[MOVED_TO] === undefined) return tags;
+  const { [MOVED_TO]: _, ...given } = tags;
   return given;
 }
 

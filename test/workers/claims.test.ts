@@ -160,6 +160,23 @@ test("work whose answer could not be written is handed back at once, and nothing
   expect(retried.flatMap(({ reasons }) => reasons)).toEqual(["released", "released"]);
 });
 
+test("a claim that is repeated under its id gets the work of its lost answer again at once, and nothing is burnt", async () => {
+  const bench = await SessionFixture.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", [1, 2, 3])]);
+  expect(numbers(await bench.claim("one", 2, "c1"))).toEqual([0, 1]);
+  const again = await bench.claim("one", 5, "c1");
+  expect(numbers(again)).toEqual([0, 1, 2]);
+  // A claim with another id says nothing about the answers before it.
+  expect(numbers(await bench.claim("one", 5, "c2"))).toEqual([]);
+  expect(bench.engine.openLeases).toBe(3);
+  // An attempt whose events have arrived is not taken away.
+  await bench.tell("one", [first(again), 1, STARTED]);
+  expect(new Set(numbers(await bench.claim("one", 5, "c1")))).toEqual(new Set([1, 2]));
+  const retried = await bench.events("e1", "tasks.retrying");
+  expect(new Set(retried.flatMap(({ reasons }) => reasons))).toEqual(new Set(["released"]));
+});
+
 test("a node that gives out nothing more takes back what is being written, what is read for, and what still comes", async () => {
   const bench = await SessionFixture.open();
   bench.join("one", ["w.a", "w.b"], 2);

@@ -311,7 +311,7 @@ const ENDINGS: readonly PlantedBug[] = [
 const RATES: readonly PlantedBug[] = [
   { name: "spread rate not spread", seed: 7, change: "$then" },
   { name: "starts not counted under the rate of a key", seed: 7, change: "" },
-  { name: "rate of a key forgotten by a restart", seed: 9, change: "" },
+  { name: "rate of a key forgotten by a restart", seed: 9, change: "$key: null" },
 ];
 
 /** Bugs in signals with starts. */

@@ -21,11 +21,12 @@ import type { Json } from "../../std/json.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seal } from "../../std/seal.ts";
 import {
+  currentHash,
   type DeadLetter,
   type ExecutionWrite,
   type Head,
+  headTags,
   type LogRow,
-  MOVED_TAG,
   type Snapshot,
   type Want,
 } from "../../store/store.ts";
@@ -600,8 +601,8 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
 }
 
 /** A text of the fields of a head that change while the execution is open. */
-export function headKeyOf({ status, phase, want, tags }: Head): string {
-  return `${status}/${phase}/${want}${tags[MOVED_TAG] ?? ""}`;
+export function headKeyOf(head: Head): string {
+  return `${head.status}/${head.phase}/${head.want}/${currentHash(head)}`;
 }
 
 /** The head of an execution: the small row that lists show. */
@@ -619,10 +620,7 @@ export function headOf(execution: Execution, partition: number, want: Want): Hea
     createdAt: execution.createdAt,
     // The retention of the first execution of an id begins with the end of the newest one.
     finishedAt: execution.ended ? (execution.newestEndedAt ?? execution.finishedAt) : null,
-    tags:
-      execution.plan.hash === execution.hash
-        ? execution.tags
-        : { ...execution.tags, [MOVED_TAG]: execution.plan.hash },
+    tags: headTags(execution.tags, execution.hash, execution.plan.hash),
     error:
       execution.ended && execution.error !== null
         ? `${execution.error.code}: ${execution.error.message}`.slice(0, 500)

@@ -198,7 +198,7 @@ test("rates of 100,000 keys take little memory while they count, and none after 
   const rate = { limit: 5, per: 60_000, spread: true } as const;
   for (let i = 0; i < 100_000; i++) {
     const name = rateName(`p/u#k${i}`);
-    limits.declareKeyRate(name, rate, { ...at, now: i });
+    limits.declareKeyRate(name, { rate, ...at, now: i });
     limits.start(name, { id: `e${i}/q/k${i}`, age: 0, priority: 0 }, i);
     limits.unblock(i);
   }

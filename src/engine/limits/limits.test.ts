@@ -128,7 +128,10 @@ test("a block passes at its time, and then those who waited are called", () => {
 test("a rate that a former owner may have used up allows nothing for its time", () => {
   const limits = new Limits();
   const who = { id: "a", age: 1, priority: 0 };
-  limits.declareRate("p/u", { limit: 3, per: 100 }, { declaredAt: 0, usedUpAt: 1_000, now: 1_050 });
+  limits.declareRate(rateName("p/u"), {
+    rate: { limit: 3, per: 100 },
+    ...{ declaredAt: 0, usedUpAt: 1_000, now: 1_050 },
+  });
   limits.unblock(1_099);
   expect([limits.hasRoom(rateName("p/u"), 1_099), limits.allowedAt(rateName("p/u"))]).toEqual([false, 1_100]);
   limits.unblock(1_100);

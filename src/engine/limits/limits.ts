@@ -42,6 +42,15 @@ export interface Declared {
   readonly silenceMs: number;
 }
 
+/** A rate as a definition declares it. */
+export interface DeclaredRate {
+  readonly rate: RateDefinition;
+  readonly declaredAt: number;
+  /** A time at which unknown starts of a former owner may have used the rate up; null if there was none. */
+  readonly usedUpAt: number | null;
+  readonly now: number;
+}
+
 interface LimitState {
   max: number;
   held: number;
@@ -108,44 +117,39 @@ export class Limits {
     this.#callable.add(name);
   }
 
-  /** Declares a rate. `usedUpAt`: a time at which unknown starts of a former owner may have used the rate up. */
-  declareRate(
-    scope: string,
-    declared: RateDefinition,
-    at: { readonly declaredAt: number; readonly usedUpAt: number | null; readonly now: number },
-  ): void {
-    const name = rateName(scope);
-    const limit = this.#at(name);
-    const rate = windowOf(declared, this.shares === null);
-    if (limit.window === null) {
-      limit.window = new RateWindow(rate);
-      this.#windows.set(name, limit.window);
-      if (this.shares === null && at.usedUpAt !== null) limit.window.add(at.usedUpAt, rate.limit);
-    } else limit.window.declare(rate, at.now);
-    limit.held = limit.window.used;
-    this.declare(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs: Math.ceil(rate.per) });
+  /** Declares the limit of one key, which is dropped once it is unused. */
+  declareKey(name: string, limit: Declared): void {
+    const state = this.#at(name, true);
+    if (limit.max > state.max) this.#callable.add(name);
+    state.max = limit.max;
+    this.shares?.declare(name, limit, true);
   }
 
-  /** Declares the rate of one key, which is dropped once its window is forgotten. The fields are those of `declareRate`. */
-  declareKeyRate(
-    name: string,
-    declared: RateDefinition,
-    at: { readonly declaredAt: number; readonly usedUpAt: number | null; readonly now: number },
-  ): void {
+  /** Declares the rate of a handler. */
+  declareRate(name: string, declared: DeclaredRate): void {
+    const limit = this.#at(name);
+    this.declare(name, this.#openWindow(limit, declared));
+    this.#windows.set(name, limit.window as RateWindow);
+  }
+
+  /** Declares the rate of one key, which is dropped once its window is forgotten. */
+  declareKeyRate(name: string, declared: DeclaredRate): void {
     const limit = this.#at(name, true);
+    this.declareKey(name, this.#openWindow(limit, declared));
+    this.#watchKey(name, limit, declared.now);
+  }
+
+  /** Gives a limit the window of a rate, or changes its window. Returns the limit that the window has. */
+  #openWindow(limit: LimitState, { rate: declared, declaredAt, usedUpAt, now }: DeclaredRate): Declared {
     const rate = windowOf(declared, this.shares === null);
     if (limit.window === null) {
-      limit.window = new RateWindow(rate, KEY_TIMES_KEPT);
-      // Starts before a restart that are older than the window do not count.
-      // @plant rate of a key forgotten by a restart
-      if (this.shares === null && at.usedUpAt !== null && at.usedUpAt + rate.per > at.now) {
-        limit.window.add(at.usedUpAt, rate.limit);
-      }
-    } else limit.window.declare(rate, at.now);
+      limit.window = limit.isTransient ? new RateWindow(rate, KEY_TIMES_KEPT) : new RateWindow(rate);
+      // The rate of a key is declared at any time, so the unknown starts may be older than its window.
+      const isOld = limit.isTransient && (usedUpAt ?? 0) + rate.per <= now;
+      if (this.shares === null && usedUpAt !== null && !isOld) limit.window.add(usedUpAt, rate.limit);
+    } else limit.window.declare(rate, now);
     limit.held = limit.window.used;
-    const silenceMs = Math.ceil(rate.per);
-    this.declareKey(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs });
-    this.#watchKey(name, limit, at.now);
+    return { max: rate.limit, declaredAt, silenceMs: Math.ceil(rate.per) };
   }
 
   /** Schedules the next check of a key's rate, at which starts leave its window or the rate is dropped. */
@@ -215,14 +219,6 @@ export class Limits {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
     return limit.window.nextAt();
-  }
-
-  /** Declares the limit of one key, which is dropped once it is unused. */
-  declareKey(name: string, limit: Declared): void {
-    const state = this.#at(name, true);
-    if (limit.max > state.max) this.#callable.add(name);
-    state.max = limit.max;
-    this.shares?.declare(name, limit, true);
   }
 
   /** Declares a limit that has room only while nothing is held under it. */

@@ -1,5 +1,6 @@
 /** The journal and the logs of an execution, as pages or as streams. */
 import { z } from "@hono/zod-openapi";
+import { parsePosition, readLog, showPosition } from "../../engine/views/log-reader.ts";
 import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/journal/public-event.ts";
@@ -18,7 +19,7 @@ import {
   phaseName,
 } from "../schemas/paging.ts";
 import { eventSource } from "../streams/event-source.ts";
-import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
+import { type LogItems, logLines, logSource } from "../streams/log-source.ts";
 import { seqSince } from "../views/seq-since.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
@@ -100,16 +101,12 @@ const eventsRoute = route({
         kinds: kinds?.split(",") ?? null,
       });
     }
-    if (isHead(ask)) return HEAD_OF_STREAM;
-    const refusal = services.hub.open({
-      outgoing: ask.outgoing,
-      caller: ask.caller,
+    return openFeed(ask, services, {
       key: `events ${detail} ${id}`,
       source: () => eventSource(services, id, detail),
       from: String(from),
       follow: ask.query.follow,
     });
-    return refusal ?? STREAMED;
   },
 });
 
@@ -129,32 +126,54 @@ const logsRoute = route({
   async handle(ask, services) {
     const found = await inspectFor(services, ask.caller, ask.params.id);
     if (isRejection(found)) return found;
-    const { id } = found.view;
     const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
-    const from = firstLine(ask, page);
-    if (isRejection(from)) return from;
-    if (wantsStream(ask)) {
-      if (isHead(ask)) return HEAD_OF_STREAM;
-      const refusal = services.hub.open({
-        outgoing: ask.outgoing,
-        caller: ask.caller,
-        key: `logs ${JSON.stringify(filter)} ${id}`,
-        source: () => logSource(services, id, filter),
-        from: showPosition(from),
-        follow: goesOn,
-      });
-      return refusal ?? STREAMED;
-    }
-    return logPage(services, id, { from, max, filter });
+    return answerLog(ask, services, {
+      ...{ execution: found.view.id, page, max, follow: goesOn },
+      key: `logs ${JSON.stringify(filter)}`,
+      items: logLines(filter),
+    });
   },
 });
 
-/** Whether the request is a HEAD request, which ends at once without a stream. */
-export function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
-  return incoming.method === "HEAD";
+interface LogQuestion<Item> {
+  readonly execution: string;
+  /** The cursor of the wanted page. */
+  readonly page: string | undefined;
+  readonly max: number;
+  readonly follow: boolean;
+  /** The name of the feed: equal questions about one execution share it. */
+  readonly key: string;
+  readonly items: LogItems<Item>;
 }
 
-export const HEAD_OF_STREAM: Answer<never> = { kind: "bytes", status: 200, type: STREAM, body: "" };
+/** Answers with items of the log of an execution, as a page or as a feed. */
+export async function answerLog<Item>(
+  ask: Ask,
+  services: Services,
+  { execution, page, max, follow, key, items }: LogQuestion<Item>,
+) {
+  const from = firstLine(ask, page);
+  if (isRejection(from)) return from;
+  if (wantsStream(ask))
+    return openFeed(ask, services, {
+      key: `${key} ${execution}`,
+      source: () => logSource(services, execution, items),
+      from: showPosition(from),
+      follow,
+    });
+  const read = await readLog(services.store, execution, { from, max, itemOf: items.itemOf });
+  return json({ data: read.items, next: read.isLast ? null : showPosition(read.next) });
+}
+
+/** Answers with a feed. A HEAD request ends at once without one. */
+export function openFeed(
+  { incoming, outgoing, caller }: Ask,
+  { hub }: Services,
+  feed: Pick<Parameters<Services["hub"]["open"]>[0], "key" | "source" | "from" | "follow">,
+): Answer<never> {
+  if (incoming.method === "HEAD") return { kind: "bytes", status: 200, type: STREAM, body: "" };
+  return hub.open({ outgoing, caller, ...feed }) ?? STREAMED;
+}
 
 export function wantsStream({ header }: Pick<Ask, "header">): boolean {
   return header("accept")?.includes(STREAM) === true;
@@ -179,7 +198,7 @@ function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rej
 }
 
 /** The position of the first wanted line: the one after the client's last one, or the one in the query. */
-export function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
+function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
   const last = wantsStream(ask) ? lastEventId(ask) : null;
   const text = last ?? page ?? "0.0";
   const position = parsePosition(text);
@@ -230,15 +249,6 @@ async function eventPage(
 function page(items: string, next: string | null): Answer<never> {
   const body = `{"data":[${items}],"next":${JSON.stringify(next)}}`;
   return bytes(body);
-}
-
-async function logPage(
-  { store }: Services,
-  execution: string,
-  options: { from: { row: number; line: number }; max: number; filter: LogFilter },
-) {
-  const { lines, next, isLast } = await readLines(store, execution, options);
-  return json({ data: lines, next: isLast ? null : showPosition(next) });
 }
 
 export const eventRoutes = [eventsRoute, logsRoute];

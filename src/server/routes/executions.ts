@@ -12,7 +12,7 @@ import { listOrSearch } from "../../store/search-heads.ts";
 import { currentHash, type StoredHead, userTags } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import { etagOf } from "../http/send-answer.ts";
-import { type Answer, type Ask, bytes, json, STREAMED } from "../route.ts";
+import { type Answer, type Ask, bytes, json } from "../route.ts";
 import {
   droppedSchema,
   executionSchema,
@@ -39,7 +39,7 @@ import {
 import { EndWatch } from "../services/end-watch.ts";
 import { type Started, type StartRequest, timeOf } from "../services/start-executions.ts";
 import { viewSource } from "../streams/view-source.ts";
-import { HEAD_OF_STREAM, isHead, lastEventId, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
+import { lastEventId, openFeed, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
 import { idTaken, inspectFor, keyedId, projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
@@ -265,21 +265,11 @@ const getRoute = route({
 });
 
 function streamViews(ask: Ask, services: Services, id: string): Answer<never> {
-  const { outgoing, caller } = ask;
-  if (isHead(ask)) return HEAD_OF_STREAM;
   const last = lastEventId(ask) ?? "0";
   if (!/^\d{1,15}$/.test(last))
     return reject("invalid_input", `"${last.slice(0, 40)}" is not a revision`, { path: "Last-Event-ID" });
   const source = () => viewSource(services, id);
-  const refusal = services.hub.open({
-    outgoing,
-    caller,
-    key: `views ${id}`,
-    source,
-    from: last,
-    follow: false,
-  });
-  return refusal ?? STREAMED;
+  return openFeed(ask, services, { key: `views ${id}`, source, from: last, follow: false });
 }
 
 const resultRoute = route({

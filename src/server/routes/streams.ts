@@ -4,7 +4,7 @@ import { AnswerWatch, sendUpdate } from "../../engine/update-answers.ts";
 import { notAnswered } from "../../protocol/update-answer.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
-import { type Answer, json, STREAMED } from "../route.ts";
+import { type Answer, json } from "../route.ts";
 import { wait } from "../schemas/execution.ts";
 import {
   cursor,
@@ -23,9 +23,8 @@ import {
   updatedSchema,
   updateSchema,
 } from "../schemas/stream.ts";
-import { showPosition } from "../streams/log-source.ts";
-import { readPieces, streamSource } from "../streams/stream-source.ts";
-import { firstLine, follow, HEAD_OF_STREAM, isHead, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
+import { streamPieces } from "../streams/stream-source.ts";
+import { answerLog, follow, STREAM, STREAM_HEADERS } from "./events.ts";
 import { inspectFor, routesOf } from "./services.ts";
 
 const route = routesOf("executions");
@@ -59,26 +58,13 @@ const streamRoute = route({
   async handle(ask, services) {
     const found = await inspectFor(services, ask.caller, ask.params.id);
     if (isRejection(found)) return found;
-    const { id } = found.view;
-    const { name: stream } = ask.params;
     const { cursor: page, limit: max, follow: goesOn, ...place } = ask.query;
-    const filter = { stream, ...place };
-    const from = firstLine(ask, page);
-    if (isRejection(from)) return from;
-    if (!wantsStream(ask)) {
-      const { pieces, next, isLast } = await readPieces(services.store, id, { from, max, filter });
-      return json({ data: pieces, next: isLast ? null : showPosition(next) });
-    }
-    if (isHead(ask)) return HEAD_OF_STREAM;
-    const refusal = services.hub.open({
-      outgoing: ask.outgoing,
-      caller: ask.caller,
-      key: `stream ${JSON.stringify(filter)} ${id}`,
-      source: () => streamSource(services, id, filter),
-      from: showPosition(from),
-      follow: goesOn,
+    const filter = { stream: ask.params.name, ...place };
+    return answerLog(ask, services, {
+      ...{ execution: found.view.id, page, max, follow: goesOn },
+      key: `stream ${JSON.stringify(filter)}`,
+      items: streamPieces(filter),
     });
-    return refusal ?? STREAMED;
   },
 });
 

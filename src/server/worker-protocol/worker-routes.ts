@@ -1,6 +1,7 @@
 /** The routes of the worker protocol: `workers`, `attempts` and `scaling`. */
 import { z } from "@hono/zod-openapi";
 import {
+  CLAIM_ID_HEADER,
   EVENTS_BYTES_MAX,
   KEEP_ALIVE_HEADER,
   MEMORY_HEADER,
@@ -28,6 +29,7 @@ import type { WorkerSessions } from "./worker-sessions.ts";
 import { scalingOf } from "./worker-views.ts";
 
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });
+const CLAIM_ID = /^[\w.-]{1,64}$/;
 /** The most keys in a body with events or heartbeats, which have many fields. */
 const KEYS_MAX = 1_000_000;
 /** The largest body with events: the state of a script may be large, and is sent in one event. */
@@ -57,6 +59,8 @@ const sessionRoutes = [
     params,
     body: claimSchema,
     headers: {
+      [CLAIM_ID_HEADER]:
+        "an id of this claim, up to 64 letters, digits, `.`, `_` and `-`: a claim that failed is repeated with its id, and the work of the lost answer is handed back at once. Every other claim needs a new id",
       [KEEP_ALIVE_HEADER]:
         "an interval in milliseconds: while the claim waits, the server sends a space ahead of the JSON at this interval, so that the worker notices a dead connection",
     },
@@ -122,7 +126,9 @@ async function claim(
   const endSigns = /^\d{1,5}$/.test(aliveMs)
     ? keepAlive(outgoing, sessions.clock, Number(aliveMs))
     : () => {};
-  const claimed = await Promise.resolve(sessions.claim(id, body, signal)).finally(endSigns);
+  const claimId = ask.header(CLAIM_ID_HEADER) ?? "";
+  const asked = CLAIM_ID.test(claimId) ? { ...body, id: claimId } : body;
+  const claimed = await Promise.resolve(sessions.claim(id, asked, signal)).finally(endSigns);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");
   const close = () => claimed.ended(outgoing.writableFinished);

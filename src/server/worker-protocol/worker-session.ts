@@ -3,8 +3,9 @@
  * 1. Granted items wait here until a claim takes them; a claim without items waits.
  * 2. All items of one turn go out in one answer. After an answer nothing is requested from the engine until the next claim.
  * 3. A second claim supersedes the first, which is answered empty. Items whose answer could not be written are handed back.
- * 4. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
- * 5. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
+ * 4. A claim with the id of an answered claim says that this answer was lost: its items are handed back before the claim waits.
+ * 5. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
+ * 6. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
  */
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -36,6 +37,11 @@ export interface SessionParts {
   readonly onFault: (fault: unknown) => void;
 }
 
+/** A claim of a worker. `id`: chosen by the worker, the same in a repeat of a claim whose answer was lost. */
+export interface IdentifiedClaim extends ClaimRequest {
+  readonly id?: string | undefined;
+}
+
 /** The answer to a claim; `ended` resolves with whether the answer was written completely. */
 export interface ClaimAnswer {
   readonly text: string;
@@ -50,6 +56,7 @@ interface GivenItem {
 }
 
 interface OpenClaim {
+  readonly id: string | undefined;
   readonly max: number;
   readonly resolve: (answer: ClaimAnswer | null) => void;
   readonly stop: () => void;
@@ -57,6 +64,8 @@ interface OpenClaim {
 
 /** The most lost attempts that are remembered until the worker's next heartbeat. */
 const LOST_MAX = 10_000;
+/** How many answers with work are remembered. A worker repeats a failed claim before it claims anything else. */
+const ANSWERS_MAX = 2;
 /** How long an answer may take to be written when the node shuts down. */
 const LAST_ANSWERS_MS = 200;
 
@@ -78,6 +87,8 @@ export class WorkerSession implements WorkerLink {
   /** Answers to claims that are being written. */
   readonly #sending = new Set<readonly AttemptRecord[]>();
   #onSent: () => void = () => {};
+  /** The items of the last answers, by the id of their claim. */
+  readonly #answered = new Map<string, readonly AttemptRecord[]>();
   /** Cancelled attempts that no answer to a claim has named yet. */
   #cancelNews = new Set<string>();
   #lostNews = new Set<string>();
@@ -138,8 +149,9 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** Waits for work or a notice; null if the client has disconnected. */
-  claim(asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> {
+  claim(asked: IdentifiedClaim, signal: AbortSignal): Promise<ClaimAnswer | null> {
     this.seen();
+    if (asked.id !== undefined) this.#handBackLostAnswer(asked.id);
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return Promise.resolve(null);
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
@@ -151,6 +163,7 @@ export class WorkerSession implements WorkerLink {
         if (this.#claim === open) this.#answer();
       });
       const open: OpenClaim = {
+        id: asked.id,
         max,
         resolve,
         stop: () => {
@@ -325,7 +338,23 @@ export class WorkerSession implements WorkerLink {
     });
     this.#cancelNews.clear();
     this.#lostNews.clear();
-    open.resolve({ text, ended: this.#send(items.map(({ record }) => record)) });
+    const records = items.map(({ record }) => record);
+    if (open.id !== undefined && records.length > 0) this.#noteAnswer(open.id, records);
+    open.resolve({ text, ended: this.#send(records) });
+  }
+
+  #noteAnswer(claim: string, records: readonly AttemptRecord[]): void {
+    this.#answered.set(claim, records);
+    for (const oldest of this.#answered.keys()) {
+      if (this.#answered.size <= ANSWERS_MAX) break;
+      this.#answered.delete(oldest);
+    }
+  }
+
+  /** Called when a claim arrives again: hands back the items of its first answer, so that they need not wait for their leases to end. */
+  #handBackLostAnswer(claim: string): void {
+    this.#handBack(this.#answered.get(claim) ?? []);
+    this.#answered.delete(claim);
   }
 
   /** Marks these items as being written to the client. */

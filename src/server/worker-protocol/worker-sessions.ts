@@ -12,7 +12,7 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder, ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, BROKER_WORKER, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
-import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
+import type { EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Fields, invalid, isObject } from "../../std/decode.ts";
 import { newExecutionId } from "../../std/id.ts";
@@ -26,7 +26,12 @@ import { SilenceWatch } from "./presence.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
-import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
+import {
+  type ClaimAnswer,
+  type IdentifiedClaim,
+  type SessionParts,
+  WorkerSession,
+} from "./worker-session.ts";
 import { countWorkers, viewWorker } from "./worker-views.ts";
 
 export interface WorkerSessionsOptions {
@@ -130,7 +135,11 @@ export class WorkerSessions {
   }
 
   /** Waits for work for a worker; null if the client has disconnected. */
-  claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
+  claim(
+    worker: string,
+    asked: IdentifiedClaim,
+    signal: AbortSignal,
+  ): Promise<ClaimAnswer | null> | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
     // The time of the worker's silence begins at the end of the claim.

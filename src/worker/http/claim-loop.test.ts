@@ -12,6 +12,7 @@ const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed
 function setUp(capacity: number) {
   const clock = new VirtualClock();
   const sent: (ClaimWaits & {
+    claimId: string;
     max: number;
     answer: (claimed: Claimed | null, isKeptAlive?: boolean) => Promise<void>;
   })[] = [];
@@ -30,13 +31,13 @@ function setUp(capacity: number) {
     onBug: (thrown) => {
       throw thrown;
     },
-    post: (body, waits) =>
+    post: (body, claim) =>
       new Promise<Called<Claimed>>((resolve) => {
         const answer = async (value: Claimed | null, isKeptAlive = false) => {
           resolve(value === null ? { kind: "unsent" } : { kind: "answered", value, isKeptAlive });
           await clock.settle();
         };
-        sent.push({ ...waits, ...(JSON.parse(body) as { max: number; waitMs: number }), answer });
+        sent.push({ ...claim, ...(JSON.parse(body) as { max: number; waitMs: number }), answer });
       }),
   });
   const end = async (n: number) => {
@@ -175,6 +176,27 @@ test("a claim that failed is backed off from, and the next one does not wait", a
   await sent[1]?.answer(some(1));
   expect(sent[2]?.waitMs).toBe(5_000);
   expect(taken).toHaveLength(1);
+});
+
+test("a claim that failed is repeated under its id until it is answered; all others have their own", async () => {
+  const { begin, clock, loop, sent } = setUp(10);
+  await begin();
+  await sent[0]?.answer(null);
+  await clock.advance(200);
+  await sent[1]?.answer(null);
+  await clock.advance(400);
+  await sent[2]?.answer(some(1));
+  loop.restart();
+  // Two are open, and both fail.
+  await sent[3]?.answer(null);
+  await sent[4]?.answer(null);
+  await clock.advance(800);
+  await sent[5]?.answer(some(1));
+  await sent[6]?.answer(some(1));
+  const ids = sent.map(({ claimId }) => claimId);
+  expect(ids.slice(0, 3)).toEqual([ids[0], ids[0], ids[0]]);
+  expect(ids.slice(5, 7)).toEqual(ids.slice(3, 5));
+  expect(new Set(ids).size).toBe(4);
 });
 
 test("a session that is registered anew claims at once, beside the claim that waits", async () => {

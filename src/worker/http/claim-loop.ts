@@ -1,20 +1,21 @@
 /**
  * Claims work for a worker at one node. While the worker has free slots, one claim for all of them is open. While it is full, a
  * claim for no work waits for cancellations; the next claim for work replaces it. The answer of a claim can get lost, and that
- * must not delay the worker for long. So claims are short until keep-alive bytes have arrived from the server during one. After
+ * must not delay the worker or the work for long. A failed claim is repeated under its id, so that the server gives out the work
+ * of a lost answer again. Claims are short until keep-alive bytes have arrived from the server during one. After
  * that they are long, and a claim without keep-alive bytes has failed. The first claim after a registration does not wait: its
  * answer shows at once whether claims work.
  */
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
-import type { Random } from "../../std/random.ts";
+import { type Random, randomHex } from "../../std/random.ts";
 import type { Called, KeepAlive } from "./server-link.ts";
 
 export interface ClaimLoopOptions {
   readonly clock: Clock;
   readonly random: Random;
-  readonly post: (body: string, waits: ClaimWaits) => Promise<Called<Claimed>>;
+  readonly post: (body: string, claim: ClaimWaits & { readonly claimId: string }) => Promise<Called<Claimed>>;
   readonly isReady: () => boolean;
   /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
@@ -44,6 +45,10 @@ export class ClaimLoop {
   readonly #backOff: BackOff;
   /** The open claims. A claim with `max` 0 waits for cancellations only. */
   readonly #open = new Set<{ readonly max: number }>();
+  /** The ids of failed claims, which the next claims repeat. */
+  readonly #failed: string[] = [];
+  readonly #idPrefix: string;
+  #claims = 0;
   #isStopped = false;
   /** Whether a claim was answered since the session was registered. */
   #isProven = false;
@@ -56,6 +61,7 @@ export class ClaimLoop {
   constructor(options: ClaimLoopOptions) {
     this.#options = options;
     this.#backOff = new BackOff({ random: options.random });
+    this.#idPrefix = randomHex(options.random, 2);
   }
 
   /** Called when the number of free slots has changed: sends a claim for that number. */
@@ -129,8 +135,10 @@ export class ClaimLoop {
     const from = clock.now();
     const { waitMs } = waits;
     const asked: ClaimRequest = { max, waitMs };
-    const called = await post(JSON.stringify(asked), waits);
+    const claimId = this.#failed.shift() ?? `${this.#idPrefix}-${++this.#claims}`;
+    const called = await post(JSON.stringify(asked), { ...waits, claimId });
     this.#open.delete(claim);
+    if (called.kind !== "answered") this.#failed.push(claimId);
     this.#isProven = called.kind === "answered";
     this.#isKeptAlive = called.kind === "answered" && (this.#isKeptAlive || called.isKeptAlive === true);
     if (called.kind === "answered") {

@@ -59,7 +59,7 @@ export class NodeSession {
     this.claims = new ClaimLoop({
       clock,
       random,
-      post: (body, waits) => this.link.post("claim", body, { read: readClaimed, ...waits, isOnce: true }),
+      post: (body, claim) => this.link.post("claim", body, { read: readClaimed, ...claim, isOnce: true }),
       isReady: () => this.link.isConnected,
       heartbeatMs: parts.heartbeatMs,
       room: parts.room,

@@ -5,6 +5,7 @@
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
+  CLAIM_ID_HEADER,
   KEEP_ALIVE_HEADER,
   MEMORY_HEADER,
   type Registered,
@@ -40,6 +41,8 @@ export interface PostOptions<T> {
   readonly read: (value: unknown) => T | null;
   /** How long the server may wait before it answers; 0 by default. */
   readonly waitMs?: number;
+  /** The id of a claim, the same in each repeat of it. */
+  readonly claimId?: string;
   /** How often the server sends keep-alive bytes while it waits. */
   readonly keepAlive?: KeepAlive;
   /** Whether the request is sent only once, so that after a failure the caller decides what to do next. */
@@ -297,7 +300,7 @@ export class ServerLink {
   async #postNow<T>(
     address: string,
     route: Route,
-    { body, waitMs = 0, read, keepAlive }: PostOptions<T> & { readonly body: string },
+    { body, waitMs = 0, read, claimId, keepAlive }: PostOptions<T> & { readonly body: string },
   ): Promise<Called<T> | "failed" | "forgotten"> {
     const { clock, worker } = this.#options;
     const path = `/v1/workers/${encodeURIComponent(worker())}/${route}`;
@@ -307,6 +310,7 @@ export class ServerLink {
       ...{ method: "POST", path, body, timeoutMs: waitMs + answerMs },
       headers: {
         ...(route === "claim" ? { [MEMORY_HEADER]: String(this.#memoryBytes()) } : {}),
+        ...(claimId === undefined ? {} : { [CLAIM_ID_HEADER]: claimId }),
         ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),
       },
       onPart: () => (firstPartAt ??= clock.now()),
