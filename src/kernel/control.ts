@@ -147,7 +147,7 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const tasks = tasksToRetry(execution, handler, chosen.numbers);
   if (tasks.length === 0) return noneFailed(execution, chosen);
   if (chosen.dryRun === true) {
-    const retried = { tasks: tasks.length, skipped: execution.ended ? execution.phasesAfter(visit) : [] };
+    const retried = { tasks: tasks.length, skipped: execution.phasesSkippedBy(visit) };
     return { kind: "ignored", why: "it is a dry run", retried };
   }
   const hasEnded = execution.ended;
