@@ -191,7 +191,7 @@ function refuseUnknown(execution: Execution, { phase, handler, visit }: ChosenTa
 }
 
 function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer {
-  const which = numbers === undefined ? "task" : `task of ${numbers.join(", ")}`;
+  const which = numbers === undefined || numbers.length === 0 ? "task" : `task of ${numbers.join(", ")}`;
   return reject("wrong_status", `no ${which} of "${phase}" has failed`, {
     hint: `to list those that have: rondo tasks ${id} --failed`,
   });
