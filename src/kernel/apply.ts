@@ -508,7 +508,7 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
   assert(visit !== undefined && handler !== undefined, "the visit of a task that is retried is known");
   const { tasks, skipped } = execution.retriedTasks.get(event.id) ?? {
     tasks: 0,
-    skipped: execution.ended ? execution.phasesAfter(visit) : [],
+    skipped: execution.phasesSkippedBy(visit),
   };
   execution.retriedTasks.set(event.id, { tasks: tasks + event.tasks.length, skipped });
   if (execution.ended) openChosenRound(execution, visit, event.round);

@@ -365,6 +365,55 @@ describe("retry after a clean-up", () => {
     expect(run.sent.map(({ message }) => message)).toMatchObject([end, end]);
     expect(new Set(run.sent.map(({ id }) => id)).size).toBe(2);
   });
+
+  test("of a child runs what is left of its clean-up, without its parent, which cannot ask for it", () => {
+    const parent = { execution: "p", phase: "kids", visit: 1, handler: "kids", task: 0, depth: 1 };
+    const run = new KernelRun(order({}, { onCancel: undefined, finally: undefined }), { parent });
+    run.done("reserve", 0);
+    run.control("cancel", "c", { fromParent: true });
+    run.drained();
+    run.fail("reserve", 0, fatal);
+    expect(run.status).toBe("cancelled");
+    expect(run.control("retry")).toMatchObject({ kind: "applied" });
+    expect(run.phase).toBe("reserve~compensate");
+    run.done("reserve", 0);
+    expect(run.status).toBe("cancelled");
+    expect(run.control("retry")).toMatchObject({ code: "wrong_status" });
+  });
+});
+
+describe("an execution that continues as another one after its clean-up", () => {
+  function continuing(): KernelRun {
+    const run = new KernelRun({
+      name: "w",
+      phases: [phase("a"), phase("close")],
+      finally: "close",
+      unread: { item: "a" },
+    });
+    run.receipt("a", 0, { continueAs: '"next"' });
+    expect(run.execution.shownStatus).toBe("cleaning");
+    return run;
+  }
+
+  test("keeps signals of names that must be read, and passes them on", () => {
+    const run = continuing();
+    expect(run.signal("item", 7, "s1")).toMatchObject({ kind: "applied", signal: "kept" });
+    run.done("close", 0);
+    expect(run.status).toBe("done");
+    expect(run.sent.map(({ message }) => message)).toMatchObject([
+      { kind: "start", execution: "e1~2", kept: [{ id: "s1", signal: "item", data: "7" }] },
+    ]);
+  });
+
+  test("refuses a cancel, which the other one would not know", () => {
+    const run = continuing();
+    expect(run.control("cancel")).toMatchObject({ code: "wrong_status" });
+    expect(run.execution.shownStatus).toBe("cleaning");
+    // With force, the rest of the clean-up is left out, as always.
+    run.control("cancel", "f", { force: true });
+    run.drained();
+    expect(run.of("finished")).toMatchObject([{ status: "done", continuedAs: "e1~2" }]);
+  });
 });
 
 test("a parent that is cancelled does not leave its child paused in its clean-up", () => {

@@ -76,6 +76,13 @@ function cancel(step: Step, message: ControlMessage): Answer {
   // A parent that ends waits for its children, so it does not leave them paused.
   if (isCleaning && message.fromParent === true && execution.status === "paused")
     return resume(step, message);
+  // The cancel would be lost: the execution that continues this one does not know it.
+  if (isCleaning && force !== true && execution.continuing !== null)
+    return wrongStatus(
+      execution,
+      "cancelled",
+      "it cleans up and then continues as another one: cancel that one",
+    );
   // @plant cancel ends the clean-up
   if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
   // The clean-up has not begun yet, and will not.
@@ -91,13 +98,15 @@ function cancel(step: Step, message: ControlMessage): Answer {
 function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answer {
   const { execution } = step;
   if (tasks !== undefined) return retryTasks(step, tasks, { by, id });
+  // What is left of a clean-up does not change how the execution has ended, so a child runs it without its parent.
+  if (execution.ending !== null && execution.ended)
+    return retryCleanup(step, execution.ending, { by, id, isAsked: fromParent === true });
   if (execution.parent !== null && fromParent !== true)
     return wrongStatus(
       execution,
       "retried by itself",
       `it is a child: retry its parent ${execution.parent.execution}`,
     );
-  if (execution.ending !== null && execution.ended) return retryCleanup(step, execution.ending, { by, id });
   if (execution.status !== "failed" && execution.status !== "cancelled") {
     const failed = execution.kept.find((visit) => visit.hasFailures)?.plan.name;
     const tasks =
@@ -138,7 +147,7 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const tasks = tasksToRetry(execution, handler, chosen.numbers);
   if (tasks.length === 0) return noneFailed(execution, chosen);
   if (chosen.dryRun === true) {
-    const retried = { tasks: tasks.length, skipped: execution.ended ? execution.phasesAfter(visit) : [] };
+    const retried = { tasks: tasks.length, skipped: execution.phasesSkippedBy(visit) };
     return { kind: "ignored", why: "it is a dry run", retried };
   }
   const hasEnded = execution.ended;
@@ -182,7 +191,7 @@ function refuseUnknown(execution: Execution, { phase, handler, visit }: ChosenTa
 }
 
 function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer {
-  const which = numbers === undefined ? "task" : `task of ${numbers.join(", ")}`;
+  const which = numbers === undefined || numbers.length === 0 ? "task" : `task of ${numbers.join(", ")}`;
   return reject("wrong_status", `no ${which} of "${phase}" has failed`, {
     hint: `to list those that have: rondo tasks ${id} --failed`,
   });
@@ -213,12 +222,16 @@ function restoreDeadline(step: Step): void {
 }
 
 /** Runs the tasks of the clean-up again that are not done. The work itself does not continue. */
-function retryCleanup(step: Step, ending: Ending, { by, id }: { by: string; id: string }): Answer {
+function retryCleanup(
+  step: Step,
+  ending: Ending,
+  { by, id, isAsked }: { by: string; id: string; isAsked: boolean },
+): Answer {
   const { execution } = step;
   const round = execution.round + 1;
   const next = nextCleanup(execution, ending, round);
   if (next === null) {
-    if (execution.parent !== null) {
+    if (isAsked) {
       // The parent waits for the end of its child, and has dropped the end that it was notified of before.
       notifyParent(step, id);
       return { kind: "applied", seq: execution.seq };

@@ -552,8 +552,12 @@ export class Execution {
     return isRepair ? origin : current;
   }
 
-  /** The phases that were visited after a visit, without `returns`, which runs again after a retry of chosen tasks. */
-  phasesAfter({ firstSeq }: Visit): string[] {
+  /**
+   * The phases that do not run again if tasks of a visit are retried: those that were visited after it before the execution ended.
+   * `returns` is not one of them.
+   */
+  phasesSkippedBy({ firstSeq }: Visit): string[] {
+    if (!this.ended && !this.isChosenRound) return [];
     const after = this.visited.filter((one) => one.firstSeq > firstSeq && one.phase !== RETURNS);
     return [...new Set(after.map(({ phase }) => phase))];
   }

@@ -50,6 +50,17 @@ describe("in an execution that is done", () => {
     expect(run.of("handler.finished").at(-2)).toMatchObject({ handler: "a", done: 3, failed: 1 });
   });
 
+  test("more tasks can be chosen while some run again; the answer says what does not run again, too", () => {
+    const run = doneWithFailures();
+    retry(run, { numbers: [1] });
+    const answer = { tasks: 1, skipped: ["b", "z"] };
+    expect(retry(run, { numbers: [3], dryRun: true }, "r2")).toMatchObject({ retried: answer });
+    expect(retry(run, { numbers: [3] }, "r2")).toMatchObject({ kind: "applied", retried: answer });
+    run.done("a", 1, 3);
+    run.receipt("returns", 0);
+    expect([run.status, entered(run).length]).toEqual(["done", 5]);
+  });
+
   test("all failed tasks of the handler run again by default, with fresh budgets, and may fail again", () => {
     const run = doneWithFailures();
     expect(retry(run)).toMatchObject({ retried: { tasks: 2 } });

@@ -75,8 +75,9 @@ function gone(execution: Execution, { signal }: SignalMessage): Rejection {
  */
 function whyNotKept(execution: Execution, message: SignalMessage): Rejection | null {
   const { signal: name, data } = message;
-  // The work is over, so the phase that would read the signal cannot run.
-  if (execution.ending?.status === "done" && execution.plan.unread.has(name)) return gone(execution, message);
+  // The work is over, so the phase that would read the signal cannot run. An execution that continues this one gets the signal.
+  const isOver = execution.ending?.status === "done" && execution.continuing === null;
+  if (isOver && execution.plan.unread.has(name)) return gone(execution, message);
   const bytes = byteLength(data);
   const same = execution.signals.get(name) ?? [];
   const isSmall = execution.signalBytes + bytes <= LIMITS.signalBytesKept;

@@ -110,4 +110,39 @@ describe("names", () => {
     const tasks = (await bench.broker.queues()).find(({ name }) => name.endsWith(".tasks"));
     expect(tasks).toMatchObject({ type: "quorum", arguments: { "x-delivery-limit": 4 } });
   });
+
+  test("and the messages of the engine have the fields of those documents: one enumerates, all process, all stop", async () => {
+    const rondo = await bench.open();
+    const asked: Record<string, unknown>[] = [];
+    let go: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const enumerate = (_: unknown, body: Record<string, unknown>) => {
+      asked.push(body);
+      return [1, 2];
+    };
+    const resize = { enumerate, process: () => gate };
+    const workers = [await bench.worker({ resize }), await bench.worker({ resize })];
+    const phases = [{ name: "start", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } }];
+    const handle = await rondo.start(described("flow", phases), null as never);
+    const tasks = `distribot.workflow.${handle.id}.start.resize.tasks`;
+    const queues = {
+      finished_queue: `distribot.workflow.${handle.id}.start.resize.finished`,
+      cancel_consumer_queue: "distribot.cancel.consumer",
+    };
+    const place = { workflow_id: handle.id, phase: "start", handler: "resize" };
+    await until("every worker is asked to process", () =>
+      workers.every(({ processes }) => processes.length > 0),
+    );
+    for (const { processes } of workers)
+      expect(processes[0]).toMatchObject({ ...place, ...queues, task_queue: tasks });
+    expect(asked).toMatchObject([{ ...place, ...queues, task_queue: expect.any(String) }]);
+    expect(workers.some(({ cancelled }) => cancelled.includes(tasks))).toBe(false);
+    go();
+    await handle.result({ timeout: 100_000 });
+    await until("every worker is told to stop", () =>
+      workers.every(({ cancelled }) => cancelled.includes(tasks)),
+    );
+  });
 });

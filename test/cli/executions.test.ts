@@ -234,6 +234,9 @@ describe("changing", () => {
     expect(await retry("--error", "Error", "--tasks", "1")).toMatchObject({ code: 2 });
     expect((await ok(rondo("dlq", "--execution", "chosen"))).stdout).toContain("Error: ");
     expect(await retry("--tasks", "1")).toMatchObject({ code: 2 });
+    for (const wrong of ["1,", "", "0-1", "0x1", "1.5"])
+      expect(await retry("--phase", "p", `--tasks=${wrong}`)).toMatchObject({ code: 2 });
+    expect(await retry("--phase", "p", "--visit", "last")).toMatchObject({ code: 2 });
     const again = await ok(retry("--phase", "p", "--tasks", "1"));
     expect(again.stdout + again.stderr).toContain('1 task of "p" runs again');
     expect((await json<View>("inspect", "chosen")).status).toBe("running");

@@ -27,6 +27,26 @@ test("F9 idle: nothing comes out and no wake-up is near, with nothing to do and 
   expect(since.length).toBeLessThanOrEqual(21);
 });
 
+test("F9 busy: after work a node goes on at once while there is more, and considers its timers in between", () => {
+  const fixture = new NodeFixture({ turnMessages: 2 });
+  fixture.start(fixture.plan([{ name: "a", handlers: { a: { use: "nobody" } } }]), "e1");
+  fixture.start(fixture.plan([sleeper(1_000)], "v"), "e2");
+  fixture.settle();
+  fixture.now += 1_000;
+  for (let i = 0; i < 9; i++) fixture.signal("e1", "s", i);
+  const before = fixture.of("commit").length;
+  // No time passes: the node waits for nothing but its commits.
+  fixture.settle();
+  expect(fixture.events("e1", "signalled")).toHaveLength(9);
+  expect(fixture.status("e2")).toBe("done");
+  const written = fixture
+    .of("commit")
+    .slice(before)
+    .map(({ content }) => content.writes.map(({ execution }) => execution));
+  expect(written.length).toBeGreaterThan(2);
+  expect(written.findIndex((ids) => ids.includes("e2"))).toBeLessThan(written.length - 1);
+});
+
 test("F9 idle: a process with nothing to do has no timer that is near", async () => {
   await using t = await testRondo({ workflows: [workflow({ name: "w" }).sleep("nap", "30d")] });
   await t.start("w", null);

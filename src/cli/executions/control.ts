@@ -9,6 +9,7 @@ import { EXIT } from "../exit-code.ts";
 import { printAnswer, printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
 import { type Flags, type ServerFlags, withServer } from "../server/find-server.ts";
+import { countOf } from "./ps.ts";
 
 export type ControlFlags = ServerFlags &
   Flags<"reason" | "phase" | "visit" | "handler" | "tasks" | "error", "force" | "dryRun">;
@@ -67,8 +68,8 @@ async function retryTasks(
   handle: ExecutionHandle<unknown>,
   { phase, visit, handler, tasks, error, dryRun, json }: ControlFlags,
 ): Promise<void> {
-  const numbers = tasks?.split(",").map(Number);
-  const number = visit === undefined ? undefined : Number(visit);
+  const numbers = tasks?.split(",").map(taskNumber);
+  const number = visit === undefined ? undefined : countOf(visit, "--visit");
   const choice = defined({ phase, visit: number, handler, numbers, error });
   const retried = await handle.retryTasks(choice, defined({ by: whoAmI(), dryRun }));
   if (json) printJson(retried);
@@ -81,6 +82,14 @@ async function retryTasks(
     if (retried.skipped.length > 0)
       printLine(`  these phases do not run again: ${retried.skipped.join(", ")}`);
   }
+}
+
+/** Parses one of the numbers in `--tasks`. An empty text is no number: it would mean the task 0. */
+function taskNumber(text: string): number {
+  if (/^\s*\d+\s*$/.test(text)) return Number(text);
+  throw new CliError(EXIT.usage, `--tasks: "${text}" is not the number of a task`, [
+    "give whole numbers with commas between them, such as 3,17",
+  ]);
 }
 
 /** Deletes a damaged execution. */

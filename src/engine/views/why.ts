@@ -134,8 +134,7 @@ function whyCleanupLeft(execution: Execution): string | null {
     ];
     return outcomes.length === 0 ? `"${plan.name}" did not run` : outcomes.join(", ");
   });
-  const again = execution.parent === null ? ` To run it: rondo retry ${execution.id}.` : "";
-  return `Its clean-up is not complete: ${parts.join(", ")}.${again}`;
+  return `Its clean-up is not complete: ${parts.join(", ")}. To run it: rondo retry ${execution.id}.`;
 }
 
 function countTasks(count: number): string {
