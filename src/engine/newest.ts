@@ -4,7 +4,7 @@
  * with successors names the newest, so that there are few hops, however many there have been.
  */
 import { addressOf, exactly, numberOf } from "../kernel/definition/names.ts";
-import type { Message } from "../kernel/message.ts";
+import type { Answer, Message } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { Reply } from "./driver-options.ts";
@@ -35,10 +35,11 @@ export async function awaitNewest(
   engine: Pick<EnginePort, "inspect" | "watch">,
   id: string,
 ): Promise<Inspection | Rejection> {
+  const { stored: first } = addressOf(id);
   for (;;) {
     const found = await inspectNewest((one) => engine.inspect(one), id);
     if (isRejection(found) || found.newest === undefined) return found;
-    if (!(await hasArrived(engine, found.newest.execution, found.newest.isOpen))) return found;
+    if ((await arrival(engine, { first, ...found.newest })) === "never") return found;
   }
 }
 
@@ -79,43 +80,94 @@ export async function sendFollowing(
   id: string,
   message: Following,
 ): Promise<{ readonly reply: Reply; readonly execution: string }> {
-  const { stored, isExact } = addressOf(id);
-  let at = stored;
+  const following = followNewest(id, message.kind);
+  let reply: Reply | undefined;
+  let answer: FollowAnswer = null;
   for (;;) {
-    const reply = await engine.send(at, message);
-    const replied = { reply, execution: at };
-    if (isExact || !mayHaveContinued(reply, message)) return replied;
-    const found = await engine.inspect(at);
-    if (isRejection(found) || found.newest === undefined) return replied;
-    const { execution, isOpen } = found.newest;
-    if (!(await hasArrived(engine, execution, isOpen))) return replied;
-    at = execution;
+    const { done, value } = following.next(answer);
+    if (done === true) return { reply: reply as Reply, execution: value };
+    if (value.kind === "send") {
+      reply = await engine.send(value.execution, message);
+      answer = reply.answer;
+    } else if (value.kind === "successor") {
+      const found = await engine.inspect(value.execution);
+      answer = isRejection(found) ? null : (found.newest ?? null);
+    } else answer = await arrival(engine, value);
+  }
+}
+
+/** A question of `followNewest`, about one execution by its stored id. */
+export type FollowQuestion =
+  /** Sends the message to the execution. The answer of the execution. */
+  | { readonly kind: "send"; readonly execution: string }
+  /** The execution that follows this one; null if it knows none. */
+  | { readonly kind: "successor"; readonly execution: string }
+  /** Waits for the begin of an execution whose start is stored. An `Arrival`. */
+  | ({ readonly kind: "arrival" } & Awaited);
+
+/** An execution that follows another one, and the first one of its id. */
+interface Awaited extends NonNullable<Inspection["newest"]> {
+  readonly first: string;
+}
+
+/**
+ * How a wait for the begin of an execution ends. `newer`: the first one of the id names another one by now, so this one may have begun,
+ * ended and been deleted. `never`: it was deleted, or the engine stops.
+ */
+export type Arrival = "begun" | "newer" | "never";
+
+export type FollowAnswer = Answer | NonNullable<Inspection["newest"]> | Arrival | null;
+
+/** Finds the execution of an id that takes a message. Yields questions; returns the stored id of the execution that answered last. */
+export function* followNewest(
+  id: string,
+  kind: Request["kind"],
+): Generator<FollowQuestion, string, FollowAnswer> {
+  const { stored: first, isExact } = addressOf(id);
+  for (let at = first; ; ) {
+    const answer = (yield { kind: "send", execution: at }) as Answer;
+    if (isExact || !mayHaveContinued(answer, kind)) return at;
+    let arrival: Arrival = "newer";
+    for (let from = at; arrival !== "begun"; from = first) {
+      const next = (yield { kind: "successor", execution: from }) as Inspection["newest"] | null;
+      // The first one learns of each successor a little later.
+      if (next === null || next === undefined || numberOf(next.execution) <= numberOf(at)) return at;
+      arrival = (yield { kind: "arrival", first, ...next }) as Arrival;
+      if (arrival === "never") return at;
+      if (arrival === "begun") at = next.execution;
+    }
   }
 }
 
 /** Whether an execution may have refused a message because another one has its work. */
-function mayHaveContinued({ answer }: Reply, { kind }: Request): boolean {
+function mayHaveContinued(answer: Answer, kind: Request["kind"]): boolean {
   if (!isRejection(answer)) return false;
   // A retry names tasks, which an earlier execution may not have.
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
 }
 
-/** Waits for the begin of an execution whose start is stored; false if it was deleted, or if the engine stops. */
-async function hasArrived(
+/** Waits for the begin of an execution whose start is stored. */
+async function arrival(
   engine: Pick<EnginePort, "inspect" | "watch">,
-  execution: string,
-  isOpen: boolean,
-): Promise<boolean> {
-  let unwatch = (): void => {};
-  const begins = new Promise<boolean>((resolve) => {
-    unwatch = engine.watch(execution, (_, end) => resolve(end !== "stopped"));
-  });
-  try {
-    const found = await engine.inspect(execution);
-    if (!isRejection(found)) return true;
-    return found.code === "not_found" && isOpen ? await begins : false;
-  } finally {
-    unwatch();
+  { execution, isOpen, first }: Awaited,
+): Promise<Arrival> {
+  for (;;) {
+    const unwatch: (() => void)[] = [];
+    const changes = new Promise<"stopped" | null>((resolve) => {
+      for (const one of [execution, first])
+        unwatch.push(engine.watch(one, (_, end) => resolve(end === "stopped" ? end : null)));
+    });
+    try {
+      const found = await engine.inspect(execution);
+      if (!isRejection(found)) return "begun";
+      if (found.code !== "not_found" || !isOpen) return "never";
+      const named = await engine.inspect(first);
+      if (!isRejection(named) && numberOf(named.newest?.execution ?? first) > numberOf(execution))
+        return "newer";
+      if ((await changes) === "stopped") return "never";
+    } finally {
+      for (const stop of unwatch) stop();
+    }
   }
 }
 

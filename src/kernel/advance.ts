@@ -59,6 +59,7 @@ export function advance(step: Step): void {
       return;
     }
     // What continues a paused execution begins after the resume.
+    // @plant paused execution continues
     if (execution.continuing !== null && execution.status === "paused") return;
     finishPhase(step, visit);
   }
@@ -180,6 +181,7 @@ function finish(step: Step, { status, output, error }: End): void {
     ...(unread.length === 0 ? {} : { unread }),
   });
   notifyParent(step);
+  // @plant first execution not told of the last end
   tellFirst(step, false);
   // The gate knows the first of the executions that follow one another.
   // @plant gate not told about an end

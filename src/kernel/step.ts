@@ -100,6 +100,7 @@ export function create(
   // @plant start loses its signal
   if (message.signal !== undefined) keepSignal(step, message.signal);
   for (const kept of message.kept ?? []) keepSignal(step, kept);
+  // @plant first execution not told of a begin
   if (execution.succession !== null) tellFirst(step, true);
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });

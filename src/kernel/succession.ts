@@ -57,7 +57,9 @@ export function startOfSuccessor(execution: Execution, input: string): StartMess
     project,
     input,
     tags,
+    // @plant applied messages not handed on
     succession: { first, number, after: id, seen: seenIds(execution, kept) },
+    // @plant unread signals not handed on
     ...(kept.length === 0 ? {} : { kept }),
     ...(deadline === null ? {} : { deadline }),
     ...(trace === null ? {} : { trace }),
@@ -69,6 +71,7 @@ export function startOfSuccessor(execution: Execution, input: string): StartMess
 function keptSignals({ signals, applied }: Execution): Omit<SignalMessage, "kind" | "from">[] {
   const kept: Omit<SignalMessage, "kind" | "from">[] = [];
   for (const [signal, list] of signals) for (const { id, data } of list) kept.push({ id, signal, data });
+  // @plant unread signals handed on by name
   return kept.sort((a, b) => (applied.get(a.id) ?? 0) - (applied.get(b.id) ?? 0));
 }
 

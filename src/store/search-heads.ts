@@ -6,6 +6,7 @@
  * list is complete to the end, its executions are checked; else those that are in all lists, as far as all of them go. One
  * call checks a bounded number of executions: a page can be short, and the next page continues from its cursor.
  */
+import { isChildId } from "../kernel/definition/names.ts";
 import { isRelayName } from "../kernel/relay/relay.ts";
 import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
@@ -62,7 +63,7 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
       const isMeant =
         head.createdAt <= until &&
         (status.length === 0 || status.includes(head.status)) &&
-        !(top && head.id.includes("~"));
+        !(top && isChildId(head.id));
       if (isMeant) heads.push(head);
       if (heads.length === search.max) return { heads, next: head.order };
     }

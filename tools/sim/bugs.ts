@@ -22,6 +22,8 @@ export interface PlantedBug {
   readonly events?: boolean;
   /** Whether `rondo sim --versions` finds the bug. */
   readonly versions?: boolean;
+  /** Whether `rondo sim --entities` finds the bug. */
+  readonly entities?: boolean;
   /** Whether `rondo sim --talk` finds the bug; `seed` is counted from its first seed. */
   readonly talk?: boolean;
 }
@@ -339,6 +341,20 @@ const MOVES: readonly PlantedBug[] = [
   { name: "move accepts any definition", seed: 1, change: "return null;" },
 ];
 
+/** Bugs in executions that continue as others. */
+const ENTITIES: readonly PlantedBug[] = [
+  { name: "applied messages not handed on", seed: 2, change: "$key: { ...$value, seen: [] }" },
+  { name: "unread signals not handed on", seed: 1, change: "...{}" },
+  { name: "unread signals handed on by name", seed: 1, change: "return $object;" },
+  { name: "first execution not told of a begin", seed: 12, change: "" },
+  { name: "first execution not told of the last end", seed: 1, change: "" },
+  { name: "first execution deleted while the newest is open", seed: 2, change: "const $key = false;" },
+  { name: "paused execution continues", seed: 2, change: "" },
+  { name: "snapshot forgets that the code continues", seed: 12, change: '"round"' },
+  { name: "snapshot forgets the newest execution", seed: 12, change: '"round"' },
+  { name: "mail to an execution that has continued is lost", seed: 1, change: "" },
+];
+
 /** Bugs in streams, published values and updates. */
 const TALK: readonly PlantedBug[] = [
   { name: "snapshot forgets published values", seed: 1, change: "...{}" },
@@ -361,5 +377,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...RACES.map((bug) => ({ ...bug, races: true })),
   ...EVENTS.map((bug) => ({ ...bug, events: true })),
   ...MOVES.map((bug) => ({ ...bug, versions: true })),
+  ...ENTITIES.map((bug) => ({ ...bug, entities: true })),
   ...TALK.map((bug) => ({ ...bug, talk: true })),
 ];

@@ -275,6 +275,7 @@ export abstract class EngineHost {
       case "purge":
         return this.purge(output.ids);
       case "inspected":
+        return client.inspected(output.request, output.inspection);
       case "logged":
       case "withdraw":
       case "publish":

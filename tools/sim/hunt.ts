@@ -81,7 +81,7 @@ function isRun(source: string): boolean {
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
   const { name, cluster = false, drill = false, endings = false, rates = false } = bug;
-  const { races = false, events = false, versions = false } = bug;
+  const { races = false, events = false, versions = false, entities = false } = bug;
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
@@ -101,6 +101,7 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     races,
     events,
     versions,
+    entities,
   });
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
@@ -114,6 +115,7 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
     races,
     events,
     versions,
+    entities,
   }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
@@ -144,6 +146,7 @@ async function search(
     races,
     events,
     versions,
+    entities,
   }: {
     from: number;
     seeds: number;
@@ -154,21 +157,24 @@ async function search(
     races: boolean;
     events: boolean;
     versions: boolean;
+    entities: boolean;
   },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
     const kind = versions
       ? ["--versions"]
-      : events
-        ? ["--events"]
-        : drill
-          ? ["--drill"]
-          : races
-            ? ["--races"]
-            : cluster
-              ? ["--cluster"]
-              : [];
+      : entities
+        ? ["--entities"]
+        : events
+          ? ["--events"]
+          : drill
+            ? ["--drill"]
+            : races
+              ? ["--races"]
+              : cluster
+                ? ["--cluster"]
+                : [];
     const workload = [...(endings ? ["--endings"] : []), ...(rates ? ["--rates"] : [])];
     return JSON.parse(await run(main, [...args, ...kind, ...workload]));
   } catch (thrown) {

@@ -28,6 +28,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --races            signals with starts meet the ends of executions; every item is taken exactly once
   --events           events start, signal and cancel executions by triggers; each has its effect exactly once
   --versions         executions move between versions of a workflow, while code of the versions comes and goes
+  --entities         executions continue as others under one id; every item is taken exactly once, in its order
   --talk             code writes streams, publishes values and answers updates (seeds from 1,000,000,001 on)
   --endings          workflows clean up when they end; a payment service counts charges and refunds
   --rates            handlers have rates by key, and rates that are spread
@@ -58,6 +59,7 @@ const OPTIONS = {
   races: { type: "boolean" },
   events: { type: "boolean" },
   versions: { type: "boolean" },
+  entities: { type: "boolean" },
   talk: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
@@ -146,6 +148,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       races: values.races === true,
       events: values.events === true,
       versions: values.versions === true,
+      entities: values.entities === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -165,6 +168,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     races: values.races === true,
     events: values.events === true,
     versions: values.versions === true,
+    entities: values.entities === true,
     without,
     twice: values.twice === true,
     complete: values.complete === true,
@@ -185,6 +189,7 @@ function runOne(options: {
   races: boolean;
   events: boolean;
   versions: boolean;
+  entities: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -211,6 +216,7 @@ interface Many {
   readonly races: boolean;
   readonly events: boolean;
   readonly versions: boolean;
+  readonly entities: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly complete: boolean;
@@ -220,7 +226,8 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill, endings, rates, races, events, versions } = options;
+  const { executions, without, twice, nodesOf, drill, endings, rates, races, events, versions, entities } =
+    options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
     yield {
       seed,
@@ -232,9 +239,10 @@ function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
       races,
       events,
       versions,
+      entities,
       without,
       twice,
-      shrinks: shrinks && !drill && !races && !events && !versions,
+      shrinks: shrinks && !drill && !races && !events && !versions && !entities,
     };
 }
 

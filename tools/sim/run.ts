@@ -1,6 +1,7 @@
 /** Runs one seed, and shrinks a failure. */
 import type { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
+import { entitiesWorld } from "./entities.ts";
 import { eventsWorld } from "./event-races.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { racesWorld } from "./races.ts";
@@ -27,6 +28,8 @@ export interface RunOptions {
   readonly events?: boolean | undefined;
   /** Moves executions between versions of a workflow instead of the random run. */
   readonly versions?: boolean | undefined;
+  /** Runs executions that continue as others instead of the random run. */
+  readonly entities?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -67,6 +70,7 @@ export function runSeed(options: RunOptions): RunResult {
 function worldOf(options: RunOptions): World {
   const { seed, executions, nodes, without, show = null, drill, endings, rates, races, events } = options;
   if (options.versions === true) return versionsWorld(seed, show);
+  if (options.entities === true) return entitiesWorld(seed, show);
   if (drill === true) return drillWorld(seed, show);
   if (races === true) return racesWorld(seed, show);
   if (events === true) return eventsWorld(seed, show);

@@ -1,5 +1,11 @@
 /** A simulated user: starts, pauses, signals, cancels and retries executions, and repeats requests without an answer. */
-import type { Request } from "../../src/engine/io.ts";
+import type { Inspection, Request } from "../../src/engine/io.ts";
+import {
+  type Arrival,
+  type FollowAnswer,
+  type FollowQuestion,
+  followNewest,
+} from "../../src/engine/newest.ts";
 import {
   PLACE_FORM,
   type PlaceQuestion,
@@ -7,11 +13,13 @@ import {
   placeId,
   placeSignal,
 } from "../../src/engine/signal-place.ts";
+import { numberOf } from "../../src/kernel/definition/names.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import { successorId } from "../../src/kernel/definition/successor-id.ts";
 import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../../src/kernel/message.ts";
 import { updateSignal } from "../../src/kernel/updates.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
+import { isRejection, type Rejection } from "../../src/std/rejection.ts";
 import { parseDocument } from "../../src/store/document-form.ts";
 import { FORCED } from "./check/cleanup-model.ts";
 import { must } from "./trace.ts";
@@ -239,6 +247,78 @@ export class SimClient {
       answered(!isGone);
     };
     this.#ask({ execution, message, plan, onAnswer });
+  }
+
+  /** Reads of the state of executions that are under way. */
+  readonly #inspecting = new Map<number, (found: Inspection | Rejection) => void>();
+
+  inspected(request: number, found: Inspection | Rejection): void {
+    const isLater = isRejection(found) && ["not_owner", "not_ready"].includes(found.code);
+    const answered = this.#inspecting.get(request);
+    if (isLater || !this.#inspecting.delete(request)) return;
+    answered?.(found);
+  }
+
+  /** Reads the state of an execution, until a node answers. */
+  #inspect(execution: string, answered: (found: Inspection | Rejection) => void): void {
+    const request = ++this.#requests;
+    this.#inspecting.set(request, answered);
+    this.#world.fromClient({ kind: "inspect", request, execution });
+    this.#world.timeline.after(2_000, () => {
+      if (this.#inspecting.delete(request)) this.#inspect(execution, answered);
+    });
+  }
+
+  /**
+   * Signals the newest execution of an id, as a client of the engine does. `untilApplied`: if it is refused, because the newest one
+   * is cancelled, it is sent again later.
+   */
+  signalNewest(
+    id: string,
+    sent: { readonly signal: string; readonly item: string },
+    options: { readonly untilApplied: boolean },
+    over: () => void,
+  ): void {
+    const data = JSON.stringify({ id: sent.item });
+    const message: SignalMessage = { kind: "signal", id: sent.item, signal: sent.signal, data };
+    const following = followNewest(id, message.kind);
+    let isApplied = false;
+    const goOn = (answer: FollowAnswer): void => {
+      const { done, value } = following.next(answer);
+      if (done === true) {
+        if (isApplied || !options.untilApplied) return over();
+        this.#world.count("signal after the end");
+        return void this.#world.timeline.after(300, () => this.signalNewest(id, sent, options, over));
+      }
+      const { kind, execution } = value;
+      if (kind === "send") {
+        let isAnswered = false;
+        const onAnswer = (answered: Answer): void => {
+          if (isAnswered) return;
+          isAnswered = true;
+          isApplied = answered.kind !== "rejection";
+          goOn(answered);
+        };
+        this.#ask({ execution, message, plan: null, onAnswer });
+      } else if (kind === "successor")
+        this.#inspect(execution, (found) => goOn(isRejection(found) ? null : (found.newest ?? null)));
+      else this.#arrival(value, goOn);
+    };
+    goOn(null);
+  }
+
+  /** Asks again and again whether an execution has begun. */
+  #arrival(awaited: Extract<FollowQuestion, { kind: "arrival" }>, over: (arrival: Arrival) => void): void {
+    const { execution, first, isOpen } = awaited;
+    this.#inspect(execution, (found) => {
+      if (!isRejection(found)) return over("begun");
+      if (!isOpen) return over("never");
+      this.#inspect(first, (named) => {
+        const newest = isRejection(named) ? undefined : named.newest;
+        if (numberOf(newest?.execution ?? first) > numberOf(execution)) return over("newer");
+        this.#world.timeline.after(50, () => this.#arrival(awaited, over));
+      });
+    });
   }
 
   /** Sends an event until it is durable. `before` is sent first, unless it has been: then this is a repetition. */

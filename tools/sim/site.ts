@@ -24,12 +24,15 @@ export interface AskedNode {
   readonly random: SeededRandom;
 }
 
+/** The inputs that a user sends to a node. */
+export type ClientInput = Extract<Input, { kind: "request" | "inspect" }>;
+
 export interface Site {
   readonly hosts: readonly EngineHost[];
   open(): void;
   /** Delivers a worker's message to the node that it concerns. */
   fromWorker(worker: SimWorker, input: Input): void;
-  fromClient(input: Extract<Input, { kind: "request" }>): void;
+  fromClient(input: ClientInput): void;
   /** Delivers an input to every running node. */
   toAll(input: Input): void;
   /** Everything runs and is reachable from now on. */
@@ -219,7 +222,7 @@ export class ClusterSite implements Site, Neighbours {
     for (const host of this.hosts) host.receive(input);
   }
 
-  fromClient(input: Extract<Input, { kind: "request" }>): void {
+  fromClient(input: ClientInput): void {
     this.#route(input.execution)?.receive(input);
   }
 

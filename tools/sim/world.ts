@@ -19,7 +19,7 @@ import type { Fault, Happening } from "./faults.ts";
 import { GarbledRows } from "./garbled-rows.ts";
 import { SimClient } from "./sim-client.ts";
 import { SimulatedWorkers } from "./simulated-workers.ts";
-import { ClusterSite, SingleSite, type Site } from "./site.ts";
+import { type ClientInput, ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
@@ -48,8 +48,14 @@ interface Races {
   readonly plan: Plan;
   /** Further workflows that executions may have. */
   readonly others?: readonly Plan[];
+  /** Those of them that are stored while the run is under way. */
+  readonly later?: readonly Plan[];
   /** How long faults last. */
   readonly lastsMs: number;
+  /** Whether an execution that has ended is used again, so that it must not be purged. */
+  readonly keeps?: (model: Model) => boolean;
+  /** Whether it sends all signals that its executions wait for. */
+  readonly answersWaits?: boolean;
   begin(world: World): void;
   /** Checks the outcome at the end of the run. */
   check(world: World): void;
@@ -222,7 +228,7 @@ export class World {
     }
   }
 
-  fromClient(input: Extract<Input, { kind: "request" }>): void {
+  fromClient(input: ClientInput): void {
     this.timeline.after(this.delay(), () => this.#site.fromClient(input));
   }
 
@@ -351,7 +357,10 @@ export class World {
     }
     for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
     if (newer !== null) this.#plans.set(newer.hash, newer);
-    for (const plan of roots) this.#store(plan);
+    const { later = [] } = races ?? {};
+    for (const plan of roots)
+      if (later.includes(plan)) this.timeline.after(random.below(8_000), () => this.#store(plan));
+      else this.#store(plan);
     for (const plan of children) {
       const isLate = this.has("late-definitions") && random.chance(0.2);
       if (isLate) this.timeline.after(random.below(8_000), () => this.#store(plan));
@@ -463,8 +472,13 @@ export class World {
   /** Purges some executions that have ended, even if requests about them may still come. */
   #purgeSome(random: SeededRandom): void {
     this.ledger.sync();
+    const ended = new Set(
+      this.#tables.listEnded({ finishedBefore: Number.POSITIVE_INFINITY, max: Number.POSITIVE_INFINITY }),
+    );
+    const { keeps = () => false } = this.#options.races ?? {};
     const ids = [...this.ledger.models]
-      .filter(({ id, isOver }) => isOver && this.client.mayForget(id) && random.chance(0.5))
+      .filter((model) => model.isOver && ended.has(model.id) && !keeps(model))
+      .filter(({ id }) => this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
     if (ids.length === 0) return;
     this.#site.toAll({ kind: "purge", ids });
@@ -487,6 +501,7 @@ export class World {
         // A child that its parent holds or ends is left to its parent.
         if (this.#isHeld(model)) continue;
         if (model.status === "paused") this.client.control(model.id, "resume");
+        if (this.#options.races?.answersWaits === true) continue;
         for (const name of model.awaited) this.client.signal(model.id, name);
       }
       this.timeline.after(5_000, nudge);

@@ -40,6 +40,8 @@ function printFacts(view: ExecutionView, why: string | null): void {
     ["status", view.status],
     ["phase", view.phase],
     ["why", why],
+    ["continues", view.continues ?? null],
+    ["continued", view.continuedAs === undefined ? null : `as ${view.continuedAs}`],
     ["created", `${showTime(view.createdAt)} (${showDuration(Date.now() - view.createdAt)} ago)`],
     [
       "finished",

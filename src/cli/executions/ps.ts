@@ -11,31 +11,47 @@ import { type Flags, type ServerFlags, withServer } from "../server/find-server.
 import { statusStyle } from "./status-style.ts";
 
 export type PsOptions = ServerFlags &
-  Flags<"status" | "workflow" | "project" | "limit" | "query"> & { readonly tag?: readonly string[] };
+  Flags<"status" | "workflow" | "project" | "limit" | "query"> & {
+    readonly tag?: readonly string[];
+    readonly continued?: boolean;
+  };
 
 const LIMIT = 50;
 const PAGE_MAX = 100;
+/** The most executions that are read to fill the list. */
+const READ_MAX = 2_000;
 
-/** Lists executions. */
+/** Lists executions. Those that have continued as others are left out, so that an entity is one line. */
 export async function ps(options: PsOptions): Promise<void> {
   const limit = countOf(options.limit ?? String(LIMIT), "--limit");
   const { status, workflow, project, query: q } = options;
   const tags = options.tag === undefined ? undefined : Object.fromEntries(options.tag.map(tagOf));
   return withServer(options, async ({ rondo }) => {
     const found: ExecutionView[] = [];
+    let [read, left] = [0, 0];
     let cursor: string | null = null;
     do {
       const page = await rondo.list({
         ...defined({ workflow, project, q, tags, status: status as ExecutionView["status"] | undefined }),
-        limit: Math.min(PAGE_MAX, limit - found.length),
+        // Among those that have continued, few are shown.
+        limit: left > 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.length),
         ...(cursor === null ? {} : { cursor }),
       });
-      found.push(...page.data);
+      for (const view of page.data)
+        if (view.continuedAs !== undefined && options.continued !== true) left++;
+        else found.push(view);
+      read += page.data.length;
       cursor = page.next;
-    } while (cursor !== null && found.length < limit);
+    } while (cursor !== null && found.length < limit && read < READ_MAX);
     const now = Date.now();
-    printRows(found, columnsOf(found, now), { json: options.json, none: "no executions" });
-    if (cursor !== null && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
+    const shown = found.slice(0, limit);
+    printRows(shown, columnsOf(shown, now), { json: options.json, none: "no executions" });
+    if (options.json) return;
+    if (left > 0) printLine(`${left} that continued as others are left out; --continued shows them`);
+    if (found.length < limit && cursor !== null)
+      printLine(`only the newest ${read} were read; --status running shows the open ones`);
+    else if (cursor !== null || found.length > limit)
+      printLine(`there are more than ${limit}; --limit shows more`);
   });
 }
 

@@ -145,6 +145,7 @@ const READING_VERBS: readonly Verb[] = [
         "with this tag, as name=value or name; can be given several times",
         (value, before: readonly string[] = []) => [...before, value],
       ],
+      ["--continued", "list executions that have continued as others, too"],
       ["--limit <n>", "the most executions (default: 50)"],
     ],
     load: async () => (await import("../executions/ps.ts")).ps,

@@ -250,6 +250,7 @@ export class Slot {
     // The retry row brings back an execution with owed post-operations.
     if (execution.ended) {
       // The first execution of an id is kept while the newest one is open, because the id names it.
+      // @plant first execution deleted while the newest is open
       const isKept = execution.newest?.isOpen === true;
       return execution.postops.size > 0 || isKept ? "time" : "nothing";
     }

@@ -242,6 +242,7 @@ function passOn({ execution }: Slot, message: Message, mail: string, into: Colle
   const sent = message.kind === "start" ? message.signal : message;
   if (sent === undefined || (sent.kind !== "signal" && !isControl)) return null;
   if (sent.kind === "signal" && execution.applied.has(sent.id)) return null;
+  // @plant mail to an execution that has continued is lost
   into.effects.sent.push({ id: `${mail}/on`, to: successor, message: sent as Sent["message"] });
   return { kind: "ignored", why: `it is passed on to ${successor}` };
 }

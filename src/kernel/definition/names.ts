@@ -143,6 +143,11 @@ export function exactly(stored: string): string {
   return NUMBER.test(stored) ? stored : `${stored}~1`;
 }
 
+/** Whether a stored id is that of an execution that another one has started, or a successor of such an execution. */
+export function isChildId(stored: string): boolean {
+  return stored.replace(NUMBER, "").includes(ENGINE_MARK);
+}
+
 /** The number of an execution among those that follow one another under an id. */
 export function numberOf(stored: string): number {
   return Number(NUMBER.exec(stored)?.[1] ?? 1);

@@ -58,8 +58,10 @@ const PLAIN = [
   "gate",
   "notifies",
   "succession",
+  // @plant snapshot forgets that the code continues
   "continuing",
   "continuedAs",
+  // @plant snapshot forgets the newest execution
   "newest",
   "newestEndedAt",
 ] as const satisfies readonly (keyof Execution)[];

@@ -19,6 +19,7 @@ import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../.
 import { assert } from "../../../src/std/assert.ts";
 import { checksum } from "../../../src/std/hash.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
+import { takenItem } from "../check/model.ts";
 import { must } from "../trace.ts";
 import { countOf, decisionOf, growthSeed, troubleOf } from "../workload/behaviour.ts";
 import { addedTexts } from "../workload/growth.ts";
@@ -26,7 +27,9 @@ import {
   ANSWER,
   ASK,
   type Branch,
+  ITEM_SIGNALS,
   KID,
+  LAST,
   MAPPED,
   mapPages,
   type Op,
@@ -203,10 +206,15 @@ export class SimAttempt {
       } else {
         // Each attempt of a command has a different result, because other commands refer to it.
         const by = grant.do === "command" ? ` by ${grant.visit}.${item.attempt}` : "";
-        const result = { r: `${grant.handler}#${item.number}${by}`, s: this.#values };
-        this.end({ status: "done", payload: JSON.stringify(result), ...this.#adds() });
+        this.end({ status: "done", payload: this.#result(by), ...this.#adds() });
       }
     });
+  }
+
+  /** The result of the task, with the values of its steps. */
+  #result(by = ""): string {
+    const { grant, item } = this;
+    return JSON.stringify({ r: `${grant.handler}#${item.number}${by}`, s: this.#values });
   }
 
   /** The tasks that the code adds, if its handler has `adds`. */
@@ -225,6 +233,8 @@ export class SimAttempt {
     if (op.kind === "tries") return this.#try(op, next);
     if (op.kind === "now") return this.#readClock(op.name, next);
     if (op.kind === "update") return this.#update(op, next);
+    if (op.kind === "take") return this.#take(op.name, next);
+    if (op.kind === "continue") return this.#continue();
     const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
     if (op.kind === "child" && known?.kind !== "step") return this.#child(op, known?.kind === "child", next);
     if (op.kind === "map" && known?.kind !== "step") return this.#map(op.name, known?.kind === "child");
@@ -252,6 +262,24 @@ export class SimAttempt {
     if (known === undefined) this.#times[name] = at;
     this.#values[name] = JSON.stringify(at);
     next();
+  }
+
+  /** Takes the next item of an entity. The last one ends the code. */
+  #take(name: string, next: () => void): void {
+    const known = this.#known.find((one) => one.kind === "step" && one.name === name);
+    if (known?.kind !== "step")
+      return this.end({ status: "suspended", payload: "null", waits: [{ name, anyOf: ITEM_SIGNALS }] });
+    const event = this.host.world.readEvent(this.grant.execution, known.seq);
+    if (event?.kind !== "task.step") return this.handBack();
+    this.#values[name] = event.result;
+    if (takenItem(event).endsWith(LAST)) this.end({ status: "done", payload: this.#result() });
+    else next();
+  }
+
+  /** Continues as the next execution of an entity, with the items that were taken. */
+  #continue(): void {
+    const payload = this.#result();
+    this.end({ status: "done", payload, continueAs: payload });
   }
 
   /** Takes an update and answers it, once. */

@@ -35,6 +35,10 @@ export type Op =
   | { readonly kind: "map"; readonly name: string; readonly isCaught: boolean }
   /** A wait for an update and its answer. If none comes in time, the code goes on. */
   | { readonly kind: "update"; readonly name: string; readonly timeoutMs: number }
+  /** A wait for the next item of an entity. The last item ends the code. */
+  | { readonly kind: "take"; readonly name: string }
+  /** The execution continues as another one, with the items that it has taken. */
+  | { readonly kind: "continue"; readonly name: string }
   /** A reading of the clock. */
   | { readonly kind: "now"; readonly name: string }
   /** Several waits side by side; the code goes on once all of them have ended. */
@@ -50,6 +54,13 @@ export interface Branch {
 
 /** The signals that tasks wait for. */
 export const SIGNALS = ["go", "stop"] as const;
+
+/** The code of an entity, and the end of the name of its last item. */
+export const ENTITY = "entity.live";
+export const LAST = "-last";
+
+/** The signals that bring items to entities. */
+export const ITEM_SIGNALS = ["item", "other item"] as const;
 
 /** The update that tasks wait for. */
 export const ASK = "ask";
@@ -114,8 +125,18 @@ function branchesOf(draw: (name: string) => number, i: number): readonly Branch[
   });
 }
 
+/** The program of an entity: some items, then the next execution. */
+function entityProgram(seed: number): readonly Op[] {
+  const takes = Array.from({ length: 1 + (hashText(`${seed}/items of an entity`) % 3) }, (_, i) => ({
+    kind: "take" as const,
+    name: `i${i}`,
+  }));
+  return [...takes, { kind: "continue", name: "next" }];
+}
+
 /** The program of a task; empty: the code just ends. */
 export function programOf(seed: number, use: string, task: number): readonly Op[] {
+  if (use === ENTITY) return entityProgram(seed);
   const draw = (name: string) => hashText(`${seed}/program/${name}/${use}/${task}`);
   if (!talks(seed) && hashText(`${seed}/program/${use}`) % 10 >= 4) return [];
   const ops: Op[] = [];

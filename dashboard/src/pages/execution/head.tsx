@@ -42,8 +42,8 @@ export function ExecutionHead(props: {
     <header class="execution-head">
       <div class="execution-line">
         <Badge state={state} />
-        <h1 class="mono clip" title={id}>
-          {id}
+        <h1 class="mono clip" title={facts.id}>
+          {facts.id}
         </h1>
         <Button kind="bare" icon="copy" label="Copy the id" onClick={() => copy(id)} />
         <Actions path={path} facts={facts} ask={setAsked} />
@@ -278,6 +278,8 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
       </div>
       <Progress facts={facts} counts={counts} isLive={finishedAt === null && shownAt === null} />
       {parent === null ? null : <Ancestors parent={parent} />}
+      <Neighbour label="Continues" execution={facts.continues} />
+      <Neighbour label="Continued as" execution={facts.continuedAs} />
       {Object.entries(tags).map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
@@ -287,6 +289,23 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         </div>
       ))}
     </dl>
+  );
+}
+
+/** A link to the execution before or after this one under its id. */
+function Neighbour({ label, execution }: { readonly label: string; readonly execution: string | undefined }) {
+  if (execution === undefined) return null;
+  // The bare id means the newest execution everywhere, also in the address of a page.
+  const exact = /~\d+$/.test(execution) ? execution : `${execution}~1`;
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>
+        <a class="mono" href={executionPage(exact)}>
+          {execution}
+        </a>
+      </dd>
+    </div>
   );
 }
 
