@@ -5,6 +5,7 @@
  */
 import { COMPENSATION, type Definition } from "../kernel/definition/definition.ts";
 import type { Event, Place, Recorded, TasksRetried } from "../kernel/event.ts";
+import { GATE_PREFIX } from "../kernel/relay/relay.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
 import type { PageBounds } from "./derived.ts";
@@ -90,6 +91,7 @@ export class Auditor {
 
   /** Applies the next event of the journal. */
   apply({ seq, event }: Recorded): void {
+    if (this.#isTrimmed(seq, event)) return;
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
       this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
@@ -101,6 +103,15 @@ export class Auditor {
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
       this.#find("order", seq, `${event.kind} after the execution had finished`);
     this.#applyEvent(seq, event);
+  }
+
+  /** Whether the event is before the one with which the journal of a gate begins anew. Rows before that may be left. */
+  #isTrimmed(seq: number, event: Event): boolean {
+    if (this.#seq > 0 || seq === 1 || !this.#execution.startsWith(GATE_PREFIX)) return false;
+    if (event.kind !== "gate.carried") return true;
+    this.#seq = seq - 1;
+    for (const { timer, due } of event.timers) this.#timers.set(timer, due);
+    return false;
   }
 
   /** Sets the stored definition, by which runs are checked. */
@@ -220,6 +231,12 @@ export class Auditor {
         this.#ending = event.status;
         this.#next = null;
         if (this.#status !== "paused") this.#status = "cleaning";
+        return;
+      case "gate.carried":
+        if (!isSameTimers(this.#timers, event.timers))
+          this.#find("timer", seq, "the state of the gate has other timers than its journal");
+        this.#isOver = false;
+        this.#status = "running";
         return;
       case "gate.taken":
         // A gate that has ended opens again.
@@ -511,7 +528,7 @@ function reopened(tally: VisitTally): VisitTally {
   return tally;
 }
 
-const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.taken|newest)$/;
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.(?:taken|carried)|newest)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
 function keyOf(phase: string, visit: number): string {
@@ -569,4 +586,11 @@ class HandlerTally {
     this.isFinished = false;
     this.runs.reopen();
   }
+}
+
+function isSameTimers(
+  told: ReadonlyMap<string, number>,
+  carried: readonly { readonly timer: string; readonly due: number }[],
+): boolean {
+  return told.size === carried.length && carried.every(({ timer, due }) => told.get(timer) === due);
 }

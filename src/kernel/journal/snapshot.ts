@@ -28,7 +28,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 12;
+export const FOLD_VERSION = 13;
 
 /** Fields of an execution that are plain data and copied unchanged. */
 const PLAIN = [
@@ -56,6 +56,7 @@ const PLAIN = [
   "cancelling",
   "ending",
   "gate",
+  "carriedAt",
   "notifies",
   "succession",
   "continuing",

@@ -154,6 +154,7 @@ export class Model {
           event.kind === "retried" ||
           event.kind === "tasks.retried" ||
           event.kind === "gate.taken" ||
+          event.kind === "gate.carried" ||
           event.kind === "newest" ||
           event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
@@ -392,6 +393,7 @@ export class Model {
       case "moved":
         return this.#moved(event);
       case "gate.taken":
+      case "gate.carried":
         this.status = "running";
         return;
       case "ending":
