@@ -2,6 +2,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import { GATE_PREFIX } from "../kernel/relay/relay.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { partitionOf } from "../store/partition-of.ts";
@@ -72,7 +73,7 @@ class Reading {
   readonly auditor: Auditor;
   readonly #store: AuditedStore;
   readonly #execution: string;
-  readonly #chain = new ChainCheck();
+  readonly #chain: ChainCheck;
   /** The number of the last event that was read. */
   end = 0;
   /** The hash of the definition with which the execution was created; empty if it cannot be read. */
@@ -82,6 +83,7 @@ class Reading {
     this.#store = store;
     this.#execution = execution;
     this.auditor = new Auditor(execution);
+    this.#chain = new ChainCheck(execution);
   }
 
   /** Reads the definition of the execution. Without a definition, the runs of scripts are checked by their order only. */
@@ -144,12 +146,21 @@ const HEX = 32;
 
 class ChainCheck {
   #hash: Hash = createHash("sha256");
+  /** Whether the first rows may have been deleted, because the journal of a gate began anew. */
+  #mayBeTrimmed: boolean;
+
+  constructor(execution: string) {
+    this.#mayBeTrimmed = execution.startsWith(GATE_PREFIX);
+  }
 
   /** Checks the next row; false if this row, or a row since the last stored hash, was changed. */
   check({ seq, body, chain }: JournalRow): boolean {
+    if (seq === 1) this.#mayBeTrimmed = false;
     this.#hash.update(`\n${seq} ${body}`);
     if (chain === null || chain === undefined) return true;
-    const made = this.#hash.digest("hex").slice(0, HEX);
+    // Without the rows before, the first hash cannot be computed.
+    const made = this.#mayBeTrimmed ? chain : this.#hash.digest("hex").slice(0, HEX);
+    this.#mayBeTrimmed = false;
     // The check continues from the stored hash, so that the next row is not blamed for this difference.
     this.#hash = createHash("sha256").update(chain);
     return made === chain;

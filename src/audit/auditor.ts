@@ -5,6 +5,7 @@
  */
 import { COMPENSATION, type Definition } from "../kernel/definition/definition.ts";
 import type { Event, Place, Recorded, TasksRetried } from "../kernel/event.ts";
+import { GATE_PREFIX } from "../kernel/relay/relay.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
 import type { NewestFollower, PageBounds } from "./derived.ts";
@@ -94,6 +95,7 @@ export class Auditor {
 
   /** Applies the next event of the journal. */
   apply({ seq, at, event }: Recorded): void {
+    if (this.#isTrimmed(seq, event)) return;
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
       this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
@@ -118,6 +120,15 @@ export class Auditor {
   /** The newest of the executions that follow this one under its id; null if none does. */
   get newest(): NewestFollower | null {
     return this.#newest;
+  }
+
+  /** Whether the event is before the one with which the journal of a gate begins anew. Rows before that may be left. */
+  #isTrimmed(seq: number, event: Event): boolean {
+    if (this.#seq > 0 || seq === 1 || !this.#execution.startsWith(GATE_PREFIX)) return false;
+    if (event.kind !== "gate.carried") return true;
+    this.#seq = seq - 1;
+    for (const { timer, due } of event.timers) this.#timers.set(timer, due);
+    return false;
   }
 
   /** Sets the stored definition, by which runs are checked. */
@@ -237,6 +248,12 @@ export class Auditor {
         this.#ending = event.status;
         this.#next = null;
         if (this.#status !== "paused") this.#status = "cleaning";
+        return;
+      case "gate.carried":
+        if (!isSameTimers(this.#timers, event.timers))
+          this.#find("timer", seq, "the state of the gate has other timers than its journal");
+        this.#isOver = false;
+        this.#status = "running";
         return;
       case "gate.taken":
         // A gate that has ended opens again.
@@ -528,7 +545,7 @@ function reopened(tally: VisitTally): VisitTally {
   return tally;
 }
 
-const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.taken|newest)$/;
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried|gate\.(?:taken|carried)|newest)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
 function keyOf(phase: string, visit: number): string {
@@ -586,4 +603,11 @@ class HandlerTally {
     this.isFinished = false;
     this.runs.reopen();
   }
+}
+
+function isSameTimers(
+  told: ReadonlyMap<string, number>,
+  carried: readonly { readonly timer: string; readonly due: number }[],
+): boolean {
+  return told.size === carried.length && carried.every(({ timer, due }) => told.get(timer) === due);
 }

@@ -297,6 +297,8 @@ export class Engine implements EnginePort {
         return this.#track(this.#read(output));
       case "purge":
         return this.#track(this.#purge(output.ids));
+      case "trim":
+        return this.#track(this.#trim(output.execution, output.before));
       case "perform":
         return this.#postOpRunner.run(output.task);
       case "ask-worker":
@@ -393,6 +395,16 @@ export class Engine implements EnginePort {
       this.#options.onFault?.(thrown);
     }
     this.#input({ kind: "purged", ids });
+  }
+
+  /** Deletes rows of a journal. If that fails now, the next call for the execution deletes them too. */
+  async #trim(execution: string, before: number): Promise<void> {
+    try {
+      await this.#store.trimJournal(execution, before);
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+      this.#options.onFault?.(thrown);
+    }
   }
 
   #fail(thrown: unknown): void {

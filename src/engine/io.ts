@@ -321,6 +321,8 @@ export type Output =
     }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
+  /** A request to delete the rows of a gate's journal before an event, since they are not needed any more. */
+  | { readonly kind: "trim"; readonly execution: string; readonly before: number }
   | { readonly kind: "perform"; readonly task: PostOpTask }
   /** A request to ask a worker's status API about silent attempts before they count as lost. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }

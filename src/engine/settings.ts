@@ -38,6 +38,8 @@ export interface Settings {
   readonly openTasksAhead: number;
   /** The number of rows after which a snapshot is written. */
   readonly snapshotRows: number;
+  /** The number of events after which the journal of a gate begins anew (kernel/relay/gate.ts). */
+  readonly gateEventsMax: number;
   /** How far into the future timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
@@ -85,6 +87,7 @@ export const DEFAULT_SETTINGS: Settings = {
   quantum: 64,
   openTasksAhead: 8_000,
   snapshotRows: 256,
+  gateEventsMax: 1_000,
   timerHorizonMs: 60_000,
   timersMax: 10_000,
   projects: {},

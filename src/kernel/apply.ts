@@ -132,6 +132,8 @@ function fold(execution: Execution, event: Event): void {
     case "gate.passed":
     case "gate.dropped":
     case "gate.freed":
+    case "gate.cancelled":
+    case "gate.carried":
       return applyGate(execution, event);
     case "signalled":
       return signalled(execution, event);

@@ -4,7 +4,7 @@
  */
 import type { Json } from "../std/json.ts";
 import type { Afters } from "./definition/task-name.ts";
-import type { GatePolicy } from "./relay/relay.ts";
+import type { GatePolicy, GateState } from "./relay/relay.ts";
 import type { UnreadSignals } from "./unread.ts";
 import { isAboutUpdates } from "./updates.ts";
 
@@ -60,10 +60,11 @@ const SINCE_7: readonly string[] = ["published", "moved"];
 const UPDATES_SINCE = 7;
 
 /**
- * Kinds of events that version 8 added: an execution continues as another one, and the first execution of an id knows the newest
- * one. An older version would end the id with the first execution.
+ * Kinds of events that version 8 added: an execution continues as another one, the first execution of an id knows the newest
+ * one, and gates whose journals begin anew or that cancel page by page. An older version would end the id with the first
+ * execution.
  */
-const SINCE_8: readonly string[] = ["continuing", "newest"];
+const SINCE_8: readonly string[] = ["continuing", "newest", "gate.carried", "gate.cancelled"];
 
 /** The first version that knows tasks that add tasks or wait for tasks, children that the code of a task runs, and gates. */
 const GROWTH_SINCE = 6;
@@ -527,7 +528,10 @@ export interface TimerEvent {
   readonly due: number;
 }
 
-/** The events of a gate (relay/relay.ts): it took an event, passed events on, dropped them, or one of its executions ended. */
+/**
+ * The events of a gate (relay/relay.ts): it took an event, passed events on, dropped them, cancels its executions, one of them
+ * ended, or its journal begins anew.
+ */
 export type GateEvent =
   | {
       readonly kind: "gate.taken";
@@ -548,7 +552,26 @@ export type GateEvent =
       readonly events: readonly string[];
       readonly reason: "singleton" | "cancelled";
     }
-  | { readonly kind: "gate.freed"; readonly execution: string };
+  | { readonly kind: "gate.freed"; readonly execution: string }
+  | {
+      readonly kind: "gate.cancelled";
+      /** The event that cancels. */
+      readonly event: string;
+      /** How many of the open executions, the oldest first, were sent a cancel so far, and how many are to get one. */
+      readonly sent: number;
+      readonly to: number;
+    }
+  | GateCarried;
+
+/** The whole state of a gate. A journal can begin with this event, and the rows before it are deleted. */
+export interface GateCarried {
+  readonly kind: "gate.carried";
+  readonly project: string;
+  readonly input: string;
+  readonly createdAt: number;
+  readonly state: GateState;
+  readonly timers: readonly { readonly timer: string; readonly due: number }[];
+}
 
 /** The execution was moved to another definition of its workflow (move.ts). */
 export interface Moved {

@@ -458,6 +458,8 @@ export class Execution {
   cancelling: { by: string; reason: string | null; force?: true } | null = null;
   /** The state of a gate; null for any other execution. */
   gate: GateState | null = null;
+  /** The number of the event with which a gate's journal began anew last; 0 if it did not. */
+  carriedAt = 0;
   /** The gate that is notified when the execution has ended. */
   notifies: string | null = null;
   /** The place of the execution among those of its id; null for the first one. */

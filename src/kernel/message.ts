@@ -267,6 +267,11 @@ export interface NewestMessage extends Newest {
   readonly kind: "newest";
 }
 
+/** A request of the owner to begin the journal of a gate anew. */
+export interface CarryMessage {
+  readonly kind: "carry";
+}
+
 /** A message of a start to a gate that exists. */
 export interface GateMessage {
   readonly kind: "gate";
@@ -445,6 +450,7 @@ export type Message =
   | TimerDueMessage
   | DrainedMessage
   | GateMessage
+  | CarryMessage
   | GateEndedMessage
   | NewestMessage;
 

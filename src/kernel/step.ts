@@ -14,7 +14,7 @@ import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
 import { move } from "./move.ts";
-import { enterGate, leaveGate } from "./relay/gate.ts";
+import { carryGate, enterGate, leaveGate } from "./relay/gate.ts";
 import { isRelayName } from "./relay/relay.ts";
 import { answerTo, keepSignal, signal } from "./signals.ts";
 import { newestChanged, tellFirst } from "./succession.ts";
@@ -174,6 +174,8 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return drained(step, message);
     case "gate":
       return enterGate(step, message.entry);
+    case "carry":
+      return carryGate(step);
     case "gate.ended":
       return leaveGate(step, message);
     case "newest":

@@ -343,8 +343,12 @@ export class Rondo implements RondoClient {
         rowsMax: 64,
         charsMax: 1_048_576,
       });
-      if (entries.length === 0) break;
+      const before = execution.seq;
       replay(execution, entries, { to: seq });
+      if (execution.seq === before)
+        throw new RondoError(
+          reject("not_found", `event ${seq} of execution ${id} was deleted: the journal of a gate begins anew`),
+        );
     }
     return viewExecution(execution, execution.now);
   }

@@ -414,6 +414,11 @@ export interface ExecutionStore {
   readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
   /** Deletes executions that have ended, with all their data. Skips executions that are open or belong to another owner. */
   purge(ids: readonly string[]): Promise<void>;
+  /**
+   * Deletes the rows of a journal that end before an event. The caller has committed that event, which has the whole state, so no
+   * fence is needed.
+   */
+  trimJournal(execution: string, before: number): Promise<void>;
 }
 
 /** Lists and searches of executions. The search index can lag behind commits and contain stale entries. */
@@ -506,6 +511,7 @@ export const STORE_METHODS = Object.keys({
     scanMail: 0,
     readLogs: 0,
     purge: 0,
+    trimJournal: 0,
   },
   ...{ listHeads: 0, countHeads: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
   ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },

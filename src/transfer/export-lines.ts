@@ -1,6 +1,7 @@
 /** Writes a whole store as lines. The exporter owns the store meanwhile, so all reads show the same state. */
 import { readLeases, storeLeases } from "../engine/leases/lease-handover.ts";
-import type { Entry } from "../kernel/journal/journal-entry.ts";
+import { type Entry, TRIMMED } from "../kernel/journal/journal-entry.ts";
+import { GATE_PREFIX } from "../kernel/relay/relay.ts";
 import { assert } from "../std/assert.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
@@ -124,7 +125,7 @@ async function* execution(
   { opened, snapshot, entries }: LoadedExecution,
 ): AsyncGenerator<Line> {
   yield { kind: "execution", head, opened };
-  const journal = new Contiguous();
+  const journal = new Contiguous(head.id.startsWith(GATE_PREFIX) ? TRIMMED : MISSING);
   if (snapshot !== null) {
     for (let from = 1; from <= snapshot.seq; ) {
       const rows = await store.readJournal({
@@ -154,6 +155,12 @@ const MISSING = "(missing)";
 class Contiguous {
   /** The number of the last event in the rows so far. */
   end = 0;
+  /** The body of a row for rows that are missing at the beginning. */
+  readonly #atBeginning: string;
+
+  constructor(atBeginning: string) {
+    this.#atBeginning = atBeginning;
+  }
 
   take(rows: readonly Entry[]): Entry[] {
     return rows.flatMap(({ seq, count, at, body }) => {
@@ -166,7 +173,8 @@ class Contiguous {
 
   fill(to: number): Entry[] {
     if (to <= this.end) return [];
-    const missing = { seq: this.end + 1, count: to - this.end, at: 0, body: MISSING };
+    const body = this.end === 0 ? this.#atBeginning : MISSING;
+    const missing = { seq: this.end + 1, count: to - this.end, at: 0, body };
     this.end = to;
     return [missing];
   }

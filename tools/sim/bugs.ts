@@ -332,6 +332,8 @@ const EVENTS: readonly PlantedBug[] = [
   { name: "throttle starts at once", seed: 1, change: "return $then;" },
   { name: "gate forgets its timer", seed: 1, change: "" },
   { name: "batch forgets the events before", seed: 1, change: "$key: $then" },
+  { name: "carried gate forgets what it holds", seed: 1, change: "" },
+  { name: "carried gate forgets its timer", seed: 1, change: "" },
 ];
 
 /** Bugs in moves to another version of a workflow. */

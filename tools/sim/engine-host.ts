@@ -36,6 +36,7 @@ const SIM_SETTINGS: Partial<Settings> = {
   quantum: QUANTUM,
   openTasksAhead: 3,
   snapshotRows: 3,
+  gateEventsMax: 6,
   timerHorizonMs: 1_000,
   timersMax: 3,
   pageCacheChars: 200,
@@ -274,6 +275,8 @@ export abstract class EngineHost {
         return this.toCluster(output);
       case "purge":
         return this.purge(output.ids);
+      case "trim":
+        return this.#trim(output.execution, output.before);
       case "inspected":
         return client.inspected(output.request, output.inspection);
       case "logged":
@@ -293,6 +296,14 @@ export abstract class EngineHost {
       default:
         return this.#read(output);
     }
+  }
+
+  /** Deletes rows of a journal a little later, unless the process has died by then. */
+  #trim(execution: string, before: number): void {
+    const { incarnation, world } = this;
+    world.timeline.after(this.random.below(50), () => {
+      if (this.incarnation === incarnation) world.trimJournal(execution, before);
+    });
   }
 
   /** Performs a post-operation. It may have an effect although it fails, and its end may get lost. */

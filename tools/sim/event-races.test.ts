@@ -9,6 +9,8 @@ test.each(SEEDS)("the events of seed %i have their effects once", (seed) => {
   const { violation, kinds } = runSeed({ seed, events: true });
   expect(violation).toBeNull();
   expect([...kinds].filter((kind) => kind.startsWith("gate.")).sort()).toEqual([
+    "gate.cancelled",
+    "gate.carried",
     "gate.dropped",
     "gate.freed",
     "gate.passed",

@@ -6,7 +6,7 @@
 import type { Input } from "../../src/engine/io.ts";
 import type { HandlerPlan, Plan } from "../../src/kernel/definition/plan.ts";
 import type { Event, Recorded } from "../../src/kernel/event.ts";
-import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
+import { decodeEntry, type Entry } from "../../src/kernel/journal/journal-entry.ts";
 import type { Grant, GrantItem } from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
@@ -107,6 +107,8 @@ export class World {
   readonly #options: WorldOptions;
   readonly #random: SeededRandom;
   readonly #tables: MemoryTables;
+  /** Rows that were deleted when the journal of a gate began anew. */
+  readonly #trimmed = new Map<string, readonly Entry[]>();
   readonly #site: Site;
   readonly #partitions: number;
   readonly #plans = new Map<string, Plan>();
@@ -317,7 +319,20 @@ export class World {
 
   /** All events of an execution, with their times. */
   *recordedOf(execution: string): Generator<Recorded> {
+    for (const entry of this.#trimmed.get(execution) ?? []) yield* decodeEntry(entry);
     for (const entry of this.#tables.readJournal({ execution, from: 1 })) yield* decodeEntry(entry);
+  }
+
+  /** Deletes rows of a journal that are not needed any more. They are kept here, for the checks at the end. */
+  trimJournal(execution: string, before: number): void {
+    this.#tables.settle();
+    this.ledger.sync();
+    const from = this.#tables.readJournal({ execution, from: 1, to: before - 1 });
+    const rows = from.filter(({ seq, count }) => seq + count <= before);
+    if (rows.length === 0) return;
+    this.#trimmed.set(execution, [...(this.#trimmed.get(execution) ?? []), ...rows]);
+    this.#tables.trimJournal(execution, before);
+    this.trace.note(this.timeline.now, `trim ${execution} before ${before}`);
   }
 
   /** Reads an event of the journal, as workers read checkpoints; null: it was purged. */

@@ -18,7 +18,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { notifyClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
 import { checkSent, endSent, expireCommands } from "../dispatch/sent-commands.ts";
 import { workerReleases } from "../dispatch/worker-inputs.ts";
-import type { Inspection } from "../io.ts";
+import type { Inspection, Output } from "../io.ts";
 import { attemptFacts } from "../leases/attempt-facts.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import { enumerationMark, sendHeld } from "../leases/lease-granter.ts";
@@ -88,6 +88,7 @@ export class AfterCommit {
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
       for (const message of write.mail ?? []) this.#mailbox.sent(message);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
+      if (stepped.carried !== null) node.emit(trimOf(node, slot, stepped.carried));
       addTotals(node.totals, stepped.totals);
       this.#measure(stepped);
       if (stepped.eventCount > 0 && slot.execution !== null) {
@@ -444,6 +445,12 @@ export class AfterCommit {
     slot.wakeAt = due;
     this.#timers.set(slot.id, WAKE, due);
   }
+}
+
+/** The rows of a gate before an event that has its whole state are deleted, unless they are still to be published. */
+function trimOf({ settings }: NodeState, { id, published }: Slot, carried: number): Output {
+  const before = settings.outbox ? Math.min(carried, published + 1) : carried;
+  return { kind: "trim", execution: id, before };
 }
 
 function verdictsOf(answer: Answer): readonly Verdict[] {

@@ -13,7 +13,7 @@ import type {
   SignalMessage,
   StartMessage,
 } from "../../kernel/message.ts";
-import { gateMessage } from "../../kernel/relay/gate.ts";
+import { gateMessage, isCarryDue } from "../../kernel/relay/gate.ts";
 import { create, step } from "../../kernel/step.ts";
 import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
@@ -67,6 +67,8 @@ export interface Stepped {
   readonly chars: number;
   /** Ids of the mailbox messages that were applied. */
   readonly mail: readonly string[];
+  /** The number of the event with which the journal begins anew: the rows before it can be deleted. */
+  readonly carried: number | null;
 }
 
 export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
@@ -81,6 +83,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   if (slot.execution !== null)
     for (const message of unrecordedAccepts(node, slot))
       collect(into, step(slot.execution, message, node.now).events);
+  const carried = carry(node, slot, into);
   const queue = slot.queue;
   const count = Math.min(queue.length, messagesMax);
   slot.queue = count === queue.length ? [] : queue.slice(count);
@@ -123,7 +126,18 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     messages: count,
     chars,
     mail: letters,
+    carried,
   };
+}
+
+/** Begins a long journal of a gate anew, as the first event of the commit. Returns the number of that event. */
+function carry(node: NodeState, { execution }: Slot, into: Collected): number | null {
+  if (execution === null || !isCarryDue(execution, node.settings.gateEventsMax)) return null;
+  // Nodes of an earlier version could not read it.
+  if (node.writes < EVENT_VERSION) return null;
+  const { seq } = execution;
+  collect(into, step(execution, { kind: "carry" }, node.now).events);
+  return seq + 1;
 }
 
 /** The version of events that all nodes must be able to read before these are written. It covers the definition too. */

@@ -115,10 +115,14 @@ export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
+/** The body of a row that stands for rows which were deleted when the journal of a gate began anew. Only imports write it. */
+export const TRIMMED = "(trimmed)";
+
 /** Decodes the events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */
 export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Recorded[] {
   const place = { table: "journal", execution: null, row: entry.seq };
   if (entry.damage !== undefined) throw new DamagedData({ ...place, why: entry.damage });
+  if (entry.body === TRIMMED) return [];
   try {
     const events = decodeRow(reads, entry, withPayloads);
     if (events.length === entry.count) return events;

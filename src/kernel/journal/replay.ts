@@ -4,7 +4,7 @@ import type { Plan } from "../definition/plan.ts";
 import { EVENT_VERSION } from "../event.ts";
 import { Execution } from "../execution.ts";
 import { DamagedData } from "./damage.ts";
-import { decodeUpTo, type Entry } from "./journal-entry.ts";
+import { decodeUpTo, type Entry, TRIMMED } from "./journal-entry.ts";
 import { FOLD_VERSION, readSnapshot } from "./snapshot.ts";
 
 /** The versions of stored data that a Rondo reads: events up to a version, and snapshots of one version of the fold. */
@@ -16,7 +16,10 @@ export interface Vocabulary {
 /** The versions of stored data that this version of Rondo reads. */
 export const VOCABULARY: Vocabulary = { events: EVENT_VERSION, fold: FOLD_VERSION };
 
-/** Folds rows into an execution, up to and including `to`. */
+/**
+ * Folds rows into an execution, up to and including `to`. The journal of a gate can begin with the event that has its whole state;
+ * rows before it that are left are skipped.
+ */
 export function replay(
   execution: Execution,
   entries: readonly Entry[],
@@ -26,8 +29,13 @@ export function replay(
   }: { readonly to?: number; readonly reads?: number } = {},
 ): Execution {
   for (const entry of entries) {
+    const events = decodeUpTo(reads, entry);
+    if (execution.seq === 0 && (entry.seq > 1 || entry.body === TRIMMED)) {
+      if (events[0]?.event.kind !== "gate.carried") continue;
+      execution.seq = entry.seq - 1;
+    }
     if (entry.seq > execution.seq + 1) throw missing(execution);
-    for (const recorded of decodeUpTo(reads, entry)) {
+    for (const recorded of events) {
       if (recorded.seq > to) return execution;
       if (recorded.seq > execution.seq) apply(execution, recorded);
     }

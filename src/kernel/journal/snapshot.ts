@@ -56,6 +56,7 @@ const PLAIN = [
   "cancelling",
   "ending",
   "gate",
+  "carriedAt",
   "notifies",
   "succession",
   // @plant snapshot forgets that the code continues

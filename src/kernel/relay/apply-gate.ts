@@ -1,5 +1,5 @@
 /** The fold of a gate's events. See relay.ts. */
-import type { GateEvent } from "../event.ts";
+import type { GateCarried, GateEvent } from "../event.ts";
 import type { Execution } from "../execution.ts";
 import type { GateState } from "./relay.ts";
 
@@ -11,6 +11,7 @@ export function applyGate(execution: Execution, event: GateEvent): void {
     execution.gate = taken(execution.gate, event, execution.now);
     return;
   }
+  if (event.kind === "gate.carried") return carried(execution, event);
   const { gate } = execution;
   if (gate === null) return;
   switch (event.kind) {
@@ -18,8 +19,13 @@ export function applyGate(execution: Execution, event: GateEvent): void {
       execution.gate = { ...gate, held: [] };
       return;
     case "gate.freed":
-      execution.gate = { ...gate, open: gate.open.filter((id) => id !== event.execution) };
+      execution.gate = freed(gate, event.execution);
       return;
+    case "gate.cancelled": {
+      const { event: by, sent, to } = event;
+      execution.gate = { ...gate, cancelling: { event: by, sent, to } };
+      return;
+    }
     case "gate.passed": {
       const { throttle, tracks } = gate.policy;
       const isStart = event.as === "start";
@@ -34,20 +40,44 @@ export function applyGate(execution: Execution, event: GateEvent): void {
   }
 }
 
+/** Applies the event with which a journal begins anew. In a replay it can be the first event of the journal. */
+function carried(execution: Execution, event: GateCarried): void {
+  const { project, input, createdAt, state, timers } = event;
+  Object.assign(execution, { project, input, createdAt, due: execution.plan.first });
+  // @plant carried gate forgets what it holds
+  execution.gate = state;
+  execution.carriedAt = execution.seq;
+  execution.status = "running";
+  execution.finishedAt = null;
+  // @plant carried gate forgets its timer
+  for (const { timer, due } of timers) execution.timers.set(timer, { purpose: "gate", due });
+}
+
+function freed(gate: GateState, id: string): GateState {
+  const index = gate.open.indexOf(id);
+  if (index < 0) return gate;
+  const { cancelling, ...rest } = gate;
+  const open = gate.open.filter((_, i) => i !== index);
+  if (cancelling === undefined) return { ...rest, open };
+  const sent = index < cancelling.sent ? cancelling.sent - 1 : cancelling.sent;
+  const to = index < cancelling.to ? cancelling.to - 1 : cancelling.to;
+  return to === 0 ? { ...rest, open } : { ...rest, open, cancelling: { ...cancelling, sent, to } };
+}
+
 function taken(
   gate: GateState | null,
   { event, data, policy }: Extract<GateEvent, { kind: "gate.taken" }>,
   now: number,
 ): GateState {
-  const { held, since, starts, open } = gate ?? { held: [], since: 0, starts: [], open: [] };
+  const before: GateState = gate ?? { policy, held: [], since: 0, last: 0, starts: [], open: [] };
+  const { held, since } = before;
   const one = { event, data };
   return {
+    ...before,
     policy,
     // @plant batch forgets the events before
     held: policy.batch === undefined ? [one] : [...held, one],
     since: held.length === 0 ? now : since,
     last: now,
-    starts,
-    open,
   };
 }

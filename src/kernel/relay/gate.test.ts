@@ -2,11 +2,13 @@ import { describe, expect, test } from "vitest";
 import { LIMITS } from "../definition/definition.ts";
 import { compilePlan } from "../definition/plan.ts";
 import type { Execution } from "../execution.ts";
+import { encodeEntries } from "../journal/journal-entry.ts";
+import { restore } from "../journal/replay.ts";
 import { readSnapshot, writeSnapshot } from "../journal/snapshot.ts";
 import type { Sent, SignalMessage, StartMessage } from "../message.ts";
 import { create, step } from "../step.ts";
-import { gateMessage } from "./gate.ts";
-import { type GateEntry, type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
+import { gateMessage, isCarryDue } from "./gate.ts";
+import { type GateEntry, type GatePolicy, RELAY_DEFINITIONS, TARGETS_MAX } from "./relay.ts";
 
 const PLAN = compilePlan(RELAY_DEFINITIONS[1] as (typeof RELAY_DEFINITIONS)[0]);
 
@@ -35,6 +37,16 @@ class Gate {
 
   ended(execution: string, now: number): void {
     this.#step({ kind: "gate.ended", execution }, now);
+  }
+
+  /** Begins the journal anew, and continues with what a replay of only the new rows gives. */
+  carry(now: number): void {
+    const execution = this.execution as Execution;
+    const { events } = step(execution, { kind: "carry" }, now);
+    const entries = encodeEntries(events, execution.id);
+    this.execution = restore(execution.id, PLAN, { snapshot: null, entries });
+    if (writeSnapshot(this.execution) !== writeSnapshot(execution))
+      throw new Error("a replay gives another state");
   }
 
   #step(message: Parameters<typeof step>[1], now: number): void {
@@ -221,5 +233,83 @@ describe("a gate", () => {
     gate.take("a", 0);
     const message = { kind: "cancel", id: "c", by: "user", reason: null } as const;
     expect(step(gate.execution as Execution, message, 1).answer).toMatchObject({ code: "wrong_status" });
+  });
+});
+
+describe("a gate whose journal begins anew", () => {
+  test("continues with what it holds, its timer and its open executions", () => {
+    const gate = new Gate({ batch: { max: 3, wait: 10 }, tracks: true });
+    for (const [i, event] of ["a", "b", "c", "d"].entries()) gate.take(event, i);
+    gate.carry(4);
+    expect(gate.execution?.gate?.open).toHaveLength(1);
+    gate.due(13);
+    expect(gate.inputs).toEqual([["a", "b", "c"], ["d"]]);
+    for (const { execution } of gate.starts) gate.ended(execution, 20);
+    expect(gate.execution?.status).toBe("done");
+  });
+
+  test("is done again if it was done", () => {
+    const gate = new Gate({ debounce: { quiet: 10 } });
+    gate.take("a", 0);
+    gate.due(10);
+    gate.carry(20);
+    expect(gate.execution).toMatchObject({ status: "done", createdAt: 0, project: "default" });
+    gate.take("b", 30);
+    gate.due(40);
+    expect(gate.inputs).toEqual(["a", "b"]);
+  });
+
+  test("keeps the times of its throttle", () => {
+    const gate = new Gate({ throttle: { limit: 1, per: 100 } });
+    gate.take("a", 0);
+    gate.carry(1);
+    gate.take("b", 2);
+    expect(gate.starts.map(({ startAt }) => startAt)).toEqual([undefined, 100]);
+  });
+
+  test("waits for as many events as its state is large", () => {
+    const gate = new Gate({ tracks: true });
+    for (let i = 0; i < 20; i++) gate.take(`e${i}`, i);
+    const execution = gate.execution as Execution;
+    expect(isCarryDue(execution, execution.seq)).toBe(true);
+    expect(isCarryDue(execution, execution.seq + 1)).toBe(false);
+    gate.carry(20);
+    for (let i = 0; i < 15; i++) gate.take(`f${i}`, 30 + i);
+    expect(isCarryDue(gate.execution as Execution, 10)).toBe(false);
+  });
+});
+
+describe("a gate that cancels", () => {
+  const cancelled = (gate: Gate) =>
+    gate.sent.flatMap(({ to, message }) => (message.kind === "cancel" ? [to] : []));
+
+  test("cancels many executions page by page, each once, and none that started later", () => {
+    const gate = new Gate({ tracks: true });
+    const count = 2 * TARGETS_MAX + 5;
+    for (let i = 0; i < count; i++) gate.take(`e${i}`, 0);
+    const open = gate.starts.map(({ execution }) => execution);
+    gate.take("stop", 1, { cancels: true });
+    expect(cancelled(gate)).toEqual(open.slice(0, TARGETS_MAX));
+    expect(gate.dueAt).toBe(1);
+    // Some end while the others are still to be cancelled; another one starts.
+    gate.ended(open[3] as string, 1);
+    gate.ended(open[TARGETS_MAX] as string, 1);
+    gate.take("later", 1);
+    gate.carry(1);
+    gate.due(1);
+    gate.due(1);
+    const due = open.filter((_, i) => i !== TARGETS_MAX);
+    expect(cancelled(gate)).toEqual(due);
+    expect(gate.dueAt).toBeUndefined();
+  });
+
+  test("does not cancel again what is being cancelled", () => {
+    const gate = new Gate({ singleton: "cancel", tracks: true });
+    for (let i = 0; i < 5; i++) gate.take(`e${i}`, i);
+    const started = gate.starts.map(({ execution }) => execution);
+    expect(cancelled(gate)).toEqual(started.slice(0, 4));
+    gate.ended(started[0] as string, 6);
+    gate.take("stop", 7, { cancels: true });
+    expect(cancelled(gate)).toEqual(started);
   });
 });

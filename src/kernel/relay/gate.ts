@@ -6,7 +6,15 @@ import type { Answer, GateEndedMessage, StartMessage } from "../message.ts";
 import type { Step } from "../step.ts";
 import { clearTimer } from "../timer-ids.ts";
 import { ENGINE } from "../timers.ts";
-import { GATE_WORKFLOW, type GateEntry, type GatePolicy, type GateState, type HeldEvent } from "./relay.ts";
+import {
+  GATE_WORKFLOW,
+  type GateCancelling,
+  type GateEntry,
+  type GatePolicy,
+  type GateState,
+  type HeldEvent,
+  TARGETS_MAX,
+} from "./relay.ts";
 import { GATE_HASH, startedBy } from "./relay-ids.ts";
 
 /** The one timer of a gate. */
@@ -58,7 +66,28 @@ export function gateDue(step: Step): void {
   const { gate } = step.execution;
   // @plant debounce does not wait for the last event
   if (gate !== null && gate.held.length > 0 && heldUntil(gate) <= step.now) pass(step);
+  if (gate?.cancelling !== undefined) sendCancels(step, gate.cancelling);
   settle(step);
+}
+
+/**
+ * Begins the journal of a gate anew: an event has its whole state, so the rows before that event are not needed any more. A gate
+ * that is never idle for as long as the retention lasts would have an endless journal otherwise. A gate that has ended opens and
+ * ends again.
+ */
+export function carryGate(step: Step): Answer {
+  const { execution } = step;
+  const { gate, project, input, createdAt } = execution;
+  if (gate === null) return { kind: "ignored", why: "only the journal of a gate can begin anew" };
+  const timers = Array.from(execution.timers, ([timer, { due }]) => ({ timer, due }));
+  step.emit({ kind: "gate.carried", project, input, createdAt, state: gate, timers });
+  settle(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** Whether the journal of a gate is so long that it begins anew: a state with many executions or events waits for as many events. */
+export function isCarryDue({ gate, seq, carriedAt }: Execution, eventsMax: number): boolean {
+  return gate !== null && seq - carriedAt >= Math.max(eventsMax, 2 * (gate.open.length + gate.held.length));
 }
 
 /** The message that brings an event to a gate. It creates the gate if there is none. */
@@ -84,15 +113,25 @@ function cancelAll(step: Step, { event }: GateEntry): Answer {
   if (gate !== null && gate.held.length + gate.open.length > 0) {
     // The ids of messages contain the number of the last event, so each step that sends has an event of its own.
     step.emit({ kind: "gate.dropped", events: gate.held.map((held) => held.event), reason: "cancelled" });
-    cancelOpen(step, gate, event);
+    cancelOpen(step, event);
   }
   settle(step);
   return { kind: "applied", seq: execution.seq };
 }
 
-function cancelOpen(step: Step, { open }: GateState, event: string): void {
-  for (const target of open)
+/** Cancels the executions that are open now: a page of them at once, the others when the timer fires. */
+function cancelOpen(step: Step, event: string): void {
+  const { open, cancelling } = stateOf(step.execution);
+  sendCancels(step, { event, sent: cancelling?.sent ?? 0, to: open.length });
+}
+
+/** Sends a cancel to the next page of the executions that are to get one. */
+function sendCancels(step: Step, { event, sent, to }: GateCancelling): void {
+  if (sent >= to) return;
+  const end = Math.min(to, sent + TARGETS_MAX);
+  for (const target of stateOf(step.execution).open.slice(sent, end))
     step.send(target, { kind: "cancel", id: `${event}~cancel`, by: ENGINE, reason: `event ${event}` });
+  step.emit({ kind: "gate.cancelled", event, sent: end, to });
 }
 
 /** Passes what the gate holds on: as the start of an execution, or as a signal to the open one. */
@@ -117,7 +156,7 @@ function pass(step: Step): void {
     step.send(current, { kind: "signal", id, signal: policy.signal, data: input, from });
     return;
   }
-  if (singleton === "cancel") cancelOpen(step, gate, last.event);
+  if (singleton === "cancel") cancelOpen(step, last.event);
   const startAt = throttled(gate, step.now);
   const started = startedBy(last.event, policy);
   step.emit({ kind: "gate.passed", events, execution: started, as: "start", startAt });
@@ -165,6 +204,8 @@ function settle(step: Step): void {
 }
 
 function nextDue(gate: GateState, now: number): number | null {
+  const { cancelling } = gate;
+  if (cancelling !== undefined && cancelling.sent < cancelling.to) return now;
   if (gate.held.length > 0) return heldUntil(gate);
   const { throttle } = gate.policy;
   const last = gate.starts[gate.starts.length - 1];

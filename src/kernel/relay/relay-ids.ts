@@ -2,7 +2,7 @@
 import { contentHash } from "../../std/canonical-json.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
-import { type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
+import { GATE_PREFIX, type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
 
 export const GATE_HASH = contentHash(RELAY_DEFINITIONS[1] as unknown as Json);
 
@@ -19,7 +19,7 @@ export function gateId(trigger: {
   readonly key: string;
 }): string {
   const { project, workflow, event, key } = trigger;
-  return `gate~${sha256(`${project}\n${workflow}\n${event}\n${key}`).slice(0, 32)}`;
+  return `${GATE_PREFIX}${sha256(`${project}\n${workflow}\n${event}\n${key}`).slice(0, 32)}`;
 }
 
 /** The id of the execution that an event starts by a trigger, or of the signal that it sends. */

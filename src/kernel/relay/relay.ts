@@ -10,6 +10,9 @@ import type { Definition } from "../definition/definition.ts";
 export const EVENT_WORKFLOW = "rondo-event";
 export const GATE_WORKFLOW = "rondo-gate";
 
+/** The beginning of the id of every gate. */
+export const GATE_PREFIX = "gate~";
+
 export function isRelayName(workflow: string): boolean {
   return workflow === EVENT_WORKFLOW || workflow === GATE_WORKFLOW;
 }
@@ -21,7 +24,7 @@ export const RELAY_DEFINITIONS: readonly Definition[] = [EVENT_WORKFLOW, GATE_WO
   phases: [{ name: "relay", handlers: {} }],
 }));
 
-/** The most executions that one event starts or signals. */
+/** The most executions that one event starts or signals, and the most that a gate cancels in one step. */
 export const TARGETS_MAX = 1_000;
 
 /** What a gate does while an execution of its key is open. */
@@ -65,6 +68,16 @@ export interface HeldEvent {
   readonly data: string;
 }
 
+/** How far the cancelling of a gate's open executions is. Both numbers count from the oldest one. */
+export interface GateCancelling {
+  /** The event that cancels. */
+  readonly event: string;
+  /** How many were sent a cancel. */
+  readonly sent: number;
+  /** How many are to get one. */
+  readonly to: number;
+}
+
 export interface GateState {
   readonly policy: GatePolicy;
   /** The events that are held: the last one (debounce), or all of a batch. */
@@ -74,6 +87,8 @@ export interface GateState {
   readonly last: number;
   /** The latest starts, as many as the throttle needs. */
   readonly starts: readonly number[];
-  /** The open executions of the key. */
+  /** The open executions of the key, the oldest first. */
   readonly open: readonly string[];
+  /** The cancelling of open executions, page by page; missing if none of them is cancelled. */
+  readonly cancelling?: GateCancelling;
 }

@@ -10,8 +10,10 @@ export async function seqSince(
   while (low < high) {
     const middle = (low + high) >> 1;
     const [row] = await store.readJournal({ execution, from: middle, to: middle, rowsMax: 1 });
-    if (row !== undefined && row.at < since) low = row.seq + row.count;
-    else high = Math.min(middle, row?.seq ?? middle);
+    // Only the first rows of a gate's journal can be missing.
+    if (row === undefined) low = middle + 1;
+    else if (row.at < since) low = row.seq + row.count;
+    else high = Math.min(middle, row.seq);
   }
   return Math.min(low, revision + 1);
 }

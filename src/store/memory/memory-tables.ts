@@ -286,6 +286,14 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     }
   }
 
+  trimJournal(execution: string, before: number): void {
+    this.settle();
+    const row = this.#executions.get(execution);
+    if (row === undefined) return;
+    const journal = row.journal.filter(({ entry }) => entry.seq + entry.count > before);
+    this.#executions.set(execution, { ...row, journal });
+  }
+
   findOrders(word: SearchWord, { before, max }: { before: number; max: number }): FoundOrders {
     const fitting = this.listHeads({}, { before, max: Infinity }).filter((head) => fits(head, word));
     return inAny([{ orders: fitting.map(({ order }) => order), floor: 0 }], max);

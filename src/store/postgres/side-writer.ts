@@ -68,6 +68,10 @@ const STATEMENTS = {
       DELETE FROM dead_letters d USING left_over l WHERE d.n = l.n AND l.tasks IS NULL
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
+  // A condition on `seq` alone, so that the statement reads only rows that it deletes.
+  "trim-journal": `
+    DELETE FROM journal USING ${CHECKED}
+    WHERE e = (SELECT e FROM executions WHERE id = $2) AND seq < $3 AND seq + count <= $3`,
   forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
   // If a number in `purged` belongs to an existing execution, that entry is damaged data, and the rows of the execution stay.
   "keep-living": `DELETE FROM purged p USING ${CHECKED}
@@ -132,6 +136,10 @@ export class SideWriter {
 
   async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
     await this.#run("drop-dead-letter", [order, tasks === null ? null : (joinNumbers(tasks) ?? "{}")]);
+  }
+
+  async trimJournal(execution: string, before: number): Promise<void> {
+    await this.#run("trim-journal", [plainText(execution), before]);
   }
 
   /** Deletes those of the executions that have ended and belong to this owner. */

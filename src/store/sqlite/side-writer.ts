@@ -89,6 +89,10 @@ export class SideWriter {
     });
   }
 
+  trimJournal(execution: string, before: number): void {
+    this.#write(1, () => this.#statements.trimJournal.run([execution, before]));
+  }
+
   /** Runs a transaction that writes rows with about this many characters. */
   #write<T>(chars: number, write: () => T, rows = 1): T {
     const written = inTransaction(this.#connection, write);
@@ -110,5 +114,7 @@ const STATEMENTS = {
   deleteDocument: "DELETE FROM documents WHERE kind = ? AND id = ?",
   tasksOfDeadLetter: `SELECT ${text("tasks")} AS tasks FROM dead_letters WHERE row = ?`,
   changeDeadLetter: "UPDATE dead_letters SET tasks = ? WHERE row = ?",
+  trimJournal:
+    "DELETE FROM journal WHERE e = (SELECT e FROM executions WHERE id = ?) AND seq < ?2 AND seq + count <= ?2",
   deleteDeadLetter: "DELETE FROM dead_letters WHERE row = ?",
 } as const;

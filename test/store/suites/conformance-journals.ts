@@ -27,6 +27,38 @@ export function describeJournals(get: () => Lives): void {
     expect((await lives.store.load(["a"]))[0]?.opened).toEqual(opened);
   });
 
+  test("the first rows of a journal are deleted, and the journal goes on", async () => {
+    const lives = get();
+    const { store, info } = lives;
+    await commit(store, info, [start("a"), start("b")]);
+    for (let seq = 1; seq < 6; seq++)
+      await commit(store, info, [step("a", seq), ...(seq < 3 ? [step("b", seq)] : [])]);
+    await store.trimJournal("a", 4);
+    await store.trimJournal("none", 4);
+    const rows = async (id: string) =>
+      (await lives.store.readJournal({ execution: id, from: 1 })).map(({ seq }) => seq);
+    expect([await rows("a"), await rows("b")]).toEqual([
+      [4, 5, 6],
+      [1, 2, 3],
+    ]);
+    await commit(store, info, [step("a", 6)]);
+    await lives.restart();
+    const [loaded] = await lives.store.load(["a"]);
+    expect(loaded?.entries.map(({ seq }) => seq)).toEqual([4, 5, 6, 7]);
+    expect(loaded?.chain).toBe("chain-a-7");
+  });
+
+  test("a row that also has later events is not deleted", async () => {
+    const { store, info } = get();
+    await commit(store, info, [start("a")]);
+    await commit(store, info, [
+      step("a", 1, { entries: [{ ...entry(2, "x"), count: 3 }], chain: "chain-a-4" }),
+    ]);
+    await store.trimJournal("a", 4);
+    const rows = await store.readJournal({ execution: "a", from: 1 });
+    expect(rows.map(({ seq }) => seq)).toEqual([2]);
+  });
+
   test("odd and large bodies come back as they were", async () => {
     const lives = get();
     const bodies = Object.entries(BODIES);

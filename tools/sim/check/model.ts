@@ -172,6 +172,7 @@ export class Model {
           event.kind === "retried" ||
           event.kind === "tasks.retried" ||
           event.kind === "gate.taken" ||
+          event.kind === "gate.carried" ||
           event.kind === "newest" ||
           event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
@@ -425,6 +426,7 @@ export class Model {
         this.newest = event;
         return;
       case "gate.taken":
+      case "gate.carried":
         this.status = "running";
         return;
       case "ending":
