@@ -36,6 +36,8 @@ export interface HeadChoice {
   readonly until: number;
   /** Whether to leave out children of other executions. */
   readonly top: boolean;
+  /** Whether to leave out executions with work: only those that wait for a time or a signal alone are meant. */
+  readonly waiting: boolean;
 }
 
 export interface FoundHeads {
@@ -51,7 +53,7 @@ const FILTERED_PAGES = 10;
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { choice, ...rest } = search;
   if (choice === undefined || isEmpty(choice)) return listPlain(store, rest);
-  const { status, since, until, top } = choice;
+  const { status, since, until, top, waiting } = choice;
   const heads: StoredHead[] = [];
   let { before } = search;
   for (let page = 0; page < FILTERED_PAGES; page++) {
@@ -62,7 +64,8 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
       const isMeant =
         head.createdAt <= until &&
         (status.length === 0 || status.includes(head.status)) &&
-        !(top && head.id.includes("~"));
+        !(top && head.id.includes("~")) &&
+        (!waiting || (head.status === "running" && head.want === "time"));
       if (isMeant) heads.push(head);
       if (heads.length === search.max) return { heads, next: head.order };
     }
@@ -72,8 +75,8 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
   return { heads, next: before };
 }
 
-function isEmpty({ status, since, until, top }: HeadChoice): boolean {
-  return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top;
+function isEmpty({ status, since, until, top, waiting }: HeadChoice): boolean {
+  return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top && !waiting;
 }
 
 /** A list without words and tags needs no search. */
