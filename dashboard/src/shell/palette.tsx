@@ -123,7 +123,7 @@ function useFound(text: string): readonly Choice[] {
       const named = workflows.data.filter(({ name }) => isNamed(name)).slice(0, FOUND_MAX);
       const due = schedules.data.filter(({ id }) => isNamed(id)).slice(0, FOUND_MAX);
       const hosts = workers.data.filter(({ name }) => isNamed(name)).slice(0, FOUND_MAX);
-      setFound([
+      const all: readonly Choice[] = [
         ...data.map(({ id, workflow, status }) => ({
           id,
           label: id,
@@ -149,7 +149,9 @@ function useFound(text: string): readonly Choice[] {
           note: "worker",
           run: () => go(addressOf("/workers", { worker: id })),
         })),
-      ]);
+      ];
+      // What has exactly this name comes first.
+      setFound([...all.filter(({ label }) => label === q), ...all.filter(({ label }) => label !== q)]);
     };
     look().catch(() => setFound([]));
     return () => abort.abort();

@@ -283,7 +283,7 @@ function List({
     <section class="panel">
       <Table
         label="Executions"
-        narrowHeight={54}
+        narrowHeight={78}
         columns={columns}
         rows={rows}
         sort={sort}
@@ -327,6 +327,10 @@ function columnsOf(parts: {
       isOpen={status === "running" || status === "paused" || status === "cancelling"}
     />
   );
+  const badge = ({ id, status }: Summary) => {
+    const seen = progress.get(id);
+    return <Badge state={activityOf(seen?.status ?? status, seen?.waits ?? null)} />;
+  };
   return [
     {
       id: "pick",
@@ -348,10 +352,8 @@ function columnsOf(parts: {
       head: "Status",
       width: "152px",
       compare: (a, b) => a.status.localeCompare(b.status),
-      cell: ({ id, status }) => {
-        const seen = progress.get(id);
-        return <Badge state={activityOf(seen?.status ?? status, seen?.waits ?? null)} />;
-      },
+      isExtra: true,
+      cell: badge,
     },
     {
       id: "id",
@@ -360,11 +362,12 @@ function columnsOf(parts: {
       compare: (a, b) => a.id.localeCompare(b.id, undefined, { numeric: true }),
       cell: (row, _, isNarrow) => (
         <>
+          {isNarrow ? <>{badge(row)} </> : null}
           <a class="mono" href={`/executions/${encodeURIComponent(row.id)}`} tabIndex={-1}>
             {row.id}
           </a>
           {isNarrow ? (
-            <div class="clip small">
+            <div class="small two-lines">
               <span class="muted">
                 {row.workflow}, <Ago at={row.createdAt} />{" "}
               </span>

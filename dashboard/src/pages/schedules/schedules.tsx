@@ -232,15 +232,15 @@ function Next({
 
 /** What a schedule does about due times that passed while no node ran. */
 const MISFIRES: Readonly<Record<string, string>> = {
-  fireOnce: "started once, late",
-  all: "all started, late",
-  skip: "left out",
+  fireOnce: "would start once, late",
+  all: "would all start, late",
+  skip: "would be skipped",
 };
 
 /** What a schedule does while its last execution still runs. */
 const OVERLAPS: Readonly<Record<string, string>> = {
   allow: "starts beside a running one",
-  skip: "left out while one runs",
+  skip: "skipped while one runs",
   queue: "waits until the running one has ended",
 };
 
