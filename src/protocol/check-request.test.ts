@@ -86,7 +86,7 @@ test("options of a list", () => {
   }
   expect(checkList({ workflow: "w", cursor: "12", limit: 3 })).toEqual({
     filter: { workflow: "w" },
-    choice: { status: [], since: 0, until: Number.POSITIVE_INFINITY, top: false },
+    choice: { status: [], since: 0, until: Number.POSITIVE_INFINITY, top: false, waiting: false },
     q: "",
     tags: {},
     max: 3,

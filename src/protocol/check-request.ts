@@ -310,6 +310,7 @@ const filterFields = {
   since: optional(time),
   until: optional(time),
   top: orElse(flag, false),
+  waiting: orElse(flag, false),
 };
 
 const list = object(
@@ -328,12 +329,13 @@ export interface CheckedFilter {
   readonly q: string;
   /** Tags that an execution must have; null as a value matches any value. */
   readonly tags: Readonly<Record<string, string | null>>;
-  /** Filters that the store does not know: one of several statuses, the time of creation, and executions without a parent. */
+  /** Filters that the store does not know: one of several statuses, the time of creation, executions without a parent, and those that only wait. */
   readonly choice: {
     readonly status: readonly string[];
     readonly since: number;
     readonly until: number;
     readonly top: boolean;
+    readonly waiting: boolean;
   };
 }
 
@@ -347,7 +349,7 @@ export function checkList(options: unknown): CheckedList | Rejection {
   const given = decode(list, options, { whole: "options" });
   if (isRejection(given)) return given;
   const { q, search: words = q ?? "", limit, cursor, ...rest } = given;
-  const { tags, project, workflow, status: wanted = [], since = 0, until, top } = rest;
+  const { tags, project, workflow, status: wanted = [], since = 0, until, top, waiting } = rest;
   const statuses = typeof wanted === "string" ? [wanted] : wanted;
   const filter = defined({
     project,
@@ -363,6 +365,7 @@ export function checkList(options: unknown): CheckedList | Rejection {
       since,
       until: until ?? Number.POSITIVE_INFINITY,
       top,
+      waiting,
     },
     max: limit,
     before: cursor === undefined ? null : Number(cursor),

@@ -441,6 +441,12 @@ export interface ExecutionFilter {
    * @default false
    */
   readonly top?: boolean;
+  /**
+   * Only running executions that wait for a time or a signal alone: they have no work for workers now.
+   *
+   * @default false
+   */
+  readonly waiting?: boolean;
 }
 
 /** A change of many executions. */

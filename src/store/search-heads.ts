@@ -37,6 +37,8 @@ export interface HeadChoice {
   readonly until: number;
   /** Whether to leave out children of other executions. */
   readonly top: boolean;
+  /** Whether to leave out executions with work: only those that wait for a time or a signal alone are meant. */
+  readonly waiting: boolean;
 }
 
 export interface FoundHeads {
@@ -52,7 +54,7 @@ const FILTERED_PAGES = 10;
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { choice, ...rest } = search;
   if (choice === undefined || isEmpty(choice)) return listPlain(store, rest);
-  const { status, since, until, top } = choice;
+  const { status, since, until, top, waiting } = choice;
   const heads: StoredHead[] = [];
   let { before } = search;
   for (let page = 0; page < FILTERED_PAGES; page++) {
@@ -63,7 +65,8 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
       const isMeant =
         head.createdAt <= until &&
         (status.length === 0 || status.includes(head.status)) &&
-        !(top && isChildId(head.id));
+        !(top && isChildId(head.id)) &&
+        (!waiting || (head.status === "running" && head.want === "time"));
       if (isMeant) heads.push(head);
       if (heads.length === search.max) return { heads, next: head.order };
     }
@@ -73,8 +76,8 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
   return { heads, next: before };
 }
 
-function isEmpty({ status, since, until, top }: HeadChoice): boolean {
-  return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top;
+function isEmpty({ status, since, until, top, waiting }: HeadChoice): boolean {
+  return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top && !waiting;
 }
 
 /** A list without words and tags needs no search. */

@@ -49,12 +49,15 @@ export function Frame({ who, children }: { readonly who: Session; readonly child
             <Mark />
             <span>Rondo</span>
           </a>
-          <Button
-            kind="bare"
-            icon={isMenuOpen ? "close" : "menu"}
-            label={isMenuOpen ? "Close the menu" : "Menu"}
-            onClick={() => setIsMenuOpen(!isMenuOpen)}
-          />
+          <div class="row">
+            <Button kind="bare" icon="search" label="Search" onClick={() => setOpen("palette")} />
+            <Button
+              kind="bare"
+              icon={isMenuOpen ? "close" : "menu"}
+              label={isMenuOpen ? "Close the menu" : "Menu"}
+              onClick={() => setIsMenuOpen(!isMenuOpen)}
+            />
+          </div>
         </div>
         <button type="button" class="nav-search" onClick={() => setOpen("palette")}>
           <Icon name="search" size={14} />

@@ -1,7 +1,7 @@
 /** The command palette: pages, the actions of keys, and executions by the beginning of their id. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
-import type { Page, Summary, WorkflowName } from "../api/shapes.ts";
+import type { Page, Schedule, Summary, Worker, WorkflowName } from "../api/shapes.ts";
 import { addressOf } from "../core/address.ts";
 import { go } from "../core/router.ts";
 import { pause } from "../core/visible.ts";
@@ -101,7 +101,7 @@ function searchFor(text: string): Choice[] {
   ];
 }
 
-/** Executions whose id, workflow or tags match the text, and workflows by a part of their name. */
+/** Executions whose id, workflow or tags match the text; workflows, schedules and workers by a part of their name. */
 function useFound(text: string): readonly Choice[] {
   const [found, setFound] = useState<readonly Choice[]>([]);
   useEffect(() => {
@@ -111,14 +111,19 @@ function useFound(text: string): readonly Choice[] {
       if (q.length < 2) return setFound([]);
       await pause(TYPING_MS, abort.signal);
       if (abort.signal.aborted) return;
-      const [{ data }, workflows] = await Promise.all([
-        get<Page<Summary>>("/v1/executions", { query: { q, limit: FOUND_MAX }, signal: abort.signal }),
-        get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal: abort.signal }),
+      const { signal } = abort;
+      const [{ data }, workflows, schedules, workers] = await Promise.all([
+        get<Page<Summary>>("/v1/executions", { query: { q, limit: FOUND_MAX }, signal }),
+        get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
+        get<Page<Schedule>>("/v1/schedules", { query: { limit: 1_000 }, signal }),
+        // A user of one project may not list the workers.
+        get<Page<Worker>>("/v1/workers", { signal }).catch(() => ({ data: [] })),
       ]);
-      const named = workflows.data
-        .filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()))
-        .slice(0, FOUND_MAX);
-      setFound([
+      const isNamed = (name: string): boolean => name.toLowerCase().includes(q.toLowerCase());
+      const named = workflows.data.filter(({ name }) => isNamed(name)).slice(0, FOUND_MAX);
+      const due = schedules.data.filter(({ id }) => isNamed(id)).slice(0, FOUND_MAX);
+      const hosts = workers.data.filter(({ name }) => isNamed(name)).slice(0, FOUND_MAX);
+      const all: readonly Choice[] = [
         ...data.map(({ id, workflow, status }) => ({
           id,
           label: id,
@@ -132,7 +137,21 @@ function useFound(text: string): readonly Choice[] {
           note: "workflow",
           run: () => go(`/definitions/${encodeURIComponent(name)}`),
         })),
-      ]);
+        ...due.map(({ id }) => ({
+          id: `schedule ${id}`,
+          label: id,
+          note: "schedule",
+          run: () => go("/schedules"),
+        })),
+        ...hosts.map(({ id, name }) => ({
+          id: `worker ${id}`,
+          label: name,
+          note: "worker",
+          run: () => go(addressOf("/workers", { worker: id })),
+        })),
+      ];
+      // What has exactly this name comes first.
+      setFound([...all.filter(({ label }) => label === q), ...all.filter(({ label }) => label !== q)]);
     };
     look().catch(() => setFound([]));
     return () => abort.abort();

@@ -10,10 +10,18 @@ export interface Column<T> {
   readonly head: ComponentChildren;
   /** The width of a column in CSS grid notation: `120px`, `minmax(160px, 2fr)`. */
   readonly width: string;
-  readonly cell: (row: T, index: number) => ComponentChildren;
+  readonly cell: (row: T, index: number, isNarrow: boolean) => ComponentChildren;
   readonly isNumber?: boolean;
   /** Whether the column is left out on narrow pages. */
   readonly isExtra?: boolean;
+  /** The order of two rows by this column; without it, rows cannot be sorted by the column. */
+  readonly compare?: (a: T, b: T) => number;
+}
+
+/** The column by which rows are sorted. */
+export interface Sort {
+  readonly id: string;
+  readonly isDown: boolean;
 }
 
 export interface TableProps<T> {
@@ -27,6 +35,8 @@ export interface TableProps<T> {
   /** Called when the last rows become visible. */
   readonly onEnd?: (() => void) | undefined;
   readonly rowHeight?: number;
+  /** The height of a row on narrow pages, if it is another one there. */
+  readonly narrowHeight?: number;
   /** The greatest height; a table with few rows is lower. `fill` is the rest of the window. */
   readonly height?: number | "fill";
   readonly foot?: ComponentChildren;
@@ -34,6 +44,10 @@ export interface TableProps<T> {
   readonly isAtEnd?: boolean;
   /** The key of the highlighted row, which is scrolled into view. */
   readonly chosen?: string | null;
+  /** The column by which the rows are sorted; null for the order in which they are given. */
+  readonly sort?: Sort | null;
+  /** Called when the user chooses a column to sort by. */
+  readonly onSort?: (sort: Sort | null) => void;
 }
 
 const EXTRA_FROM = 740;
@@ -46,17 +60,18 @@ interface View {
 }
 
 export function Table<T>(props: TableProps<T>) {
-  const { label, rows, rowHeight = 36, height = "fill", foot } = props;
+  const { label, rows, height = "fill", foot } = props;
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
   const [active, setActive] = useState(0);
   const isNarrow = view.width < EXTRA_FROM;
+  const rowHeight = heightOf(props, isNarrow);
   const columns = isNarrow ? props.columns.filter(({ isExtra }) => isExtra !== true) : props.columns;
   const from = Math.max(0, Math.floor(view.top / rowHeight) - BEYOND);
   const to = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + BEYOND);
   useTelling(props, { from, to });
   useStayingAtEnd(box, props.isAtEnd === true, rows.length);
-  useSeeingChosen(box, props);
+  useSeeingChosen(box, props, rowHeight);
   const walk = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, active + by));
     setActive(next);
@@ -95,9 +110,7 @@ export function Table<T>(props: TableProps<T>) {
       <div class="table-head" role="rowgroup">
         <div class="tr" role="row" aria-rowindex={1} style={grid}>
           {columns.map((column) => (
-            <div key={column.id} role="columnheader" class={column.isNumber === true ? "td num" : "td"}>
-              {column.head}
-            </div>
+            <Head key={column.id} column={column} sort={props.sort ?? null} onSort={props.onSort} />
           ))}
         </div>
       </div>
@@ -110,6 +123,7 @@ export function Table<T>(props: TableProps<T>) {
             row={row}
             index={from + i}
             isActive={from + i === active}
+            isNarrow={isNarrow}
           />
         ))}
       </div>
@@ -118,10 +132,61 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
+/** The head of a column. A click sorts by the column: downwards first, then upwards, then not. */
+function Head<T>({
+  column,
+  sort,
+  onSort,
+}: {
+  readonly column: Column<T>;
+  readonly sort: Sort | null;
+  readonly onSort: ((sort: Sort | null) => void) | undefined;
+}) {
+  const { id, head, isNumber, compare } = column;
+  const kind = isNumber === true ? "td num" : "td";
+  if (compare === undefined || onSort === undefined)
+    return (
+      <div role="columnheader" class={kind}>
+        {head}
+      </div>
+    );
+  const isDown = sort?.id === id ? sort.isDown : null;
+  const next = isDown === null ? { id, isDown: true } : isDown ? { id, isDown: false } : null;
+  return (
+    <div
+      role="columnheader"
+      class={kind}
+      aria-sort={isDown === null ? "none" : isDown ? "descending" : "ascending"}
+    >
+      <button type="button" class="sort" title="Sort by this column" onClick={() => onSort(next)}>
+        {head}
+        <span aria-hidden="true">{isDown === null ? "↕" : isDown ? "↓" : "↑"}</span>
+      </button>
+    </div>
+  );
+}
+
+/** Sorts rows by a column. */
+export function sorted<T>(
+  rows: readonly T[],
+  columns: readonly Column<T>[],
+  sort: Sort | null,
+): readonly T[] {
+  const compare = columns.find(({ id }) => id === sort?.id)?.compare;
+  if (compare === undefined || sort === null) return rows;
+  return rows.toSorted((a, b) => (sort.isDown ? compare(b, a) : compare(a, b)));
+}
+
 function Row<T>(
-  props: TableProps<T> & { readonly row: T; readonly index: number; readonly isActive: boolean },
+  props: TableProps<T> & {
+    readonly row: T;
+    readonly index: number;
+    readonly isActive: boolean;
+    readonly isNarrow: boolean;
+  },
 ) {
-  const { row, index, columns, isActive, onOpen, keyOf, chosen, rowHeight = 36 } = props;
+  const { row, index, columns, isActive, isNarrow, onOpen, keyOf, chosen } = props;
+  const rowHeight = heightOf(props, isNarrow);
   const kinds = [
     "tr",
     onOpen === undefined ? "" : "opens",
@@ -146,11 +211,15 @@ function Row<T>(
     >
       {columns.map((column) => (
         <div key={column.id} role="cell" class={column.isNumber === true ? "td num" : "td"}>
-          {column.cell(row, index)}
+          {column.cell(row, index, isNarrow)}
         </div>
       ))}
     </div>
   );
+}
+
+function heightOf<T>({ rowHeight = 36, narrowHeight }: TableProps<T>, isNarrow: boolean): number {
+  return isNarrow ? (narrowHeight ?? rowHeight) : rowHeight;
 }
 
 /** The range of rows that is visible. */
@@ -199,7 +268,8 @@ function useStayingAtEnd(box: RefObject<HTMLDivElement | null>, isAtEnd: boolean
 
 function useSeeingChosen<T>(
   box: RefObject<HTMLDivElement | null>,
-  { rows, chosen, keyOf, rowHeight = 36 }: TableProps<T>,
+  { rows, chosen, keyOf }: TableProps<T>,
+  rowHeight: number,
 ): void {
   const index = typeof chosen === "string" ? rows.findIndex((row) => keyOf(row) === chosen) : -1;
   useLayoutEffect(() => {

@@ -308,7 +308,7 @@ function whyLimited(
   if (ofProject !== null && ofProject.held >= ofProject.max && left > running)
     return because(
       limited,
-      `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`,
+      `${at} runs ${running}; ${left - running} more wait because the limit of the project "${execution.project}" is reached: ${ofProject.held} of ${ofProject.max} in use.`,
     );
   if (
     plan.definition.concurrency !== undefined &&
@@ -318,7 +318,7 @@ function whyLimited(
   ) {
     return because(
       limited,
-      `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`,
+      `${at} runs ${running}; ${left - running} more wait because the limit of "${plan.scope}" is reached: ${limit.held} of ${limit.max} in use.`,
     );
   }
   if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
@@ -337,7 +337,7 @@ function whyParked(node: NodeState, scope: string, queue: HandlerQueue): string 
   const key = queue.fullestKey;
   const name = `${scope}#${key}`;
   const isRated = ratePerKey !== undefined && !node.limits.hasRoom(rateName(name), node.now);
-  if (!isRated) return ` because the key "${key}" holds ${concurrencyPerKey} of ${concurrencyPerKey}`;
+  if (!isRated) return ` because the limit of the key "${key}" is reached: ${concurrencyPerKey} of ${concurrencyPerKey} in use`;
   const ms = node.limits.allowedAt(rateName(name)) - node.now;
   const wait =
     ms > 0 ? `: the next one of the key "${key}" waits ${showDuration(ms)}` : ` for the key "${key}"`;

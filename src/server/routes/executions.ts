@@ -71,6 +71,7 @@ const listQuery = z.strictObject({
   ).optional(),
   to: integer(0, Number.MAX_SAFE_INTEGER, "created at or before this time").optional(),
   top: flag("leave out children of other executions"),
+  waiting: flag("only running executions that wait for a time or a signal alone"),
   q: z
     .string()
     .max(Q_CHARS_MAX)

@@ -654,6 +654,10 @@ export const bulkSchema = z
       from: z.number().int().nonnegative().optional().describe("created at or after this time"),
       to: z.number().int().nonnegative().optional().describe("created at or before this time"),
       top: z.boolean().optional().describe("leave out children of other executions"),
+      waiting: z
+        .boolean()
+        .optional()
+        .describe("only running executions that wait for a time or a signal alone"),
       q: z.string().max(200).optional().describe("words that must match, as in the list"),
     }),
     dryRun: z.boolean().default(false).describe("only say which"),

@@ -1,5 +1,5 @@
 /** The page of one execution: its status and the reason, its lanes over time, its tasks, logs and events. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts, Why, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -11,10 +11,9 @@ import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
 import { DataTab } from "./data-tab.tsx";
 import { EventsTab } from "./events-tab.tsx";
 import { ExecutionHead } from "./head.tsx";
-import { HeatMap } from "./heat-map.tsx";
 import { Lanes } from "./lanes.tsx";
 import { LogsTab } from "./logs-tab.tsx";
-import { type LaneName, shownLane, useExecutionPlace } from "./place.ts";
+import { shownLane, useExecutionPlace } from "./place.ts";
 import { Scrubber } from "./scrubber.tsx";
 import { StepsTab } from "./steps-tab.tsx";
 import { TaskDrawer } from "./task-drawer.tsx";
@@ -30,8 +29,8 @@ const OVER_MS = 5_000;
 const WHY_MS = 15_000;
 /** The polling interval grows with the number of tasks: this many tasks per millisecond. */
 const TASKS_PER_MS = 100;
-/** A map of fewer tasks says less than their rows. */
-const MAP_FROM = 30;
+/** The part of the window below which the content of a chosen tab would open out of sight. */
+const FOLD = 0.45;
 const TABS = [
   { id: "tasks", label: "Tasks" },
   { id: "steps", label: "Steps" },
@@ -86,6 +85,7 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
   const tabs = hasCommands ? [...TABS.slice(0, 1), COMMANDS, ...TABS.slice(1)] : TABS;
   const tab = tabs.some((one) => one.id === place.tab) ? place.tab : "tasks";
   const walk = useFailureWalk(about);
+  const { details, isRaised } = useRaisedTab(tab, known.current !== null);
   const hasDrawer = place.task !== null && lane !== null;
   return (
     <div class={`execution${hasDrawer ? " has-drawer" : ""}`}>
@@ -100,8 +100,7 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
       />
       <Scrubber path={path} revision={now.revision} at={at} />
       <Lanes execution={id} lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
-      {lane === null || totalOf(shown, lane) < MAP_FROM ? null : <HeatMap {...about} lane={lane} />}
-      <section class="panel">
+      <section class={`panel details${isRaised ? " is-raised" : ""}`} ref={details}>
         <Tabs name="tab" tabs={tabs} chosen={tab} label="Details of the execution" />
         <TabPanel name="tab" chosen={tab}>
           <TabBody tab={tab} about={about} />
@@ -131,10 +130,21 @@ function TabBody({ tab, about }: { readonly tab: string; readonly about: About }
   }
 }
 
-/** The number of tasks of a handler. */
-function totalOf({ phases }: Facts, lane: LaneName): number {
-  const phase = phases.find(({ name, visit }) => name === lane.phase && visit === lane.visit);
-  return phase?.handlers.find(({ name }) => name === lane.handler)?.total ?? 0;
+/** Scrolls to the content of a chosen tab if it would open out of sight. `isDrawn`: whether the parts above have their height. */
+function useRaisedTab(tab: string, isDrawn: boolean) {
+  const details = useRef<HTMLElement>(null);
+  const shown = useRef("tasks");
+  const [isRaised, setIsRaised] = useState(false);
+  useLayoutEffect(() => {
+    const element = details.current;
+    if (element === null || !isDrawn || shown.current === tab) return;
+    shown.current = tab;
+    if (element.getBoundingClientRect().top > innerHeight * FOLD) setIsRaised(true);
+  }, [tab, isDrawn]);
+  useLayoutEffect(() => {
+    if (isRaised) details.current?.scrollIntoView();
+  }, [tab, isRaised]);
+  return { details, isRaised };
 }
 
 /** The time from the first event to the last, or to now. */

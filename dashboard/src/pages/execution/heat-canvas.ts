@@ -10,7 +10,8 @@ export interface Grid {
 }
 
 const SIZES = [14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1];
-const HEIGHT = 400;
+/** The greatest height of the map: the errors above it and the filter below it fit on a screen with it. */
+const HEIGHT = 352;
 /** Cells below this size are hard to see alone, so failed ones are drawn larger. */
 const SMALL = 4;
 const ENLARGED_MAX = 20_000;

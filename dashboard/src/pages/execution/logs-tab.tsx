@@ -1,5 +1,5 @@
 /** The tab with live log lines, which can be paused, searched, and filtered by level or by the selected task. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../api/client.ts";
 import type { LogLine } from "../../api/shapes.ts";
 import { follow } from "../../api/stream.ts";
@@ -19,10 +19,13 @@ import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 /** The most lines that are kept; older lines are dropped from the display. */
 const KEPT = 50_000;
+/** The width in pixels below which lines are wrapped at first. */
+const NARROW = 760;
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
 export function LogsTab({ id, path, facts }: About) {
-  const [isWrapped, setIsWrapped] = useState(false);
+  // A narrow page cuts most lines off.
+  const [isWrapped, setIsWrapped] = useState(innerWidth < NARROW);
   const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);
   const [text, setText] = useState("");
@@ -91,13 +94,7 @@ export function LogsTab({ id, path, facts }: About) {
         <>
           <Scope lane={lane} task={task} />
           {isWrapped ? (
-            <pre class="lines log-wrapped" tabIndex={0} aria-label="Log lines">
-              {shown.slice(-WRAPPED).map((line) => (
-                <span key={line.id} class={`level-${line.level}`}>
-                  {textOf([line])}
-                </span>
-              ))}
-            </pre>
+            <WrappedLines lines={shown.slice(-WRAPPED)} isFollowing={!isPaused} />
           ) : (
             <Lines lines={shown} isFollowing={!isPaused} execution={id} />
           )}
@@ -169,6 +166,44 @@ function Scope({ lane, task }: { readonly lane: LaneName | null; readonly task: 
       {task === null ? "" : `, task ${count(task)}`}.{" "}
       <Button onClick={() => choose({ task: null, lane: null })}>Show all lines</Button>
     </p>
+  );
+}
+
+/** Log lines in full. The end stays visible while lines are added, unless the user has scrolled away. */
+function WrappedLines({
+  lines,
+  isFollowing,
+}: {
+  readonly lines: readonly LogLine[];
+  readonly isFollowing: boolean;
+}) {
+  const box = useRef<HTMLPreElement>(null);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (box.current !== null && isFollowing && isAtEnd.current)
+      box.current.scrollTop = box.current.scrollHeight;
+  }, [lines.at(-1)?.id, isFollowing]);
+  return (
+    <pre
+      ref={box}
+      class="lines log-wrapped"
+      tabIndex={0}
+      aria-label="Log lines"
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
+        isAtEnd.current = scrollTop + clientHeight >= scrollHeight - 40;
+      }}
+    >
+      {lines.map(({ id, at, level, handler, task, text }) => (
+        <span key={id} class={`level-${level}`}>
+          <span class="muted">
+            {clock(at)} {level} {handler}
+            {task < 0 ? "" : ` ${task}`}
+          </span>{" "}
+          {text}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
   );
 }
 
@@ -252,7 +287,7 @@ function Lines({
           head: "Line",
           width: "minmax(200px, 1fr)",
           cell: ({ text }) => (
-            <span class="mono" title={text}>
+            <span class="mono log-text" title={text}>
               {text}
             </span>
           ),

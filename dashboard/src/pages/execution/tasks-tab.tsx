@@ -1,4 +1,4 @@
-/** The tab with the errors of the execution in groups, and with the tasks of the selected handler as rows. */
+/** The tab with the errors of the execution in groups, and with the tasks of the selected handler as a map and as rows. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, may, type Problem } from "../../api/client.ts";
 import { type HandlerView, type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
@@ -14,11 +14,14 @@ import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { ErrorGroups, readGroup } from "./error-groups.tsx";
 import type { About } from "./execution.tsx";
+import { HeatMap } from "./heat-map.tsx";
 import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 import { RetryDialog } from "./retry-dialog.tsx";
 import { reasonText } from "./task-history.ts";
 
 const PAGE = 100;
+/** A map of fewer tasks says less than their rows. */
+const MAP_FROM = 30;
 
 function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): readonly Column<TaskRow>[] {
   return [
@@ -75,12 +78,26 @@ function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): re
 }
 
 export function TasksTab(about: About) {
-  const { path, at, stamp, lane, facts } = about;
+  const { lane, facts } = about;
+  if (lane === null) return <Empty title="No handler has started yet." />;
+  const counts = facts.phases
+    .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
+    ?.handlers.find(({ name }) => name === lane.handler);
+  return (
+    <>
+      <ErrorGroups {...about} />
+      {(counts?.total ?? 0) < MAP_FROM ? null : <HeatMap {...about} lane={lane} />}
+      <TaskRows {...about} lane={lane} counts={counts} />
+    </>
+  );
+}
+
+function TaskRows(about: About & { readonly lane: LaneName; readonly counts: HandlerView | undefined }) {
+  const { path, at, stamp, lane, counts } = about;
   const { task, error } = useExecutionPlace();
   const wanted = usePlace().query.get("status");
   const status = TASK_STATES.find((state) => state === wanted) ?? null;
-  const key =
-    lane === null ? null : `${path} tasks ${laneText(lane)} ${at ?? ""} ${status ?? ""} ${error ?? ""}`;
+  const key = `${path} tasks ${laneText(lane)} ${at ?? ""} ${status ?? ""} ${error ?? ""}`;
   const read = (cursor: string | null, signal?: AbortSignal): Promise<Page<TaskRow>> =>
     error !== null
       ? readGroup(path, error, { cursor, ...(signal === undefined ? {} : { signal }) })
@@ -94,24 +111,19 @@ export function TasksTab(about: About) {
   });
   const rest = useRest(key, read, first.data);
   const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
-  useEffect(() => setChosen(new Set()), [lane === null ? "" : laneText(lane)]);
+  useEffect(() => setChosen(new Set()), [laneText(lane)]);
   const toggle = (n: number): void => {
     const next = new Set(chosen);
     if (!next.delete(n)) next.add(n);
     setChosen(next);
   };
-  if (lane === null) return <Empty title="No handler has started yet." />;
   if (first.data === null) return first.problem === null ? <Loading /> : <Trouble problem={first.problem} />;
   const rows = [...first.data.data, ...rest.rows];
-  const counts = facts.phases
-    .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
-    ?.handlers.find(({ name }) => name === lane.handler);
   return (
     <>
-      <ErrorGroups {...about} />
       <div class="row tab-filter">
         <StatusFilter chosen={status} counts={counts} />
-        <RetryButtons {...about} lane={lane} chosen={chosen} failed={counts?.failed ?? 0} />
+        <RetryButtons {...about} chosen={chosen} failed={counts?.failed ?? 0} />
       </div>
       {rest.problem === null ? null : <Trouble problem={rest.problem} />}
       {rows.length === 0 ? (

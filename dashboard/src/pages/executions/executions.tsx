@@ -1,6 +1,6 @@
 /** The page of all executions: searched, filtered (the filter is in the address), counted exactly, and changed in bulk. */
 import type { RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type {
   LetterGroup,
@@ -21,19 +21,28 @@ import { Button } from "../../ui/button.tsx";
 import { PageHead } from "../../ui/panel.tsx";
 import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
-import { type Column, Table } from "../../ui/table.tsx";
+import { type Column, type Sort, sorted, Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { tell, warn } from "../../ui/toast.tsx";
 import { BulkDialog } from "./bulk-dialog.tsx";
-import { type ListFilter, readFilter, StatusChoice, WorkflowChoice } from "./filters.tsx";
+import {
+  isFiltered,
+  type ListFilter,
+  NO_FILTER,
+  readFilter,
+  StatusChoice,
+  WorkflowChoice,
+} from "./filters.tsx";
 import { MiniBars } from "./mini-bars.tsx";
 import { useExecutions } from "./use-executions.ts";
 import { useProgress } from "./use-progress.ts";
+import { Views } from "./views.tsx";
 import "./executions.css";
 
 /** How long after the last key the search begins. */
 const TYPING_MS = 250;
-const NONE = { q: null, status: null, workflow: null, project: null, since: null, until: null, top: null };
+/** The most rows that are loaded to sort them. */
+const SORTED_MAX = 1_000;
 
 export function Executions() {
   const filter = readFilter(usePlace().query);
@@ -50,7 +59,7 @@ export function Executions() {
     { keys: "/", label: "Search", run: () => search.current?.focus() },
     { keys: "f", label: "Failed only, and back", run: () => only("failed") },
     { keys: "r", label: "Running only, and back", run: () => only("running") },
-    { keys: "x", label: "Clear all filters", run: () => choose(NONE) },
+    { keys: "x", label: "Clear all filters", run: () => choose(NO_FILTER) },
   ]);
   return (
     <>
@@ -71,7 +80,7 @@ export function Executions() {
       <div class="filters">
         <SearchField input={search} value={filter.q ?? ""} />
         <WorkflowChoice chosen={filter.workflow} />
-        <StatusChoice counts={counts} chosen={filter.status} />
+        <StatusChoice counts={counts} chosen={filter.status} isWaiting={filter.isWaiting} />
         <DateField name="since" label="From" value={filter.since} />
         <DateField name="until" label="To" value={filter.until} />
         <label class="field inline">
@@ -82,6 +91,7 @@ export function Executions() {
           />
           <span>Top level only</span>
         </label>
+        <Views filter={filter} />
       </div>
       {filter.q === undefined ? null : <TaskErrors q={filter.q} />}
       <List list={list} filter={filter} chosen={chosen} onChoose={setChosen} />
@@ -215,7 +225,7 @@ function Selected(props: {
 function useCounts(filter: ListFilter): StatusCounts | null {
   const { project, workflow } = filter;
   const isKnown =
-    filter.q === undefined && filter.since === undefined && filter.until === undefined && !filter.isTop;
+    !filter.isTop && !filter.isWaiting && (filter.q ?? filter.since ?? filter.until) === undefined;
   const key = `counts ${project ?? ""} ${workflow ?? ""}`;
   const { data } = useLive(
     isKnown ? key : null,
@@ -245,6 +255,15 @@ function List({
   const progress = useProgress(seen);
   const now = useNow();
   const columns = columnsOf({ progress, now, chosen, toggle });
+  const sortText = usePlace().query.get("sort");
+  const sort = readSort(sortText, columns);
+  // The same array until something changes: the table reports its visible rows whenever they are others.
+  const rows = useMemo(() => sorted(list.rows, columns, sort), [list.rows, sortText]);
+  // All rows that may come first are loaded before they are sorted, up to a limit.
+  const isLoadingAll = sort !== null && list.hasMore && list.rows.length < SORTED_MAX;
+  useEffect(() => {
+    if (isLoadingAll) list.more();
+  }, [isLoadingAll, list.rows.length]);
   if (list.problem !== null && list.rows.length === 0)
     return <Trouble problem={list.problem} onRetry={list.reload} />;
   if (list.isLoading) return <Loading rows={10} />;
@@ -253,7 +272,7 @@ function List({
       <section class="panel">
         <Empty title={isFiltered(filter) ? "No execution matches these filters." : "No executions yet."}>
           {isFiltered(filter) ? (
-            <Button onClick={() => choose(NONE)}>Clear the filters</Button>
+            <Button onClick={() => choose(NO_FILTER)}>Clear the filters</Button>
           ) : (
             <a href="/">See how to start one</a>
           )}
@@ -264,16 +283,32 @@ function List({
     <section class="panel">
       <Table
         label="Executions"
+        narrowHeight={78}
         columns={columns}
-        rows={list.rows}
+        rows={rows}
+        sort={sort}
+        onSort={(next) => choose({ sort: next === null ? null : `${next.isDown ? "-" : ""}${next.id}` })}
         keyOf={({ id }) => id}
         onOpen={({ id }) => go(`/executions/${encodeURIComponent(id)}`)}
         onEnd={list.hasMore ? list.more : undefined}
         onView={setSeen}
-        foot={list.hasMore ? "Loading more…" : plural(list.rows.length, "execution")}
+        foot={
+          !list.hasMore
+            ? plural(list.rows.length, "execution")
+            : sort === null || isLoadingAll
+              ? "Loading more…"
+              : `The newest ${count(list.rows.length)} executions, sorted. Filter by date, status or workflow to sort others.`
+        }
       />
     </section>
   );
+}
+
+/** Reads the column to sort by: its id, with a minus for the downward order. */
+function readSort(text: string | null, columns: readonly Column<Summary>[]): Sort | null {
+  const id = text?.replace(/^-/, "");
+  const isKnown = columns.some((column) => column.id === id && column.compare !== undefined);
+  return isKnown && id !== undefined ? { id, isDown: text?.startsWith("-") === true } : null;
 }
 
 function columnsOf(parts: {
@@ -283,6 +318,19 @@ function columnsOf(parts: {
   readonly toggle: (id: string) => void;
 }): readonly Column<Summary>[] {
   const { progress, now, chosen, toggle } = parts;
+  const about = ({ id, phase, error, tags, status }: Summary) => (
+    <About
+      phase={phase}
+      error={status === "cancelled" ? null : error}
+      tags={tags}
+      why={progress.get(id)?.waits === "running" ? null : (progress.get(id)?.why ?? null)}
+      isOpen={status === "running" || status === "paused" || status === "cancelling"}
+    />
+  );
+  const badge = ({ id, status }: Summary) => {
+    const seen = progress.get(id);
+    return <Badge state={activityOf(seen?.status ?? status, seen?.waits ?? null)} />;
+  };
   return [
     {
       id: "pick",
@@ -302,23 +350,41 @@ function columnsOf(parts: {
     {
       id: "status",
       head: "Status",
-      width: "142px",
-      cell: ({ id, status }) => {
-        const seen = progress.get(id);
-        return <Badge state={activityOf(seen?.status ?? status, seen?.waits ?? null)} />;
-      },
+      width: "152px",
+      compare: (a, b) => a.status.localeCompare(b.status),
+      isExtra: true,
+      cell: badge,
     },
     {
       id: "id",
       head: "Execution",
       width: "minmax(140px, 1.3fr)",
-      cell: ({ id }) => (
-        <a class="mono" href={`/executions/${encodeURIComponent(id)}`} tabIndex={-1}>
-          {id}
-        </a>
+      compare: (a, b) => a.id.localeCompare(b.id, undefined, { numeric: true }),
+      cell: (row, _, isNarrow) => (
+        <>
+          {isNarrow ? <>{badge(row)} </> : null}
+          <a class="mono" href={`/executions/${encodeURIComponent(row.id)}`} tabIndex={-1}>
+            {row.id}
+          </a>
+          {isNarrow ? (
+            <div class="small two-lines">
+              <span class="muted">
+                {row.workflow}, <Ago at={row.createdAt} />{" "}
+              </span>
+              {about(row)}
+            </div>
+          ) : null}
+        </>
       ),
     },
-    { id: "workflow", head: "Workflow", width: "minmax(90px, 0.9fr)", cell: ({ workflow }) => workflow },
+    {
+      id: "workflow",
+      head: "Workflow",
+      width: "minmax(90px, 0.9fr)",
+      isExtra: true,
+      compare: (a, b) => a.workflow.localeCompare(b.workflow),
+      cell: ({ workflow }) => workflow,
+    },
     {
       id: "progress",
       head: "Phases",
@@ -331,15 +397,7 @@ function columnsOf(parts: {
       head: "Status detail",
       width: "minmax(130px, 1.9fr)",
       isExtra: true,
-      cell: ({ id, phase, error, tags, status }) => (
-        <About
-          phase={phase}
-          error={status === "cancelled" ? null : error}
-          tags={tags}
-          why={progress.get(id)?.waits === "running" ? null : (progress.get(id)?.why ?? null)}
-          isOpen={status === "running" || status === "paused" || status === "cancelling"}
-        />
-      ),
+      cell: about,
     },
     {
       id: "took",
@@ -347,20 +405,23 @@ function columnsOf(parts: {
       width: "84px",
       isNumber: true,
       isExtra: true,
-      cell: ({ createdAt, finishedAt }) => duration((finishedAt ?? now) - createdAt),
+      compare: (a, b) => tookOf(a, now) - tookOf(b, now),
+      cell: (row) => duration(tookOf(row, now)),
     },
     {
       id: "started",
       head: "Started",
       width: "92px",
       isNumber: true,
+      isExtra: true,
+      compare: (a, b) => a.createdAt - b.createdAt,
       cell: ({ createdAt }) => <Ago at={createdAt} />,
     },
   ];
 }
 
-function isFiltered({ q, status, workflow, project, since, until, isTop }: ListFilter): boolean {
-  return isTop || status.length > 0 || (q ?? workflow ?? project ?? since ?? until) !== undefined;
+function tookOf({ createdAt, finishedAt }: Summary, now: number): number {
+  return (finishedAt ?? now) - createdAt;
 }
 
 function About({

@@ -16,11 +16,35 @@ export interface ListFilter {
   readonly until: string | undefined;
   /** Whether children of other executions are left out. */
   readonly isTop: boolean;
+  /** Whether only running executions are meant that wait for a time or a signal. */
+  readonly isWaiting: boolean;
+}
+
+/** Removes every filter from the address. */
+export const NO_FILTER = {
+  ...{ q: null, status: null, workflow: null, project: null, since: null, until: null, top: null },
+  ...{ waiting: null, sort: null, view: null },
+};
+
+/** Whether a filter leaves out anything. */
+export function isFiltered({
+  q,
+  status,
+  workflow,
+  project,
+  since,
+  until,
+  isTop,
+  isWaiting,
+}: ListFilter): boolean {
+  return (
+    isTop || isWaiting || status.length > 0 || (q ?? workflow ?? project ?? since ?? until) !== undefined
+  );
 }
 
 /** The query of the list that a filter stands for. */
 export function queryOf(filter: ListFilter): Readonly<Record<string, string | number | boolean | undefined>> {
-  const { q, status, workflow, project, since, until, isTop } = filter;
+  const { q, status, workflow, project, since, until, isTop, isWaiting } = filter;
   const from = since === undefined ? undefined : new Date(`${since}T00:00:00`).getTime();
   const to = until === undefined ? undefined : new Date(`${until}T23:59:59.999`).getTime();
   return {
@@ -31,6 +55,7 @@ export function queryOf(filter: ListFilter): Readonly<Record<string, string | nu
     from,
     to,
     top: isTop || undefined,
+    waiting: isWaiting || undefined,
   };
 }
 
@@ -45,6 +70,7 @@ export function readFilter(query: URLSearchParams): ListFilter {
     since: dateOf(query.get("since")),
     until: dateOf(query.get("until")),
     isTop: query.get("top") === "true",
+    isWaiting: query.get("waiting") === "true",
   };
 }
 
@@ -56,9 +82,11 @@ function dateOf(text: string | null): string | undefined {
 export function StatusChoice({
   counts,
   chosen,
+  isWaiting,
 }: {
   readonly counts: StatusCounts | null;
   readonly chosen: readonly ExecutionStatus[];
+  readonly isWaiting: boolean;
 }) {
   const all = Object.values(counts ?? {}).reduce((sum, n) => sum + n, 0);
   const shown = EXECUTION_STATUSES.filter(
@@ -69,12 +97,16 @@ export function StatusChoice({
   );
   const toggle = (status: ExecutionStatus, isMore: boolean): void => {
     const others = isMore ? chosen.filter((one) => one !== status) : [];
-    choose({ status: (chosen.includes(status) ? others : [...others, status]).join(",") });
+    choose({ status: (chosen.includes(status) ? others : [...others, status]).join(","), waiting: null });
   };
   const number = (n: number | undefined) => (counts === null ? null : <b>{count(n ?? 0)}</b>);
   return (
     <div class="choice" role="group" aria-label="Status">
-      <button type="button" aria-pressed={chosen.length === 0} onClick={() => choose({ status: null })}>
+      <button
+        type="button"
+        aria-pressed={chosen.length === 0 && !isWaiting}
+        onClick={() => choose({ status: null, waiting: null })}
+      >
         all {number(all)}
       </button>
       {shown.map((status) => (
@@ -89,6 +121,14 @@ export function StatusChoice({
           {status} {number(counts?.[status])}
         </button>
       ))}
+      <button
+        type="button"
+        aria-pressed={isWaiting}
+        title="Running executions that sleep or need a signal"
+        onClick={() => choose({ status: null, waiting: isWaiting ? null : "true" })}
+      >
+        sleeping or waiting
+      </button>
     </div>
   );
 }

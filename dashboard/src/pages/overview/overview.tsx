@@ -78,7 +78,7 @@ function Tiles({ facts }: { readonly facts: Facts }) {
   const waiting = facts.ready.reduce((sum, { tasks }) => sum + tasks, 0);
   const tiles: readonly Tile[] = [
     {
-      label: "running",
+      label: "running or waiting",
       value: count(counts.running ?? 0),
       tone: (counts.running ?? 0) > 0 ? "running" : "",
       to: addressOf("/executions", { status: "running" }),

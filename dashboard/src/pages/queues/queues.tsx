@@ -1,8 +1,9 @@
 /** The page of tasks that wait for a worker, or for a place under a limit. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Limit, Overview, Page, PausedQueue, Worker } from "../../api/shapes.ts";
+import type { Limit, Overview, Page, PausedQueue, Worker, WorkflowName } from "../../api/shapes.ts";
 import { reloadAll, useLive } from "../../api/use-live.ts";
+import { addressOf } from "../../core/address.ts";
 import { count, short } from "../../core/format.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
@@ -83,9 +84,9 @@ function Ready({
             <thead>
               <tr>
                 <th>Handler</th>
-                <th class="queue-bar">Tasks</th>
+                <th class="queue-bar">Share</th>
                 <th class="num">Queued</th>
-                <th>Last taken</th>
+                <th class="wide-only">Last taken</th>
                 <th>Served by</th>
                 <th>
                   <span class="unseen">Actions</span>
@@ -95,14 +96,16 @@ function Ready({
             <tbody>
               {sorted.map(({ use, tasks, since }) => (
                 <tr key={use}>
-                  <td class="mono">{use}</td>
-                  <td>
+                  <td class="mono">
+                    <UseLink use={use} />
+                  </td>
+                  <td class="queue-bar">
                     <span class="ready-bar">
                       <i style={{ width: `${Math.max(1, (tasks / most) * 100)}%` }} />
                     </span>
                   </td>
                   <td class="num">{short(tasks)}</td>
-                  <td class="nowrap">{since === undefined ? "" : <Ago at={since} />}</td>
+                  <td class="nowrap wide-only">{since === undefined ? "" : <Ago at={since} />}</td>
                   <td>
                     <PausedState queue={paused.find((one) => one.use === use)} />
                     {workers === null || paused.some((one) => one.use === use) ? (
@@ -123,6 +126,23 @@ function Ready({
         </Wide>
       )}
     </Panel>
+  );
+}
+
+/** The name of a handler. If it begins with the name of a workflow, it links to the open executions of that workflow. */
+function UseLink({ use, text = use }: { readonly use: string; readonly text?: string }) {
+  const { data } = useLive("workflow names", (signal) =>
+    get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
+  );
+  const workflow = data?.data.find(({ name }) => use.startsWith(`${name}.`))?.name;
+  if (workflow === undefined) return <>{text}</>;
+  return (
+    <a
+      href={addressOf("/executions", { workflow, status: "running" })}
+      title={`Open executions of ${workflow}`}
+    >
+      {text}
+    </a>
   );
 }
 
@@ -196,9 +216,9 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
             <thead>
               <tr>
                 <th>Limit</th>
-                <th class="queue-bar">In use</th>
-                <th class="num">Of</th>
-                <th class="num">Waiting executions</th>
+                <th class="queue-bar">Use</th>
+                <th class="num">In use</th>
+                <th class="num wide-only">Waiting executions</th>
               </tr>
             </thead>
             <tbody>
@@ -206,8 +226,10 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
                 .sort((a, b) => b.waiting - a.waiting || b.held / b.max - a.held / a.max)
                 .map(({ name, max, held, waiting }) => (
                   <tr key={name}>
-                    <td class="mono">{name}</td>
-                    <td>
+                    <td class="mono">
+                      <UseLink use={name.slice(name.indexOf("/") + 1)} text={name} />
+                    </td>
+                    <td class="queue-bar">
                       <span
                         class={`limit-bar${held >= max ? " is-full" : ""}`}
                         role="img"
@@ -219,12 +241,21 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
                     <td class="num">
                       {count(held)} / {count(max)}
                     </td>
-                    <td class="num">{waiting === 0 ? <span class="muted">0</span> : count(waiting)}</td>
+                    <td class="num wide-only">
+                      {waiting === 0 ? <span class="muted">0</span> : count(waiting)}
+                    </td>
                   </tr>
                 ))}
             </tbody>
           </table>
         </Wide>
+      )}
+      {limits === null || limits.length === 0 ? null : (
+        <p class="muted limits-note">
+          A limit is part of the workflow’s definition (<code>concurrency</code>, <code>rate</code>), or of{" "}
+          <code>projects</code> in the configuration. To change it, deploy a new version of the workflow: it
+          applies to open executions too. To stop a handler at once, pause its queue.
+        </p>
       )}
     </Panel>
   );

@@ -35,19 +35,26 @@ export function Ring() {
           isAlone ? "Single node" : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
         }
       />
-      <div class="columns ring-columns">
-        <Panel title="Nodes in order">
-          <RingDrawing ring={data} />
+      {isAlone ? (
+        // One node has no order, no token and no map.
+        <Panel title="Timers, the next hour">
+          <TimerDial timers={timers.data?.data ?? null} />
         </Panel>
-        <div class="stack">
-          <Panel title="Timers, the next hour">
-            <TimerDial timers={timers.data?.data ?? null} />
+      ) : (
+        <div class="columns ring-columns">
+          <Panel title="Nodes in order">
+            <RingDrawing ring={data} />
           </Panel>
-          <Panel title="Token and map">
-            <RingFacts ring={data} />
-          </Panel>
+          <div class="stack">
+            <Panel title="Timers, the next hour">
+              <TimerDial timers={timers.data?.data ?? null} />
+            </Panel>
+            <Panel title="Token and map">
+              <RingFacts ring={data} />
+            </Panel>
+          </div>
         </div>
-      </div>
+      )}
       <div class="stack ring-below">
         <NodeTable ring={data} />
       </div>
@@ -135,10 +142,10 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
   return (
     <dl class="pairs ring-facts">
       <div>
-        <dt>token</dt>
+        <dt>Token</dt>
         <dd>
           {token === null ? (
-            "there is none: this node is alone"
+            "none"
           ) : (
             <>
               number {count(token.number)} of epoch {count(token.epoch)}, at {shortUrl(token.at)}, seen{" "}
@@ -148,7 +155,7 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>a cycle takes</dt>
+        <dt>Cycle time</dt>
         <dd>
           {cycle.averageMs === null
             ? "–"
@@ -156,9 +163,9 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>new tokens</dt>
+        <dt>Tokens reissued</dt>
         <dd>
-          {count(ring.made)} made by this node; {count(ring.dropped)} old ones were dropped
+          {count(ring.made)} by this node; {count(ring.dropped)} outdated ones dropped
         </dd>
       </div>
       <div>
@@ -168,7 +175,7 @@ function RingFacts({ ring }: { readonly ring: Facts }) {
         </dd>
       </div>
       <div>
-        <dt>watches</dt>
+        <dt>Watches</dt>
         <dd>
           {watch.executors.length === 0
             ? "only its own timers"

@@ -230,12 +230,26 @@ function Next({
   );
 }
 
+/** What a schedule does about due times that passed while no node ran. */
+const MISFIRES: Readonly<Record<string, string>> = {
+  fireOnce: "would start once, late",
+  all: "would all start, late",
+  skip: "would be skipped",
+};
+
+/** What a schedule does while its last execution still runs. */
+const OVERLAPS: Readonly<Record<string, string>> = {
+  allow: "starts beside a running one",
+  skip: "skipped while one runs",
+  queue: "waits until the running one has ended",
+};
+
 function Past({ schedule: { misfire, overlap, state } }: { readonly schedule: Schedule }) {
   const { misfires, lastDue, lastExecution, skipped, dropped, lastError } = state;
   return (
     <dl class="pairs">
       <div>
-        <dt>last</dt>
+        <dt>Last run</dt>
         <dd>
           {lastDue === null ? "no run yet" : <Ago at={lastDue} />}
           {lastExecution === null ? null : (
@@ -249,28 +263,28 @@ function Past({ schedule: { misfire, overlap, state } }: { readonly schedule: Sc
         </dd>
       </div>
       <div>
-        <dt>misfires</dt>
+        <dt>Missed runs</dt>
         <dd>
           {misfires === null
             ? "none"
             : `${plural(misfires.missed, "due time")} missed, the last ${moment(misfires.last).slice(0, 16)}`}
           <span class="muted">
             {" "}
-            ({misfire}
-            {dropped > 0 ? `, ${count(dropped)} never fired` : ""})
+            ({MISFIRES[misfire] ?? misfire}
+            {dropped > 0 ? `, ${count(dropped)} never started` : ""})
           </span>
         </dd>
       </div>
       <div>
-        <dt>overlap</dt>
+        <dt>Overlap</dt>
         <dd>
-          {overlap}
+          {OVERLAPS[overlap] ?? overlap}
           {skipped > 0 ? <span class="muted"> ({count(skipped)} skipped)</span> : null}
         </dd>
       </div>
       {lastError === null ? null : (
         <div>
-          <dt>error</dt>
+          <dt>Error</dt>
           <dd class="failed-text">{lastError.message ?? JSON.stringify(lastError)}</dd>
         </div>
       )}

@@ -20,6 +20,7 @@ import "./workers.css";
 
 const EVERY_MS = 8_000;
 const ATTEMPTS_SHOWN = 100;
+const SERVED_SHOWN = 8;
 /** The name under which workers register to run scripts. */
 const SCRIPTS = "~script";
 
@@ -125,15 +126,30 @@ function WorkerCard(props: {
           </div>
         )}
       </dl>
-      <div class="worker-serves" role="group" aria-label={`Served by ${workerName(worker.id)}`} tabIndex={0}>
-        {[...worker.handlers.map(served), ...worker.topics].map((name) => (
-          <span key={name} class="tag mono">
-            {name}
-          </span>
-        ))}
-      </div>
+      <Serves worker={worker} />
       {worker.kind === "local" ? null : <Drain worker={worker} onChange={onChange} />}
     </li>
+  );
+}
+
+/** The handlers and topics that a worker serves: the first ones, or all of them. */
+function Serves({ worker }: { readonly worker: Worker }) {
+  const [isAll, setIsAll] = useState(false);
+  const names = [...worker.handlers.map(served), ...worker.topics];
+  const isLong = names.length > SERVED_SHOWN + 1;
+  return (
+    <div class="worker-serves" role="group" aria-label={`Served by ${workerName(worker.id)}`}>
+      {(isAll || !isLong ? names : names.slice(0, SERVED_SHOWN)).map((name) => (
+        <span key={name} class="tag mono">
+          {name}
+        </span>
+      ))}
+      {isLong ? (
+        <button type="button" class="tag" aria-expanded={isAll} onClick={() => setIsAll(!isAll)}>
+          {isAll ? "show fewer" : `${count(names.length - SERVED_SHOWN)} more`}
+        </button>
+      ) : null}
+    </div>
   );
 }
 
