@@ -5,7 +5,7 @@
  */
 import { addressOf } from "../kernel/definition/names.ts";
 import type { Finished } from "../kernel/event.ts";
-import type { SignalMessage } from "../kernel/message.ts";
+import type { Answer, SignalMessage } from "../kernel/message.ts";
 import { updateSignal } from "../kernel/updates.ts";
 import { readAnswer, type UpdateAnswer } from "../protocol/update-answer.ts";
 import { Bell } from "../std/bell.ts";
@@ -42,11 +42,38 @@ export async function sendUpdate(
   const sent: SignalMessage = { ...message, signal: updateSignal(name) };
   const { isExact } = addressOf(execution);
   const { reply, execution: replied } = await sendFollowing(parts.engine, execution, sent);
-  const { answer } = reply;
-  const state = signalState(answer);
-  if (isRejection(answer) || isRejection(state)) return isRejection(answer) ? answer : (state as Rejection);
-  const seq = answer.kind === "applied" ? answer.seq : 1;
-  return { id: message.id, execution: replied, isExact, name, seq, state };
+  const found = await findTaker(parts.engine, { answer: reply.answer, execution: replied }, sent);
+  if (isRejection(found)) return found;
+  const state = signalState(found.answer);
+  if (isRejection(state)) return state;
+  const seq = found.answer.kind === "applied" ? found.answer.seq : CREATED_SEQ;
+  return { id: message.id, execution: found.execution, isExact, name, seq, state };
+}
+
+/** The sequence number of the event that creates an execution. It has the ids of the messages of those before. */
+const CREATED_SEQ = 1;
+
+/**
+ * Finds the execution whose journal has the update. An execution that continues others knows the ids of their messages and answers a
+ * repeat, but the update and its answer are in the journal of the one that got it.
+ */
+async function findTaker(
+  engine: Pick<EnginePort, "send" | "inspect">,
+  replied: { readonly answer: Answer; readonly execution: string },
+  sent: SignalMessage,
+): Promise<{ readonly answer: Exclude<Answer, Rejection>; readonly execution: string } | Rejection> {
+  for (let { answer, execution } = replied; ; ) {
+    if (isRejection(answer)) return answer;
+    if (answer.kind !== "applied" || answer.seq > CREATED_SEQ) return { answer, execution };
+    const found = await engine.inspect(execution);
+    if (isRejection(found)) return found;
+    const before = found.view.continues;
+    if (before === undefined) return { answer, execution };
+    execution = before;
+    ({ answer } = await engine.send(execution, sent));
+    if (isRejection(answer) && answer.code === "not_found")
+      return reject("gone", `the update was sent to execution ${execution}, which has been deleted`);
+  }
 }
 
 type WatchParts = { readonly engine: Pick<EnginePort, "watch">; readonly store: ExecutionStore };

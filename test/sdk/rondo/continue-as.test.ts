@@ -79,6 +79,25 @@ const collector = flow("collector", async ({ waitFor, continueAs }, { taken }: {
   return all.length < 4 ? continueAs({ taken: all }) : all;
 });
 
+test("a repeated update gets its answer from the execution that gave it, also after later ones", async () => {
+  const asks = flow("asks", async ({ updates, continueAs }, { n }: { n: number }) => {
+    for await (const request of updates("next")) {
+      await request.answer(n);
+      break;
+    }
+    return continueAs({ n: n + 1 });
+  });
+  await using rondo = await testRondo({ workflows: [asks] });
+  const handle = await rondo.start(asks, { n: 1 }, { id: "a" });
+  const ask = (id: string, of = handle) => of.update("next", null, { id });
+  for (const n of [1, 2, 3, 4]) {
+    expect(await ask(`u${n}`)).toBe(n);
+    await rondo.settle();
+  }
+  for (const n of [1, 2, 3, 4]) expect(await ask(`u${n}`)).toBe(n);
+  expect(await ask("u2", rondo.execution("a~5"))).toBe(2);
+});
+
 test("each signal is taken once over all executions of an id, through crashes and takeovers", async () => {
   const { runs } = await simulate(collector, {
     seeds: 24,
