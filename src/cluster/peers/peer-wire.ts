@@ -92,6 +92,7 @@ const outcome = z.strictObject({
   wait: wait.optional(),
   waits: z.array(wait).optional(),
   adds: z.strictObject(items).optional(),
+  continueAs: text.optional(),
 });
 
 const parent = z.strictObject({
@@ -120,6 +121,9 @@ const startFields = {
   deadline: whole.optional(),
   trace: text.optional(),
   signal: signal.optional(),
+  succession: z
+    .strictObject({ first: id, number: whole, after: id.optional(), seen: z.array(text).optional() })
+    .optional(),
 };
 
 const control = z.strictObject({
