@@ -81,6 +81,11 @@ export async function sendFollowing(
 ): Promise<{ readonly reply: Reply; readonly execution: string }> {
   const { stored, isExact } = addressOf(id);
   let at = stored;
+  // An earlier execution would run again, so it is not asked first.
+  if (!isExact && message.kind === "retry") {
+    const found = await awaitNewest(engine, id);
+    if (!isRejection(found)) at = found.view.id;
+  }
   for (;;) {
     const reply = await engine.send(at, message);
     const replied = { reply, execution: at };
@@ -93,9 +98,10 @@ export async function sendFollowing(
   }
 }
 
-/** Whether an execution may have refused a message because another one has its work. */
+/** Whether an execution may not have applied a message because another one has its work. */
 function mayHaveContinued({ answer }: Reply, { kind }: Request): boolean {
-  if (!isRejection(answer)) return false;
+  // One that was cancelled before ignores a cancel.
+  if (!isRejection(answer)) return kind === "cancel" && answer.kind === "ignored";
   // A retry names tasks, which an earlier execution may not have.
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
 }
