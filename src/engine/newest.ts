@@ -124,24 +124,33 @@ export function* followNewest(
   kind: Request["kind"],
 ): Generator<FollowQuestion, string, FollowAnswer> {
   const { stored: first, isExact } = addressOf(id);
-  for (let at = first; ; ) {
+  // An earlier execution would run again, so a retry does not ask it first.
+  let at = !isExact && kind === "retry" ? ((yield* laterThan(first, first)) ?? first) : first;
+  for (;;) {
     const answer = (yield { kind: "send", execution: at }) as Answer;
     if (isExact || !mayHaveContinued(answer, kind)) return at;
-    let arrival: Arrival = "newer";
-    for (let from = at; arrival !== "begun"; from = first) {
-      const next = (yield { kind: "successor", execution: from }) as Inspection["newest"] | null;
-      // The first one learns of each successor a little later.
-      if (next === null || next === undefined || numberOf(next.execution) <= numberOf(at)) return at;
-      arrival = (yield { kind: "arrival", first, ...next }) as Arrival;
-      if (arrival === "never") return at;
-      if (arrival === "begun") at = next.execution;
-    }
+    const later = yield* laterThan(first, at);
+    if (later === null) return at;
+    at = later;
   }
 }
 
-/** Whether an execution may have refused a message because another one has its work. */
+/** Finds an execution that follows `at` under the id of `first`, and has begun; null if there is none. */
+function* laterThan(first: string, at: string): Generator<FollowQuestion, string | null, FollowAnswer> {
+  for (let from = at; ; from = first) {
+    const next = (yield { kind: "successor", execution: from }) as Inspection["newest"] | null;
+    // The first one learns of each successor a little later.
+    if (next === null || next === undefined || numberOf(next.execution) <= numberOf(at)) return null;
+    const arrival = (yield { kind: "arrival", first, ...next }) as Arrival;
+    if (arrival === "never") return null;
+    if (arrival === "begun") return next.execution;
+  }
+}
+
+/** Whether an execution may not have applied a message because another one has its work. */
 function mayHaveContinued(answer: Answer, kind: Request["kind"]): boolean {
-  if (!isRejection(answer)) return false;
+  // One that was cancelled before ignores a cancel.
+  if (!isRejection(answer)) return kind === "cancel" && answer.kind === "ignored";
   // A retry names tasks, which an earlier execution may not have.
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
 }

@@ -615,9 +615,9 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   };
 }
 
-/** A text of the fields of a head that change while the execution is open. */
+/** A text of the fields of a head that can change. If the text is another one, the head is written again. */
 export function headKeyOf(head: Head): string {
-  return `${head.status}/${head.phase}/${head.want}/${currentHash(head)}`;
+  return `${head.status}/${head.phase}/${head.want}/${head.finishedAt ?? ""}/${currentHash(head)}`;
 }
 
 /** The head of an execution: the small row that lists show. */

@@ -1,7 +1,7 @@
 // Executions that continue as others: one id, many executions.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { flow, workflow } from "../../../src/index.ts";
+import { Fatal, flow, workflow } from "../../../src/index.ts";
 import { simulate, testRondo } from "../../../src/testing.ts";
 
 /** Adds up numbers, and continues after each two of them. It ends with the signal "stop". */
@@ -224,5 +224,52 @@ describe("an execution that continues", () => {
     await expect(rondo.execution("i~2").signal("add", 1)).rejects.toMatchObject({
       code: "gone",
     });
+  });
+});
+
+describe("an id whose first execution has failed or was cancelled, and that was started again", () => {
+  let isBroken = true;
+  const job = workflow<string>({ name: "job" })
+    .phase("a", {
+      process: ({ input }) => {
+        if (isBroken) throw new Fatal(`broken: ${input}`);
+      },
+    })
+    .waitFor("go");
+
+  const again = { id: "z", ifExists: "startNewWhenDone" } as const;
+
+  test("a cancel reaches the newest execution", async () => {
+    isBroken = false;
+    await using rondo = await testRondo({ workflows: [job] });
+    const handle = await rondo.start(job, "one", { id: "z" });
+    await handle.cancel({ id: "c1" });
+    await rondo.settle();
+    await rondo.start(job, "two", again);
+    // A repeat of the first cancel is not another one.
+    await handle.cancel({ id: "c1" });
+    await rondo.settle();
+    expect((await handle.describe()).id).toBe("z~2");
+    expect(await handle.status()).toBe("running");
+    await handle.cancel();
+    await rondo.settle();
+    expect(await handle.status()).toBe("cancelled");
+  });
+
+  test("a retry is one of the newest execution, and `~1` names the first", async () => {
+    isBroken = true;
+    await using rondo = await testRondo({ workflows: [job] });
+    const handle = await rondo.start(job, "one", { id: "z" });
+    await rondo.settle();
+    await rondo.start(job, "two", again);
+    await rondo.settle();
+    isBroken = false;
+    await handle.retry();
+    await rondo.settle();
+    expect(await rondo.execution("z~1").status()).toBe("failed");
+    expect(await rondo.execution("z~2").status()).toBe("running");
+    await rondo.execution("z~1").retry();
+    await rondo.settle();
+    expect(await rondo.execution("z~1").status()).toBe("running");
   });
 });
