@@ -1,7 +1,7 @@
 // Executions that continue as others: one id, many executions.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { Fatal, flow, workflow } from "../../../src/index.ts";
+import { type ExecutionHandle, Fatal, flow, workflow } from "../../../src/index.ts";
 import { simulate, testRondo } from "../../../src/testing.ts";
 
 /** Adds up numbers, and continues after each two of them. It ends with the signal "stop". */
@@ -89,7 +89,7 @@ test("a repeated update gets its answer from the execution that gave it, also af
   });
   await using rondo = await testRondo({ workflows: [asks] });
   const handle = await rondo.start(asks, { n: 1 }, { id: "a" });
-  const ask = (id: string, of = handle) => of.update("next", null, { id });
+  const ask = (id: string, of: ExecutionHandle<unknown> = handle) => of.update("next", null, { id });
   for (const n of [1, 2, 3, 4]) {
     expect(await ask(`u${n}`)).toBe(n);
     await rondo.settle();
