@@ -27,7 +27,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
   const before = execution.applied.get(message.id);
   if (before !== undefined) return answerTo(execution, message, before);
   // @plant signal accepted after the end
-  if (execution.ended) return gone(execution, message);
+  if (execution.ended || hasFollower(execution)) return gone(execution, message);
   const visit = execution.current;
   const isOpen =
     visit !== null &&
@@ -62,8 +62,22 @@ export function answerTo(execution: Execution, { id, signal: name }: SignalMessa
   return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
 }
 
+/**
+ * Whether another execution has followed this one under its id. A retry can open this one again. The signals of the id stay with the
+ * newest execution then, so that a repeat of a signal is never taken by both.
+ */
+function hasFollower({ newest }: Execution): boolean {
+  return newest !== null && newest.number > 1;
+}
+
 function gone(execution: Execution, { signal }: SignalMessage): Rejection {
   const { name, what: kind } = shownSignal(signal);
+  if (!execution.ended && hasFollower(execution))
+    return reject(
+      "gone",
+      `execution ${execution.id} runs again, but ${execution.newest?.execution} has followed it and gets the ${kind} "${name}"`,
+      { hint: `send the ${kind} to ${execution.newest?.execution}` },
+    );
   const what = execution.ended ? `is ${execution.status}` : "is done with its work and cleans up";
   return reject("gone", `execution ${execution.id} ${what}, so nothing would read the ${kind} "${name}"`, {
     hint: `start another execution with the ${kind}`,

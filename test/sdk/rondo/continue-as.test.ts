@@ -272,4 +272,28 @@ describe("an id whose first execution has failed or was cancelled, and that was 
     await rondo.settle();
     expect(await rondo.execution("z~1").status()).toBe("running");
   });
+
+  test("a signal goes to the newest execution, though a retry has opened the first one again", async () => {
+    isBroken = true;
+    await using rondo = await testRondo({ workflows: [job] });
+    const handle = await rondo.start(job, "one", { id: "z" });
+    await rondo.settle();
+    isBroken = false;
+    await rondo.start(job, "two", again);
+    await rondo.execution("z~1").retry();
+    await rondo.settle();
+    const refusal = await rondo
+      .execution("z~1")
+      .signal("go")
+      .catch((thrown: Error) => thrown.message);
+    expect(refusal).toContain("z~2 has followed it");
+    await handle.signal("go", null, { id: "s1" });
+    await rondo.settle();
+    expect(await rondo.execution("z~2").status()).toBe("done");
+    expect(await rondo.execution("z~1").status()).toBe("running");
+    await rondo.signalWithStart(job, "three", { name: "go", id: "s1" }, again);
+    await rondo.settle();
+    expect(await rondo.execution("z~1").status()).toBe("running");
+    expect(await rondo.execution("z").describe()).toMatchObject({ id: "z~3", status: "done" });
+  });
 });
