@@ -142,7 +142,7 @@ function sendEvents(world: World, random: SeededRandom, event: Plan): void {
   const end = (): void => {
     world.ledger.sync();
     const isAll = chainOf(world, BY_EVENTS).flatMap(({ taken }) => taken).length === items.length;
-    if (!isAll) return void world.timeline.after(1_000, end);
+    if (!isAll) return world.timeline.after(1_000, end);
     world.client.unsent--;
     send(last);
   };
