@@ -12,7 +12,7 @@ import {
 } from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOWS = `
-import { workflow } from "rondo";
+import { flow, workflow } from "rondo";
 export const sum = workflow<{ n: number }>({ name: "sum" })
   .phase("add", {
     *enumerate({ input }) { for (let i = 0; i < input.n; i++) yield i; },
@@ -26,6 +26,8 @@ export const sum = workflow<{ n: number }>({ name: "sum" })
     tolerate: 1,
   })
   .returns(({ phases }) => phases.add.reduce((total, n) => total + n, 0));
+export const entity = flow("entity", async ({ waitFor, continueAs }, n: number) =>
+  n === 3 ? waitFor("end") : continueAs(n + 1));
 export const fails = workflow({ name: "fails" }).phase("p", {
   tasks: [0, 1],
   process({ task }) { if (task === 1) throw new Error("no"); return task; },
@@ -99,6 +101,25 @@ describe("reading", () => {
     expect(await ids("--limit", "2")).toEqual(["c", "b"]);
     expect((await rondo("ps", "--limit", "2")).stderr).toContain("there are more than 2");
     expect((await rondo("ps", "--status", "lost")).code).toBe(2);
+  });
+
+  test("an entity is one line of ps; inspect names the execution before and the one after", async () => {
+    const { rondo, json, cwd } = world();
+    const worker = startCli(["worker", "flows.ts"], { cwd });
+    await worker.line(/serves/);
+    await ok(rondo("run", "entity", "-i", "1", "--id", "entity-1"));
+    while ((await json<View>("inspect", "entity-1")).id !== "entity-1~3");
+    const table = (await ok(rondo("ps", "--workflow", "entity"))).stdout.trimEnd().split("\n");
+    expect(table.slice(1).map((line) => line.split(/ {2,}/)[0])).toEqual(["entity-1~3"]);
+    const { stderr } = await rondo("ps", "--workflow", "entity");
+    expect(stderr).toContain("2 that continued as others are left out; --continued shows them");
+    const all = await ok(rondo("ps", "--workflow", "entity", "--continued", "--json"));
+    expect(jsonLines<View>(all.stdout).map(({ id }) => id)).toEqual(["entity-1~3", "entity-1~2", "entity-1"]);
+    const second = (await ok(rondo("inspect", "entity-1~2"))).stdout;
+    expect(second).toMatch(/^continues +entity-1~1$/m);
+    expect(second).toMatch(/^continued +as entity-1~3$/m);
+    await ok(rondo("signal", "entity-1", "end"));
+    await ok(rondo("wait", "entity-1"));
   });
 
   test("inspect shows all of it, now and after any event; tasks, logs and events show their parts", async () => {

@@ -19,11 +19,17 @@ const account = flow("account", async ({ waitFor, continueAs }, { sum }: { sum: 
 /** A clock whose minutes are short: retention deletes what has ended again and again while the chain goes on. */
 function hastyClock(): Clock {
   const clock = systemClock();
-  return { ...clock, now: () => clock.now(), after: (ms, run) => clock.after(ms >= MINUTE_MS ? 20 : ms, run) };
+  return {
+    ...clock,
+    now: () => clock.now(),
+    after: (ms, run) => clock.after(ms >= MINUTE_MS ? 20 : ms, run),
+  };
 }
 
 const idsOf = async (api: Api): Promise<string[]> =>
-  ((await api.get("/v1/executions?limit=100")).body["data"] as unknown as { id: string }[]).map(({ id }) => id);
+  ((await api.get("/v1/executions?limit=100")).body["data"] as unknown as { id: string }[]).map(
+    ({ id }) => id,
+  );
 
 const stores: readonly (readonly [
   string,
@@ -44,8 +50,14 @@ describe.each(stores)("over a %s store", (_, store) => {
     expect((await api.get("/v1/executions/ann/why")).body).toMatchObject({ id: newest });
     await until(async () => (await idsOf(api)).length === 2);
     expect(await idsOf(api)).toEqual([newest, "ann"]);
-    expect((await api.get("/v1/executions?top=true")).body["data"]).toMatchObject([{ id: newest }, { id: "ann" }]);
-    expect(await client.execution("ann~1").describe()).toMatchObject({ status: "done", continuedAs: "ann~2" });
+    expect((await api.get("/v1/executions?top=true")).body["data"]).toMatchObject([
+      { id: newest },
+      { id: "ann" },
+    ]);
+    expect(await client.execution("ann~1").describe()).toMatchObject({
+      status: "done",
+      continuedAs: "ann~2",
+    });
     await expect(client.execution("ann~2").describe()).rejects.toMatchObject({ code: "not_found" });
     // A repeat of an old signal is known to the newest one.
     await ann.signal("add", 1, { id: `s${TIMES}` });

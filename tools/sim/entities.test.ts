@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { effort } from "../../test/fixtures/long.ts";
 import { runSeed } from "./run.ts";
 
-const SEEDS = Array.from({ length: effort({ usual: 3, long: 50 }) }, (_, i) => i + 1);
+const SEEDS = Array.from({ length: effort({ usual: 2, long: 50 }) }, (_, i) => i + 1);
 /** A client follows an id while the execution that it waits for begins, continues and is purged. */
 const PURGED_MEANWHILE = 106;
 

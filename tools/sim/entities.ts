@@ -141,8 +141,8 @@ function sendEvents(world: World, random: SeededRandom, event: Plan): void {
   for (const item of items) world.timeline.after(random.below(HEAL_AT_MS), () => send(item));
   const end = (): void => {
     world.ledger.sync();
-    const isAll = chainOf(world, BY_EVENTS).flatMap(({ taken }) => taken).length === items.length;
-    if (!isAll) return void world.timeline.after(1_000, end);
+    const isAll = chainOf(world, BY_EVENTS).flatMap(({ chain }) => chain.taken).length === items.length;
+    if (!isAll) return world.timeline.after(1_000, end);
     world.client.unsent--;
     send(last);
   };
@@ -173,22 +173,22 @@ function check(world: World, name: string): void {
   const chain = chainOf(world, name);
   const [first] = chain;
   const last = chain.at(-1);
-  chain.forEach(({ id, status, continuedAs, succession, input }, i) => {
+  chain.forEach(({ id, status, chain: { continuedAs, place, input } }, i) => {
     const before = chain[i - 1];
     must(status === "done", `${id}: an execution of an entity is done at the end, and this one is ${status}`);
-    must(succession?.after === before?.id, `${id}: continues ${succession?.after}, not ${before?.id}`);
+    must(place?.after === before?.id, `${id}: continues ${place?.after}, not ${before?.id}`);
     must(
-      before === undefined || input === before.continuing,
-      `${id}: begins with ${input}, not with ${before?.continuing}`,
+      before === undefined || input === before.chain.continuing,
+      `${id}: begins with ${input}, not with ${before?.chain.continuing}`,
     );
     must(continuedAs === (chain[i + 1]?.id ?? null), `${id}: is continued as ${continuedAs}`);
   });
   must(chain.length > 5, `${name}: has ${chain.length} executions`);
   must(
-    first?.newest?.execution === last?.id && first?.newest?.isOpen === false,
-    `${name}: its newest execution is ${last?.id}, which has ended, and it names ${JSON.stringify(first?.newest)}`,
+    first?.chain.newest?.execution === last?.id && first?.chain.newest?.isOpen === false,
+    `${name}: its newest execution is ${last?.id}, which has ended, and it names ${JSON.stringify(first?.chain.newest)}`,
   );
-  const taken = chain.flatMap((model) => model.taken);
+  const taken = chain.flatMap((model) => model.chain.taken);
   const items = itemsOf(name);
   // Events are applied in any order.
   const isRight =

@@ -288,7 +288,7 @@ export class SimClient {
       if (done === true) {
         if (isApplied || !options.untilApplied) return over();
         this.#world.count("signal after the end");
-        return void this.#world.timeline.after(300, () => this.signalNewest(id, sent, options, over));
+        return this.#world.timeline.after(300, () => this.signalNewest(id, sent, options, over));
       }
       const { kind, execution } = value;
       if (kind === "send") {

@@ -1,4 +1,5 @@
 /** `rondo inspect ID`: shows the whole state of an execution, now or after a given event. */
+import { exactly } from "../../kernel/definition/names.ts";
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { showDuration } from "../../std/duration.ts";
 import { printJson, printPainted } from "../output/print.ts";
@@ -40,7 +41,7 @@ function printFacts(view: ExecutionView, why: string | null): void {
     ["status", view.status],
     ["phase", view.phase],
     ["why", why],
-    ["continues", view.continues ?? null],
+    ["continues", view.continues === undefined ? null : exactly(view.continues)],
     ["continued", view.continuedAs === undefined ? null : `as ${view.continuedAs}`],
     ["created", `${showTime(view.createdAt)} (${showDuration(Date.now() - view.createdAt)} ago)`],
     [

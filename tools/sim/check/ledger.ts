@@ -301,7 +301,10 @@ export class Ledger {
       const model = this.#models.get(id);
       if (model === undefined || this.#options.tables.load([id])[0] !== null) continue;
       must(model.ended, `${id}: only what has ended is purged`);
-      must(model.newest?.isOpen !== true, `${id}: is purged while ${model.newest?.execution} is open`);
+      must(
+        model.chain.newest?.isOpen !== true,
+        `${id}: is purged while ${model.chain.newest?.execution} is open`,
+      );
       this.#models.delete(id);
       this.#purged.set(id, model);
       this.leases.forget(id);

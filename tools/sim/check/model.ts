@@ -6,10 +6,8 @@
 import { planOfText } from "../../../src/kernel/apply-moved.ts";
 import { NEXT, type Plan, RETURNS } from "../../../src/kernel/definition/plan.ts";
 import type {
-  Created,
   Event,
   Finished,
-  Newest,
   Parent,
   Published,
   Recorded,
@@ -21,18 +19,11 @@ import { assert } from "../../../src/std/assert.ts";
 import type { Json } from "../../../src/std/json.ts";
 import { unwrap } from "../../../src/std/rejection.ts";
 import { must } from "../trace.ts";
-import { ANSWER, ENTITY } from "../workload/program.ts";
+import { ANSWER } from "../workload/program.ts";
 import { CleanupModel } from "./cleanup-model.ts";
 import { HandlerModel } from "./handler-model.ts";
 import { OwedModel } from "./owed-model.ts";
-
-/** The name of the workflow of entities. */
-const [ENTITY_WORKFLOW] = ENTITY.split(".");
-
-/** The item of an entity that a wait has taken. */
-export function takenItem({ result }: TaskStep): string {
-  return (JSON.parse(result ?? "null") as { value: { id: string } }).value.id;
-}
+import { SuccessionModel } from "./succession-model.ts";
 
 export interface VisitModel {
   phase: string;
@@ -85,14 +76,8 @@ export class Model {
   } | null = null;
   /** Whether the last visit that ended did so because all of its tasks were settled, also if it failed: nothing drained. */
   isSettledEnd = false;
-  input = "";
-  /** The place of the execution among those of an entity, and the ends of its code. */
-  succession: Created["succession"] | null = null;
-  continuing: string | null = null;
-  continuedAs: string | null = null;
-  newest: Newest | null = null;
-  /** The items of an entity that the code has taken, in their order. */
-  readonly taken: string[] = [];
+  /** The executions before and after this one under its id. */
+  readonly chain: SuccessionModel;
   /** The clean-up after the work. */
   readonly cleanup: CleanupModel;
 
@@ -102,6 +87,7 @@ export class Model {
   constructor(id: string, plan: Plan, seed: number) {
     this.owes = new OwedModel(id, plan);
     this.cleanup = new CleanupModel(id, plan);
+    this.chain = new SuccessionModel(id);
     this.id = id;
     this.created = plan;
     this.plan = plan;
@@ -186,8 +172,7 @@ export class Model {
         this.project = event.project;
         this.createdAt = this.at;
         this.parent = event.parent ?? null;
-        this.input = event.input;
-        this.succession = event.succession ?? null;
+        this.chain.created(event);
         return must(this.seq === 1, `${this.id}: created once`);
       case "phase.started":
         return this.#phaseStarted(event);
@@ -252,8 +237,7 @@ export class Model {
 
   #readStep(event: TaskStep, takeSignal: (name: string, id?: string) => string | undefined): void {
     this.#readUpdate(event);
-    if (event.reason === "signalled" && this.plan.definition.name === ENTITY_WORKFLOW)
-      this.taken.push(takenItem(event));
+    this.chain.step(event, this.plan);
     this.#at(event).step(event, { seq: this.seq, now: this.at }, takeSignal);
   }
 
@@ -415,16 +399,9 @@ export class Model {
       case "moved":
         return this.#moved(event);
       case "continuing":
-        must(this.continuing === null && !this.ended, `${this.id}: its code continues once`);
-        this.continuing = event.input;
-        return;
+        return this.chain.continues(event);
       case "newest":
-        must(
-          event.number >= (this.newest?.number ?? 2),
-          `${this.id}: its newest execution is never an older one`,
-        );
-        this.newest = event;
-        return;
+        return this.chain.told(event);
       case "gate.taken":
       case "gate.carried":
         this.status = "running";
@@ -446,7 +423,8 @@ export class Model {
         );
         this.cleanup.finish(event, { round: this.round, hasBegun: this.#visits.size > 0 });
         if (event.continuedAs === undefined) this.#readUnread(event);
-        this.#readContinuation(event);
+        else this.#signals.clear();
+        this.chain.finished(event, this.status === "paused");
         this.#endAgain(event);
         this.status = event.status;
         this.output = event.output;
@@ -454,20 +432,6 @@ export class Model {
       default:
         return;
     }
-  }
-
-  /** An execution whose code continues is followed by another one, unless it failed or was cancelled. */
-  #readContinuation({ status, continuedAs }: Finished): void {
-    const continues = this.continuing !== null && status === "done";
-    must(
-      continues === (continuedAs !== undefined),
-      `${this.id}: ends ${status}, continued as ${continuedAs}`,
-    );
-    if (continuedAs === undefined) return;
-    must(this.status !== "paused", `${this.id}: continues while it is paused`);
-    this.continuedAs = continuedAs;
-    if (this.succession === null) this.newest = { execution: continuedAs, number: 2, isOpen: true };
-    this.#signals.clear();
   }
 
   #readUnread({ status, unread = [] }: Finished): void {

@@ -19,7 +19,7 @@ import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../.
 import { assert } from "../../../src/std/assert.ts";
 import { checksum } from "../../../src/std/hash.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
-import { takenItem } from "../check/model.ts";
+import { takenItem } from "../check/succession-model.ts";
 import { must } from "../trace.ts";
 import { countOf, decisionOf, growthSeed, troubleOf } from "../workload/behaviour.ts";
 import { addedTexts } from "../workload/growth.ts";
