@@ -153,6 +153,24 @@ function describeDefinitions(get: () => Lives): void {
     expect(await lives.store.getDefinition({ hash: "h3" })).toEqual({ hash: "h3", body: "three" });
   });
 
+  test("a read that is under way while a definition is put does not hide it from later reads", async () => {
+    const { store } = get();
+    await store.putDefinition("orders", "h1", "one");
+    const reads = [store.getDefinition({ newestOf: "orders" }), store.getDefinition({ newestOf: "orders" })];
+    const put = store.putDefinition("orders", "h2", "two");
+    for (const read of reads) expect(["h1", "h2"]).toContain((await read)?.hash);
+    await put;
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h2", body: "two" });
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h2", body: "two" });
+    const read = store.getDefinition({ newestOf: "orders" });
+    await store.dropDefinition("orders", "h2");
+    await read;
+    expect(await store.getDefinition({ newestOf: "orders" })).toBe(null);
+    // A name without a definition is not remembered.
+    expect(await store.addDefinitions([{ name: "orders", hash: "h3", body: "three" }])).toEqual(["none"]);
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h3", body: "three" });
+  });
+
   test("a definition that is dropped is gone by hash and by name; one that is not the newest leaves the name", async () => {
     const lives = get();
     for (const [name, hash] of [
