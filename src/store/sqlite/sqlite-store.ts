@@ -119,7 +119,9 @@ export class SqliteStore extends DerivedStore implements Store {
     return (await this.#call("readLogs", range)).map(unpackLog);
   }
 
-  override async getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null> {
+  override async getDefinition(
+    by: { hash: string } | { newestOf: string },
+  ): Promise<StoredDefinition | null> {
     if ("hash" in by) return this.#call("getDefinition", by);
     const newest = this.#newest;
     const { newestOf: name } = by;

@@ -30,6 +30,7 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describePurge(() => lives);
     describeDocuments(() => lives);
     describeDefinitions(() => lives);
+    describeDefinitionReads(() => lives);
     describeClosing(() => lives);
   });
 }
@@ -135,24 +136,7 @@ function describeDocuments(get: () => Lives): void {
   });
 }
 
-function describeDefinitions(get: () => Lives): void {
-  test("a definition is found by hash and by name; the newest of a name is the last one put", async () => {
-    const lives = get();
-    const { store } = lives;
-    await store.putDefinition("orders", "h1", "one");
-    await store.putDefinition("orders", "h2", "two \0 \u{1F600}");
-    await store.putDefinition("other", "h3", "three");
-    expect(await store.getDefinition({ hash: "h1" })).toEqual({ hash: "h1", body: "one" });
-    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({
-      hash: "h2",
-      body: "two \0 \u{1F600}",
-    });
-    await store.putDefinition("orders", "h1", "one");
-    await lives.restart({ clean: false });
-    expect(await lives.store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h1", body: "one" });
-    expect(await lives.store.getDefinition({ hash: "h3" })).toEqual({ hash: "h3", body: "three" });
-  });
-
+function describeDefinitionReads(get: () => Lives): void {
   test("a read that is under way while a definition is put does not hide it from later reads", async () => {
     const { store } = get();
     await store.putDefinition("orders", "h1", "one");
@@ -169,6 +153,25 @@ function describeDefinitions(get: () => Lives): void {
     // A name without a definition is not remembered.
     expect(await store.addDefinitions([{ name: "orders", hash: "h3", body: "three" }])).toEqual(["none"]);
     expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h3", body: "three" });
+  });
+}
+
+function describeDefinitions(get: () => Lives): void {
+  test("a definition is found by hash and by name; the newest of a name is the last one put", async () => {
+    const lives = get();
+    const { store } = lives;
+    await store.putDefinition("orders", "h1", "one");
+    await store.putDefinition("orders", "h2", "two \0 \u{1F600}");
+    await store.putDefinition("other", "h3", "three");
+    expect(await store.getDefinition({ hash: "h1" })).toEqual({ hash: "h1", body: "one" });
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({
+      hash: "h2",
+      body: "two \0 \u{1F600}",
+    });
+    await store.putDefinition("orders", "h1", "one");
+    await lives.restart({ clean: false });
+    expect(await lives.store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h1", body: "one" });
+    expect(await lives.store.getDefinition({ hash: "h3" })).toEqual({ hash: "h3", body: "three" });
   });
 
   test("a definition that is dropped is gone by hash and by name; one that is not the newest leaves the name", async () => {
