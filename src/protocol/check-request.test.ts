@@ -33,6 +33,8 @@ describe("options of a start", () => {
     expect(
       checkStart({ id: "x:1", project: "p", tags: { team: "blue" }, startAt: at, deadline: 9_000 }),
     ).toEqual({ id: "x:1", project: "p", tags: { team: "blue" }, startAt: 5_000, deadline: 9_000 });
+    expect(checkStart({ id: "x:1" })).toEqual(checkStart({ id: "x:1", tags: {} }));
+    expect(checkStart({ id: undefined })).toEqual(checkStart({}));
     expect(checkStart({})).toEqual({
       id: undefined,
       project: "default",

@@ -8,6 +8,7 @@ import {
   type Decode,
   type Decoded,
   decode,
+  decodeOrNull,
   flag,
   integer,
   isObject,
@@ -85,8 +86,13 @@ export type CheckedStart = Decoded<typeof start>;
 
 /** Decodes the options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
-  // Most starts have no options, and starts are on the hot path, so this case comes first.
-  if (isObject(options) && Object.keys(options).length === 0) return { project: DEFAULT_PROJECT, tags: {} };
+  // Starts are on the hot path. Most have no options; most of those over HTTP have an id alone. These cases come first.
+  if (isObject(options)) {
+    const fields = Object.keys(options);
+    if (fields.length === 0) return { project: DEFAULT_PROJECT, tags: {} };
+    const id = fields.length === 1 && fields[0] === "id" ? decodeOrNull(executionId, options["id"]) : null;
+    if (id !== null) return { id, project: DEFAULT_PROJECT, tags: {} };
+  }
   const checked = decode(start, options, { whole: "options" });
   if (isRejection(checked)) return checked;
   const { startAt, deadline } = checked;

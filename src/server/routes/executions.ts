@@ -192,11 +192,12 @@ const startManyRoute = route({
   async handle(ask, services) {
     const { workflow, starts } = ask.body;
     const { caller, idempotencyKey: key, trace } = ask;
-    const project = ask.body.project === undefined ? {} : { project: ask.body.project };
-    const whole = checkOptions(project, caller, null);
+    const { project } = ask.body;
+    const whole = checkOptions(project === undefined ? {} : { project }, caller, null);
     if (isRejection(whole)) return whole;
-    const requests = starts.map(({ input, ...options }, i) => {
-      const checked = checkOptions({ ...options, ...project }, caller, key === null ? null : `${key}\n${i}`);
+    const requests = starts.map(({ input, ...own }, i) => {
+      const options = project === undefined ? own : { ...own, project };
+      const checked = checkOptions(options, caller, key === null ? null : `${key}\n${i}`);
       return isRejection(checked) ? checked : { ...checked, input, trace };
     });
     const started = await services.starts.startMany({ workflow, project: whole.project }, requests);
@@ -415,6 +416,8 @@ export function startOptionsFor(
   const own = caller.project;
   if (own !== null && options.project !== undefined && options.project !== own)
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
+  if (startAt === undefined && deadline === undefined)
+    return own === null ? options : { ...options, project: own };
   const times: Record<string, number> = {};
   for (const [field, value] of Object.entries({ startAt, deadline })) {
     const ms = value === undefined ? undefined : timeOf(value, field);

@@ -17,6 +17,7 @@ import {
   type LogRange,
   type MailboxMessage,
   type Store,
+  type StoredDefinition,
   type StoredLogRow,
   StoreFault,
   type StoreInfo,
@@ -31,6 +32,9 @@ import { StoreThread } from "./store-thread.ts";
 
 /** The most executions in one transaction of a purge. */
 const FORGOTTEN_AT_ONCE = 100;
+/** The most definitions in memory, and the longest of them, in characters. */
+const DEFINITIONS_MAX = 100;
+const DEFINITION_CHARS_MAX = 100_000;
 
 export interface SqliteStoreOptions {
   /** The directory of the store. If it does not exist, it is created so that only its owner can read it. */
@@ -59,6 +63,11 @@ export class SqliteStore extends DerivedStore implements Store {
   readonly #options: SqliteStoreOptions;
   #thread: StoreThread | null = null;
   readonly #indexer = new SearchIndexer(this);
+  /**
+   * The newest definitions that were read last, by name. Every start over HTTP asks for one, and only this process writes the
+   * store. A write replaces the map, so that a read which is under way fills the old one.
+   */
+  #newest = new Map<string, StoredDefinition>();
   #onUnwritable: (fault: Error | null) => void = () => undefined;
 
   constructor(options: SqliteStoreOptions) {
@@ -110,6 +119,31 @@ export class SqliteStore extends DerivedStore implements Store {
     return (await this.#call("readLogs", range)).map(unpackLog);
   }
 
+  override async getDefinition(
+    by: { hash: string } | { newestOf: string },
+  ): Promise<StoredDefinition | null> {
+    if ("hash" in by) return this.#call("getDefinition", by);
+    const newest = this.#newest;
+    const { newestOf: name } = by;
+    const known = newest.get(name);
+    if (known !== undefined) return known;
+    const found = await this.#call("getDefinition", by);
+    if (found === null || found.body.length > DEFINITION_CHARS_MAX) return found;
+    newest.set(name, found);
+    if (newest.size > DEFINITIONS_MAX) newest.delete(newest.keys().next().value as string);
+    return found;
+  }
+
+  override async putDefinition(name: string, hash: string, body: string): Promise<void> {
+    this.#newest = new Map();
+    return this.#call("putDefinition", name, hash, body);
+  }
+
+  override async dropDefinition(name: string, hash: string): Promise<void> {
+    this.#newest = new Map();
+    return this.#call("dropDefinition", name, hash);
+  }
+
   override async purge(ids: readonly string[]): Promise<void> {
     for (let from = 0; from < ids.length; )
       from += await this.#call("forget", ids.slice(from, from + FORGOTTEN_AT_ONCE));
@@ -126,6 +160,7 @@ export class SqliteStore extends DerivedStore implements Store {
   override async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
     // Rebuilding the search index is cheaper than comparing it.
     if (repair) await this.clearIndex();
+    if (repair) this.#newest = new Map();
     return this.#call("auditTables", { repair });
   }
 

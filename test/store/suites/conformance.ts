@@ -30,6 +30,7 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describePurge(() => lives);
     describeDocuments(() => lives);
     describeDefinitions(() => lives);
+    describeDefinitionReads(() => lives);
     describeClosing(() => lives);
   });
 }
@@ -132,6 +133,26 @@ function describeDocuments(get: () => Lives): void {
     const { store } = get();
     await expect(store.putDocument("token", "", "x")).rejects.toThrow(Bug);
     await expect(store.putDocument("token", "a\0b", "x")).rejects.toThrow(Bug);
+  });
+}
+
+function describeDefinitionReads(get: () => Lives): void {
+  test("a read that is under way while a definition is put does not hide it from later reads", async () => {
+    const { store } = get();
+    await store.putDefinition("orders", "h1", "one");
+    const reads = [store.getDefinition({ newestOf: "orders" }), store.getDefinition({ newestOf: "orders" })];
+    const put = store.putDefinition("orders", "h2", "two");
+    for (const read of reads) expect(["h1", "h2"]).toContain((await read)?.hash);
+    await put;
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h2", body: "two" });
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h2", body: "two" });
+    const read = store.getDefinition({ newestOf: "orders" });
+    await store.dropDefinition("orders", "h2");
+    await read;
+    expect(await store.getDefinition({ newestOf: "orders" })).toBe(null);
+    // A name without a definition is not remembered.
+    expect(await store.addDefinitions([{ name: "orders", hash: "h3", body: "three" }])).toEqual(["none"]);
+    expect(await store.getDefinition({ newestOf: "orders" })).toEqual({ hash: "h3", body: "three" });
   });
 }
 
