@@ -30,7 +30,7 @@ export async function inspectNewest(
   return found;
 }
 
-/** The state of the newest execution of an id. If the start of that one is on its way, it waits for the begin. */
+/** Inspects the newest execution of an id. If its start is stored and not applied yet, the call waits until it has begun. */
 export async function awaitNewest(
   engine: Pick<EnginePort, "inspect" | "watch">,
   id: string,
@@ -100,7 +100,7 @@ function mayHaveContinued({ answer }: Reply, { kind }: Request): boolean {
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
 }
 
-/** Waits for the begin of an execution whose start is stored; false if it was deleted, or if the engine stops. */
+/** Waits until an execution whose start is stored has begun; false if it was deleted, or if the engine stops. */
 async function hasArrived(
   engine: Pick<EnginePort, "inspect" | "watch">,
   execution: string,
