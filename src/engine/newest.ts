@@ -30,7 +30,7 @@ export async function inspectNewest(
   return found;
 }
 
-/** The state of the newest execution of an id. If the start of that one is on its way, it waits for the begin. */
+/** Inspects the newest execution of an id. If its start is stored and not applied yet, the call waits until it has begun. */
 export async function awaitNewest(
   engine: Pick<EnginePort, "inspect" | "watch">,
   id: string,

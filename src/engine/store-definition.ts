@@ -89,7 +89,10 @@ export async function storedVersions(
   }
 }
 
-/** Compares versions: a released one is above all pre-releases, then the higher one. No version is below all. */
+/**
+ * Compares versions. A released version is above every pre-release; otherwise the higher number is above. A definition without a
+ * version is below all that have one.
+ */
 export function compareVersions(a: string | undefined, b: string | undefined): number {
   const [one, other] = [valid(a), valid(b)];
   if (one === null || other === null) return Number(one !== null) - Number(other !== null);

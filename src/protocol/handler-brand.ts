@@ -1,6 +1,6 @@
 /** The brand of handlers that `handler()` makes, by which `map` recognises them. */
 
-/** The key of the spec in a handler. */
+/** The symbol under which a handler keeps the specification that `handler()` was given. */
 export const HANDLER: unique symbol = Symbol.for("rondo.handler") as never;
 
 /** Whether a value was made by `handler()`. */

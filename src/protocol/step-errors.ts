@@ -69,7 +69,7 @@ export interface FailedItem {
   readonly task: number;
   /** The item, as stored. */
   readonly data: unknown;
-  /** The error of its last attempt, as stored. */
+  /** The error of the last attempt at the item, as stored. */
   readonly error: { readonly name: string; readonly message: string; readonly code?: string };
 }
 

@@ -47,7 +47,7 @@ export interface OperationParts {
 
 /** The most executions that one request changes. */
 const BULK_MAX = 1_000;
-/** The definitions in one request. */
+/** The most versions of a workflow that are read with one request. */
 const VERSIONS_PAGE = 200;
 
 /** The operations over an API. */

@@ -238,7 +238,7 @@ export function readMap(
 }
 
 const ABSENT =
-  "has no result: the definition with which this execution was started does not have it (check its count, or give the workflow a version)";
+  "has no result: it is not in the definition with which this execution was started (check `count` before, or give the workflow a version)";
 
 /** The error of code that expects another number of results. It is fatal: the results of a phase stay the same. */
 function wrongCount(message: string): Error {

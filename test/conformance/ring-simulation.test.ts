@@ -2,8 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
 import { type Posted, RingWorld } from "../fixtures/cluster/ring-world-fixture.ts";
+import { effort } from "../fixtures/long.ts";
 
-const SEEDS = Number(process.env["RING_SEEDS"] ?? 200);
+const SEEDS = effort({ usual: 100, long: 500 });
 const NAMES = ["http://a", "http://b", "http://c", "http://d", "http://e", "http://f", "http://g"];
 
 /** A random history of faults and work. */

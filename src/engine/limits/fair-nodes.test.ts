@@ -28,12 +28,12 @@ function fixtureOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
 
 describe("under a limit", () => {
   test.each(CASES)(
-    "%i nodes, of a %s, %i, capacity %i: one task starts within 5 grants per node, behind 1,000 that wait",
+    "%i nodes, of a %s, %i, capacity %i: one task starts within 5 grants per node, behind 200 that wait",
     (...of) => {
       const [nodes, , limit] = of;
       for (let at = 0; at < nodes; at++) {
         const { fixture, planOf } = fixtureOf(of);
-        fixture.start(0, "a", planOf(1_000));
+        fixture.start(0, "a", planOf(200));
         for (let i = 0; i < 10; i++) fixture.endSome();
         const before = fixture.granted.length;
         const b = fixture.start(at, "b", planOf(1));

@@ -27,7 +27,7 @@ interface Writer {
 }
 
 /** A line that code has logged. */
-export interface LoggedLine extends Writer {
+interface LoggedLine extends Writer {
   readonly at: number;
   readonly level: string;
   readonly text: string;
@@ -37,12 +37,12 @@ export interface LoggedLine extends Writer {
 }
 
 /** A piece of a stream, with its id and the attempt that wrote it. */
-export interface WrittenPiece extends Piece, Writer {
+interface WrittenPiece extends Piece, Writer {
   readonly id: string;
   readonly at: number;
 }
 
-export interface LogPage<Item> {
+interface LogPage<Item> {
   readonly items: readonly Item[];
   /** The position after the last line that was read. */
   readonly next: LogPosition;

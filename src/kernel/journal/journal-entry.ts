@@ -25,7 +25,7 @@ export interface Entry {
   readonly damage?: string;
 }
 
-/** The number of characters of rows. */
+/** The number of characters in the bodies of journal rows. */
 export function charsIn(entries: readonly Pick<Entry, "body">[]): number {
   let chars = 0;
   for (const { body } of entries) chars += body.length;

@@ -81,7 +81,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     closeWait(step, handler, task, name);
     const { result, map, answers } = done;
     const items = map === undefined ? {} : { map };
-    // An answer to an update that nothing has taken, or that is answered, is a step like any other.
+    // If no wait has taken the update, or if it has an answer already, the step is recorded without the reference to the update.
     const isAnswer = answers !== undefined && execution.unanswered.has(answers);
     // @plant answer without its update
     const answer = isAnswer ? { answers } : {};

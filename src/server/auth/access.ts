@@ -172,7 +172,7 @@ function refusalOfHolder(
 ): Rejection | null {
   if (grant === undefined || scope === undefined || execution === undefined)
     return reject("forbidden", "a token for one execution does not open this route", {
-      hint: "use a token with a role (`rondo token create`), on a server of your own",
+      hint: "make this request from your own server, with a token that has a role (`rondo token create`)",
     });
   if (!isFor(grant, execution))
     return reject("forbidden", `this token is for the execution ${grant.execution} only`);

@@ -1,5 +1,6 @@
 /** The pieces of a stream of an execution, as items of its log. */
-import { pieceAt, type WrittenPiece } from "../../engine/views/log-reader.ts";
+import { pieceAt } from "../../engine/views/log-reader.ts";
+import type { StreamPiece } from "../schemas/stream.ts";
 import type { LogItems } from "./log-source.ts";
 
 /** Which pieces of a stream are wanted; fields that are missing match everything. */
@@ -11,7 +12,7 @@ export interface StreamFilter {
 }
 
 /** The pieces that pass a filter. A feed of them ends where the writer has ended the stream, if nothing follows. */
-export function streamPieces(filter: StreamFilter): LogItems<WrittenPiece> {
+export function streamPieces(filter: StreamFilter): LogItems<StreamPiece> {
   return {
     itemOf(row, index) {
       const piece = pieceAt(row, index);

@@ -202,7 +202,7 @@ export class Model {
           `${this.id}: tasks are added where none may be`,
         );
         handler.growth.page(event);
-        // The tasks that a chosen task adds belong to its round.
+        // In a retry of chosen tasks, the tasks that a chosen one adds run too.
         for (let i = 0; i < event.count; i++) handler.chosen?.add(event.from + i);
         handler.total += event.count;
         handler.keys.push(...(event.keys ?? event.tasks.map(() => undefined)));

@@ -34,7 +34,7 @@ export function Definition({ id: name }: { readonly id: string }) {
   const versions = useLive(
     `${path} versions`,
     (signal) => get<Page<WorkflowVersion>>(`${path}/versions`, { query: { limit: 200 }, signal }),
-    // The server counts the open executions for each answer.
+    // This request is costly, so it is rare: the server counts the open executions of each version.
     60_000,
   );
   const { over, stats } = useStats(name);
