@@ -3,12 +3,15 @@
 import type { Locator, Page } from "playwright-core";
 import { Fatal, workflow } from "rondo";
 import { connect } from "rondo/client";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, test, vi } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
 import { approval, nightly, seed, thumbnails } from "../fixtures/dashboard/seeds-fixture.ts";
 
 const CLICKS_MAX = 3;
+/** What is taller than this is in sight if this much of it is. */
+const LINE_PX = 40;
+const WAIT = { timeout: 20_000, interval: 100 };
 
 /** Tasks that fail and are tolerated. */
 const mails = workflow({ name: "mails" }).phase("send", {
@@ -35,26 +38,21 @@ class Operator {
   async click(what: Locator): Promise<void> {
     await this.sees(what);
     await what.click();
-    this.clicks++;
-    expect(this.clicks).toBeLessThanOrEqual(CLICKS_MAX);
+    if (++this.clicks > CLICKS_MAX) throw new Error(`this took ${this.clicks} clicks`);
   }
 
   /** Waits until something is visible without scrolling. */
   async sees(what: Locator): Promise<void> {
     await what.waitFor();
-    const { width = 0, height = 0 } = this.page.viewportSize() ?? {};
-    await expect
-      .poll(async () => {
-        const box = await what.boundingBox();
-        return (
-          box !== null &&
-          box.x >= 0 &&
-          box.y >= 0 &&
-          box.x + box.width <= width &&
-          box.y + Math.min(box.height, 40) <= height
-        );
-      })
-      .toBe(true);
+    const { width, height } = this.page.viewportSize() as { width: number; height: number };
+    const isInSight = async (): Promise<boolean> => {
+      const box = await what.boundingBox();
+      if (box === null || box.x < 0 || box.y < 0) return false;
+      return box.x + box.width <= width && box.y + Math.min(box.height, LINE_PX) <= height;
+    };
+    await vi.waitFor(async () => {
+      if (!(await isInSight())) throw new Error(`${String(what)} is out of sight`);
+    }, WAIT);
   }
 
   button(name: string | RegExp): Locator {
@@ -90,7 +88,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
     await (await server.rondo.start(mails, {}, { id: "mails-1" })).result();
     await server.rondo.start(thumbnails, { count: 400, ms: 30_000 }, { id: "busy-1" });
     client = connect({ url: server.url });
-    client.serve(nightly);
+    await client.serve(nightly);
   });
 
   describe.each([

@@ -19,7 +19,7 @@ const PAGES: readonly [path: string, shows: string][] = [
   ["/executions/sums-1?tab=steps", "double"],
   ["/executions/family-1", "child runs"],
   ["/workers", "thumbnails.resize"],
-  ["/ring", "Nodes in order"],
+  ["/ring", "Single node"],
   ["/queues", "orphan.work"],
   ["/schedules", "Europe/Berlin"],
   ["/dead-letters", "was declined"],

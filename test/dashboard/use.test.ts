@@ -19,6 +19,7 @@ import {
   unpriced,
 } from "../fixtures/dashboard/seeds-fixture.ts";
 
+const PATIENCE = { timeout: 30_000 };
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
 describe.runIf(hasBrowser)("a user", () => {
@@ -375,9 +376,9 @@ describe.runIf(hasBrowser)("a user", () => {
     const first = table.getByRole("row").nth(1).getByRole("link");
     await page.getByRole("button", { name: "Execution", exact: true }).click();
     await page.waitForURL("**sort=-id");
-    await expect.poll(() => first.textContent()).toBe("thumbs-11");
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-11");
     await page.getByRole("button", { name: "Execution", exact: true }).click();
-    await expect.poll(() => first.textContent()).toBe("thumbs-0");
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-0");
     await table
       .getByRole("columnheader", { name: "Execution" })
       .and(page.locator("[aria-sort=ascending]"))
@@ -388,12 +389,12 @@ describe.runIf(hasBrowser)("a user", () => {
     expect(await findBarriers(page)).toEqual([]);
     await dialog.getByRole("button", { name: "Save" }).click();
     await page.waitForURL("**view=pictures");
-    await page.getByLabel("View").selectOption("Sleeping or waiting");
+    await page.getByLabel("View", { exact: true }).selectOption("Sleeping or waiting");
     await page.waitForURL("**waiting=true**");
     await table.getByRole("link", { name: "approval-7" }).waitFor();
     expect(await table.getByRole("link", { name: /thumbs/ }).count()).toBe(0);
-    await page.getByLabel("View").selectOption("pictures");
-    await expect.poll(() => first.textContent()).toBe("thumbs-0");
+    await page.getByLabel("View", { exact: true }).selectOption("pictures");
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-0");
     expect(new URL(page.url()).searchParams.get("workflow")).toBe("thumbnails");
     await page.getByRole("button", { name: "Delete the view pictures" }).click();
     await page.waitForURL((url) => !url.searchParams.has("view"));
@@ -408,7 +409,9 @@ describe.runIf(hasBrowser)("a user", () => {
       await page.getByRole("img", { name: /tasks: .* done/ }).waitFor();
       await page.getByRole("tab", { name: "Logs" }).click();
       const search = page.getByRole("searchbox", { name: "Search the log" });
-      await expect.poll(async () => (await search.boundingBox())?.y ?? height).toBeLessThan(height / 2);
+      await expect
+        .poll(async () => (await search.boundingBox())?.y ?? height, PATIENCE)
+        .toBeLessThan(height * 0.75);
     }
   });
 

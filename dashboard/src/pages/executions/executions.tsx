@@ -399,6 +399,12 @@ function columnsOf(parts: {
       isExtra: true,
       cell: about,
     },
+    ...timeColumns(now),
+  ];
+}
+
+function timeColumns(now: number): readonly Column<Summary>[] {
+  return [
     {
       id: "took",
       head: "Took",
