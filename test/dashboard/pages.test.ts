@@ -7,7 +7,7 @@ import { seed } from "../fixtures/dashboard/seeds-fixture.ts";
 
 const PAGES: readonly [path: string, shows: string][] = [
   ["/", "Failing handlers"],
-  ["/executions", "thumbs-3"],
+  ["/executions", "family-1"],
   ["/executions?status=failed", "nightly-2026-11-15"],
   ["/executions/thumbs-3", "Timeline"],
   ["/executions/invoices-3?task=3", "card of customer 3 was declined"],
@@ -19,7 +19,7 @@ const PAGES: readonly [path: string, shows: string][] = [
   ["/executions/sums-1?tab=steps", "double"],
   ["/executions/family-1", "child runs"],
   ["/workers", "thumbnails.resize"],
-  ["/ring", "Nodes in order"],
+  ["/ring", "Single node"],
   ["/queues", "orphan.work"],
   ["/schedules", "Europe/Berlin"],
   ["/dead-letters", "was declined"],

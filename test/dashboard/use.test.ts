@@ -19,6 +19,7 @@ import {
   unpriced,
 } from "../fixtures/dashboard/seeds-fixture.ts";
 
+const PATIENCE = { timeout: 30_000 };
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
 describe.runIf(hasBrowser)("a user", () => {
@@ -212,7 +213,6 @@ describe.runIf(hasBrowser)("a user", () => {
       ["from", "to"].map((name) => Number(new URL(page.url()).searchParams.get(name)));
     const lengthOf = ([from = 0, to = 0]: number[]): number => to - from;
     const hasSpan = (isThere: boolean) => (url: URL) => url.searchParams.has("from") === isThere;
-    await page.getByRole("img", { name: /tasks: .* done/ }).waitFor();
     await page.getByText("Finished: done").first().waitFor();
     await page.keyboard.press("+");
     await page.waitForURL(hasSpan(true));
@@ -368,6 +368,51 @@ describe.runIf(hasBrowser)("a user", () => {
     await table.getByRole("checkbox", { name: "Select nightly-2026-11-15" }).check();
     await page.getByText("1 selected").waitFor();
     expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("sorts the list, and finds the order again under the name of a view", async () => {
+    const page = await openPage(`${server.url}/executions?workflow=thumbnails`);
+    const table = page.getByRole("table");
+    const first = table.getByRole("row").nth(1).getByRole("link");
+    await page.getByRole("button", { name: "Execution", exact: true }).click();
+    await page.waitForURL("**sort=-id");
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-11");
+    await page.getByRole("button", { name: "Execution", exact: true }).click();
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-0");
+    await table
+      .getByRole("columnheader", { name: "Execution" })
+      .and(page.locator("[aria-sort=ascending]"))
+      .waitFor();
+    await page.getByRole("button", { name: "Save view…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Save this view" });
+    await dialog.getByLabel("Name").fill("pictures");
+    expect(await findBarriers(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL("**view=pictures");
+    await page.getByLabel("View", { exact: true }).selectOption("Sleeping or waiting");
+    await page.waitForURL("**waiting=true**");
+    await table.getByRole("link", { name: "approval-7" }).waitFor();
+    expect(await table.getByRole("link", { name: /thumbs/ }).count()).toBe(0);
+    await page.getByLabel("View", { exact: true }).selectOption("pictures");
+    await expect.poll(() => first.textContent(), PATIENCE).toBe("thumbs-0");
+    expect(new URL(page.url()).searchParams.get("workflow")).toBe("thumbnails");
+    await page.getByRole("button", { name: "Delete the view pictures" }).click();
+    await page.waitForURL((url) => !url.searchParams.has("view"));
+  });
+
+  test("sees what a tab shows without scrolling to it, on a phone too", async () => {
+    for (const [width, height] of [
+      [1_440, 900],
+      [390, 844],
+    ] as const) {
+      const page = await openPage(`${server.url}/executions/thumbs-3`, { width, height });
+      await page.getByRole("img", { name: /tasks: .* done/ }).waitFor();
+      await page.getByRole("tab", { name: "Logs" }).click();
+      const search = page.getByRole("searchbox", { name: "Search the log" });
+      await expect
+        .poll(async () => (await search.boundingBox())?.y ?? height, PATIENCE)
+        .toBeLessThan(height * 0.75);
+    }
   });
 
   test("edits a schedule, reads its times in words, and deletes it with a reason", async () => {

@@ -333,7 +333,9 @@ describe("C14", () => {
     fixture.settle();
     const uses = fixture.attempts().map(({ grant }) => grant.use);
     expect(uses.sort()).toEqual(["w.a", "w.b", "w.b"]);
-    expect(fixture.inspect("e1").why).toContain('because the limit of the project "acme" is reached: 3 of 3 in use.');
+    expect(fixture.inspect("e1").why).toContain(
+      'because the limit of the project "acme" is reached: 3 of 3 in use.',
+    );
   });
 });
 

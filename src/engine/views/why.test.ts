@@ -63,10 +63,14 @@ describe("an execution says why it waits:", () => {
 
   test("a limit is full, and who holds it", () => {
     const fixture = started([tasks(5, { concurrency: 2 })], { serves: ["w.a"] });
-    expect(why(fixture)).toBe('"a" runs 2; 3 more wait because the limit of "w.a" is reached: 2 of 2 in use.');
+    expect(why(fixture)).toBe(
+      '"a" runs 2; 3 more wait because the limit of "w.a" is reached: 2 of 2 in use.',
+    );
     fixture.start(fixture.plan([tasks(1, { concurrency: 2 })], "v"), "e2");
     fixture.settle();
-    expect(why(fixture, "e2")).toBe('"a" runs 0; 1 more wait because the limit of "w.a" is reached: 2 of 2 in use.');
+    expect(why(fixture, "e2")).toBe(
+      '"a" runs 0; 1 more wait because the limit of "w.a" is reached: 2 of 2 in use.',
+    );
   });
 
   test("a key is full, and which", () => {
@@ -75,7 +79,9 @@ describe("an execution says why it waits:", () => {
     });
     fixture.page(fixture.attempts()[0] as Attempt, 0, [1, 2, 3], ["acme", "acme", "acme"]);
     fixture.settle();
-    expect(why(fixture)).toBe('"a" runs 1; 2 wait because the limit of the key "acme" is reached: 1 of 1 in use.');
+    expect(why(fixture)).toBe(
+      '"a" runs 1; 2 wait because the limit of the key "acme" is reached: 1 of 1 in use.',
+    );
   });
 
   test("a retry comes later", () => {
@@ -349,8 +355,12 @@ describe("limits:", () => {
     fixture.join("w1", ["w.a"]);
     fixture.start(fixture.plan([tasks(2)]), "e1", { project: "acme" });
     fixture.start(fixture.plan([tasks(1)], "other"), "e2", { project: "acme" });
-    expect(why(fixture)).toBe('"a" runs 1; 1 more wait because the limit of the project "acme" is reached: 1 of 1 in use.');
-    expect(why(fixture, "e2")).toBe('"a" runs 0; 1 more wait because the limit of the project "acme" is reached: 1 of 1 in use.');
+    expect(why(fixture)).toBe(
+      '"a" runs 1; 1 more wait because the limit of the project "acme" is reached: 1 of 1 in use.',
+    );
+    expect(why(fixture, "e2")).toBe(
+      '"a" runs 0; 1 more wait because the limit of the project "acme" is reached: 1 of 1 in use.',
+    );
   });
 
   test("one that a former owner's attempts may still hold", () => {
@@ -363,7 +373,9 @@ describe("limits:", () => {
       '"a" waits 30 s for attempts that may still hold "w.a" since before the restart.',
     );
     fixture.sleep(60_000);
-    expect(why(fixture)).toBe('"a" runs 1; 1 more wait because the limit of "w.a" is reached: 1 of 1 in use.');
+    expect(why(fixture)).toBe(
+      '"a" runs 1; 1 more wait because the limit of "w.a" is reached: 1 of 1 in use.',
+    );
   });
 });
 

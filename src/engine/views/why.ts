@@ -337,7 +337,8 @@ function whyParked(node: NodeState, scope: string, queue: HandlerQueue): string 
   const key = queue.fullestKey;
   const name = `${scope}#${key}`;
   const isRated = ratePerKey !== undefined && !node.limits.hasRoom(rateName(name), node.now);
-  if (!isRated) return ` because the limit of the key "${key}" is reached: ${concurrencyPerKey} of ${concurrencyPerKey} in use`;
+  if (!isRated)
+    return ` because the limit of the key "${key}" is reached: ${concurrencyPerKey} of ${concurrencyPerKey} in use`;
   const ms = node.limits.allowedAt(rateName(name)) - node.now;
   const wait =
     ms > 0 ? `: the next one of the key "${key}" waits ${showDuration(ms)}` : ` for the key "${key}"`;

@@ -30,7 +30,7 @@ const WHY_MS = 15_000;
 /** The polling interval grows with the number of tasks: this many tasks per millisecond. */
 const TASKS_PER_MS = 100;
 /** The part of the window below which the content of a chosen tab would open out of sight. */
-const FOLD = 0.45;
+const FOLD = 0.6;
 const TABS = [
   { id: "tasks", label: "Tasks" },
   { id: "steps", label: "Steps" },

@@ -400,7 +400,7 @@ function WhyLine(props: {
   const tone = facts.status === "failed" ? " is-failed" : isBlocked ? " is-blocked" : "";
   return (
     <div class={`execution-why${tone}`}>
-      <p>{why === null ? "\u00a0" : `${isPast ? "Now: " : ""}${sentenceOf(why, facts)}`}</p>
+      <p>{why === null ? "\u00a0" : <Linked text={`${isPast ? "Now: " : ""}${sentenceOf(why, facts)}`} />}</p>
       {(why?.signals ?? []).slice(0, 3).map((name) => (
         <Button
           key={name}
@@ -412,6 +412,21 @@ function WhyLine(props: {
         </Button>
       ))}
     </div>
+  );
+}
+
+/** A sentence; the child execution that it names is a link. */
+function Linked({ text }: { readonly text: string }) {
+  const [, before, child] = /^(.* such as )(\S+~\S+)\.$/.exec(text) ?? [];
+  if (before === undefined || child === undefined) return <>{text}</>;
+  return (
+    <>
+      {before}
+      <a class="mono" href={executionPage(child)}>
+        {child}
+      </a>
+      .
+    </>
   );
 }
 

@@ -20,6 +20,8 @@ import type { Span } from "./time-view.ts";
 
 /** A lane with at most this many tasks shows them at first. */
 const OPEN_TASKS = 6;
+/** The width in pixels of a page on which tasks are not shown at first: they would fill it. */
+const NARROW = 760;
 /** The number of tasks that an open lane shows at first. */
 const TASKS_SHOWN = 30;
 /** How often the lanes of a running child are loaded. */
@@ -56,7 +58,8 @@ export function LaneRow({
   const isOne = total === 1 && tasks.length === 1;
   const canOpen = isOne ? partsOf(tasks[0]?.bars ?? []).length > 0 : tasks.length > 0;
   const [chosen, setIsOpen] = useState<boolean | null>(null);
-  const isOpen = canOpen && (chosen ?? (drawn.depth === 0 && tasks.length <= OPEN_TASKS));
+  const isOpen =
+    canOpen && (chosen ?? (drawn.depth === 0 && tasks.length <= OPEN_TASKS && innerWidth > NARROW));
   const name = phase === handler ? phase : `${phase} / ${handler}`;
   const took = duration((endedAt ?? Math.max(drawn.data.to, startedAt)) - startedAt);
   const place = { lane: laneText(lane), task: null, error: null };

@@ -311,6 +311,15 @@ function readSort(text: string | null, columns: readonly Column<Summary>[]): Sor
   return isKnown && id !== undefined ? { id, isDown: text?.startsWith("-") === true } : null;
 }
 
+const WORKFLOW: Column<Summary> = {
+  id: "workflow",
+  head: "Workflow",
+  width: "minmax(90px, 0.9fr)",
+  isExtra: true,
+  compare: (a, b) => a.workflow.localeCompare(b.workflow),
+  cell: ({ workflow }) => workflow,
+};
+
 function columnsOf(parts: {
   readonly progress: ReadonlyMap<string, ProgressFacts>;
   readonly now: number;
@@ -377,14 +386,7 @@ function columnsOf(parts: {
         </>
       ),
     },
-    {
-      id: "workflow",
-      head: "Workflow",
-      width: "minmax(90px, 0.9fr)",
-      isExtra: true,
-      compare: (a, b) => a.workflow.localeCompare(b.workflow),
-      cell: ({ workflow }) => workflow,
-    },
+    WORKFLOW,
     {
       id: "progress",
       head: "Phases",
@@ -399,6 +401,12 @@ function columnsOf(parts: {
       isExtra: true,
       cell: about,
     },
+    ...timeColumns(now),
+  ];
+}
+
+function timeColumns(now: number): readonly Column<Summary>[] {
+  return [
     {
       id: "took",
       head: "Took",
