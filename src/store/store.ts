@@ -412,7 +412,10 @@ export interface ExecutionStore {
   scanMail(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
   /** Reads log rows of an execution in the order of storing, with order > after. */
   readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
-  /** Deletes executions that have ended, with all their data. Skips executions that are open or belong to another owner. */
+  /**
+   * Deletes executions that have ended and want nothing, with all their data. Skips executions that are open, are kept for a later
+   * execution of their id, or belong to another owner.
+   */
   purge(ids: readonly string[]): Promise<void>;
   /**
    * Deletes the rows of a journal that end before an event. The caller has committed that event, which has the whole state, so no

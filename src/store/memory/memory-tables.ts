@@ -279,8 +279,8 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.settle();
     for (const id of ids) {
       if (this.#ownership.ownerOf(this.#partitionOf(id)) !== owner) continue;
-      const finishedAt = this.#executions.get(id)?.head.finishedAt ?? null;
-      if (finishedAt === null) continue;
+      const head = this.#executions.get(id)?.head;
+      if (head === undefined || head.finishedAt === null || head.want !== "nothing") continue;
       this.#executions.delete(id);
       this.#records.purge(id);
     }

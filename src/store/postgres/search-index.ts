@@ -139,18 +139,18 @@ export class PostgresSearchIndex {
     await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
 
-  /** Called before these executions are deleted; returns a function that deletes their terms afterwards. */
+  /** Called before these executions are deleted; returns a function that deletes the terms of those that are gone afterwards. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
-    const orders = await this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
-    const terms: string[] = [];
-    const numbers: number[] = [];
-    for (const head of await this.#reader.headsOf(orders))
-      for (const term of termsOf(head)) {
-        terms.push(encodeText(term));
-        numbers.push(head.order);
-      }
+    const find = () => this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
+    const heads = await this.#reader.headsOf(await find());
     return async () => {
-      if (terms.length > 0) await this.#write("search-remove", [joinTexts(terms), joinNumbers(numbers)]);
+      const left = new Set(await find());
+      const gone = heads
+        .filter(({ order }) => !left.has(order))
+        .flatMap((head) => termsOf(head).map((term) => ({ term, order: head.order })));
+      if (gone.length === 0) return;
+      const terms = joinTexts(gone.map(({ term }) => encodeText(term)));
+      await this.#write("search-remove", [terms, joinNumbers(gone.map(({ order }) => order))]);
     };
   }
 

@@ -72,7 +72,12 @@ const STATEMENTS = {
   "trim-journal": `
     DELETE FROM journal USING ${CHECKED}
     WHERE e = (SELECT e FROM executions WHERE id = $2) AND seq < $3 AND seq + count <= $3`,
-  forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
+  // Only the owner of a partition changes heads in it, and the function checks the owner.
+  forget: `
+    SELECT forget_executions_1($2, $1, $3, (
+      SELECT string_agg(id, E'\\x1f') FROM executions
+      WHERE id = ANY (string_to_array($4, E'\\x1f')) AND want = 'nothing'
+    ), $5)`,
   // If a number in `purged` belongs to an existing execution, that entry is damaged data, and the rows of the execution stay.
   "keep-living": `DELETE FROM purged p USING ${CHECKED}
     WHERE p.e > 0 AND (SELECT true FROM executions x WHERE x.e = p.e)`,

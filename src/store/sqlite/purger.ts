@@ -127,7 +127,7 @@ const STATEMENTS = {
   dropMail: "DELETE FROM letters WHERE recipient = ?",
   post: `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
     WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
-  ended: "SELECT e FROM executions WHERE id = ? AND finished_at IS NOT NULL",
+  ended: "SELECT e FROM executions WHERE id = ? AND finished_at IS NOT NULL AND want = 'nothing'",
   note: "INSERT INTO purged VALUES (?)",
   keepLastE: "UPDATE meta SET last_e = max(last_e, ?)",
   head: "DELETE FROM executions WHERE e = ?",

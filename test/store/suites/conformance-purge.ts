@@ -107,6 +107,23 @@ function describeForgetting(get: () => Lives): void {
     expect(await everything(lives)).toEqual(after);
   });
 
+  test("a purge leaves what has ended and is kept for a later execution of its id", async () => {
+    const lives = get();
+    const { store, info } = lives;
+    await commit(store, info, [
+      start("a", { ...full("a"), head: { ...endedHead("a", 1), want: "time" } }),
+      start("b", { ...full("b"), head: endedHead("b", 1) }),
+    ]);
+    const before = await everything(lives);
+    await store.purge(["a", "b"]);
+    const { loaded, heads } = await everything(lives);
+    expect(loaded.slice(0, 2)).toEqual([before.loaded[0], null]);
+    expect(heads).toEqual([["a", 1]]);
+    await commit(store, info, [step("a", 2, { head: endedHead("a", 2) })]);
+    await store.purge(["a"]);
+    expect((await everything(lives)).heads).toEqual([]);
+  });
+
   test("a write to what was purged is refused; its id can be created anew, and is another execution", async () => {
     const lives = get();
     await commit(lives.store, lives.info, [start("a", { ...full("a"), head: endedHead("a", 1) })]);
