@@ -6,6 +6,7 @@ import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
 import { LIMITS } from "./definition/definition.ts";
+import type { Plan } from "./definition/plan.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, SignalMessage } from "./message.ts";
 import { isRelayName } from "./relay/relay.ts";
@@ -14,6 +15,9 @@ import type { Waiting } from "./tasks/checkpoint.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
 import { shownSignal } from "./updates.ts";
+
+/** The most names of signals in a hint. */
+const NAMES_SHOWN = 10;
 
 /** Keeps a signal, or passes it to a wait that is open. */
 export function signal(step: Step, message: SignalMessage): Answer {
@@ -28,6 +32,9 @@ export function signal(step: Step, message: SignalMessage): Answer {
   if (before !== undefined) return answerTo(execution, message, before);
   // @plant signal accepted after the end
   if (execution.ended) return gone(execution, message);
+  // The event of a gate would come back for ever; its definition was checked.
+  const unknown = message.from === undefined ? whyUnknown(execution.plan, message) : null;
+  if (unknown !== null) return unknown;
   const visit = execution.current;
   const isOpen =
     visit !== null &&
@@ -60,6 +67,26 @@ export function keepSignal(step: Step, { signal: name, id, data }: Omit<SignalMe
 export function answerTo(execution: Execution, { id, signal: name }: SignalMessage, seq: number): Answer {
   const isKept = execution.signals.get(name)?.some((kept) => kept.id === id) === true;
   return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
+}
+
+/** Why no execution of the workflow can ever take the signal or update; null if one can, or if its code may wait for anything. */
+export function whyUnknown(
+  { signals, hasCode, definition }: Plan,
+  { signal }: Pick<SignalMessage, "signal">,
+): Rejection | null {
+  const { name, what } = shownSignal(signal);
+  const isKnown = what === "update" ? hasCode : (signals?.has(signal) ?? true);
+  if (isKnown) return null;
+  const names = [...(signals ?? [])].map((known) => `"${known}"`).slice(0, NAMES_SHOWN);
+  return reject("invalid_input", `the workflow "${definition.name}" never waits for the ${what} "${name}"`, {
+    path: "name",
+    hint:
+      what === "update"
+        ? "only code can answer updates, and it has none"
+        : names.length === 0
+          ? "it waits for no signal"
+          : `it waits for ${names.join(", ")}`,
+  });
 }
 
 function gone(execution: Execution, { signal }: SignalMessage): Rejection {

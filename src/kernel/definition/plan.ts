@@ -118,6 +118,10 @@ export interface Plan {
   readonly first: number;
   /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread: ReadonlyMap<string, PhasePlan>;
+  /** The signals that an execution can wait for; null if its code may wait for any. */
+  readonly signals: ReadonlySet<string> | null;
+  /** Whether code of the workflow can take updates. */
+  readonly hasCode: boolean;
   /** The phases of the clean-up. */
   readonly onCancel: PhasePlan | null;
   readonly onFailure: PhasePlan | null;
@@ -191,6 +195,10 @@ export function compilePlan(definition: Definition): Plan {
   const byName = new Map([...phases, ...compensations].map((phase) => [phase.name, phase]));
   const named = (name: string | undefined): PhasePlan | null =>
     name === undefined ? null : (byName.get(name) ?? null);
+  // Code of `next`, `returns` and `enumerate` cannot wait.
+  const hasCode = [...phases, ...compensations].some(({ handlers }) =>
+    handlers.some(({ mode, work }) => mode === "use" && work === "process"),
+  );
   return {
     hash: definitionHash(definition),
     version:
@@ -210,6 +218,8 @@ export function compilePlan(definition: Definition): Plan {
         phases[at(name)] as PhasePlan,
       ]),
     ),
+    signals: hasCode && definition.signals === undefined ? null : knownSignals(definition),
+    hasCode,
     onCancel: named(definition.onCancel),
     onFailure: named(definition.onFailure),
     finally: named(definition.finally),
@@ -219,6 +229,14 @@ export function compilePlan(definition: Definition): Plan {
     returns,
     returnsLast,
   };
+}
+
+/** The signals that phases wait for, and those that the definition lists for its code. */
+export function knownSignals({ phases, unread = {}, signals = [] }: Definition): ReadonlySet<string> {
+  const waits = phases.flatMap(({ handlers }) =>
+    Object.values(handlers).flatMap(({ waitFor }) => waitFor ?? []),
+  );
+  return new Set([...waits, ...Object.keys(unread), ...signals]);
 }
 
 /** The phase that computes the output. */
@@ -239,9 +257,9 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
 }
 
 /** Whether a definition has fields that came with version 6. */
-function isSince6({ returns, version, phases, on }: Definition): boolean {
-  if (returns === LAST || version !== undefined || on !== undefined || returns?.version !== undefined)
-    return true;
+function isSince6({ returns, version, phases, on, signals }: Definition): boolean {
+  if ([version, on, signals].some((field) => field !== undefined)) return true;
+  if (returns === LAST || returns?.version !== undefined) return true;
   return phases.some(
     ({ next, handlers }) =>
       (typeof next === "object" && next.version !== undefined) ||
