@@ -14,7 +14,7 @@ import type { Step } from "./step.ts";
 import type { Waiting } from "./tasks/checkpoint.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
-import { shownSignal } from "./updates.ts";
+import { isUpdate, shownSignal } from "./updates.ts";
 
 /** The most names of signals in a hint. */
 const NAMES_SHOWN = 10;
@@ -69,23 +69,16 @@ export function answerTo(execution: Execution, { id, signal: name }: SignalMessa
   return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
 }
 
-/** Why no execution of the workflow can ever take the signal or update; null if one can, or if its code may wait for anything. */
+/** Why no execution of the workflow can ever take the signal; null if one can, or if the definition does not list its signals. */
 export function whyUnknown(
-  { signals, hasCode, definition }: Plan,
+  { signals, definition }: Plan,
   { signal }: Pick<SignalMessage, "signal">,
 ): Rejection | null {
-  const { name, what } = shownSignal(signal);
-  const isKnown = what === "update" ? hasCode : (signals?.has(signal) ?? true);
-  if (isKnown) return null;
-  const names = [...(signals ?? [])].map((known) => `"${known}"`).slice(0, NAMES_SHOWN);
-  return reject("invalid_input", `the workflow "${definition.name}" never waits for the ${what} "${name}"`, {
+  if (signals === null || isUpdate(signal) || signals.has(signal)) return null;
+  const names = [...signals].map((known) => `"${known}"`).slice(0, NAMES_SHOWN);
+  return reject("invalid_input", `the workflow "${definition.name}" never waits for the signal "${signal}"`, {
     path: "name",
-    hint:
-      what === "update"
-        ? "only code can answer updates, and it has none"
-        : names.length === 0
-          ? "it waits for no signal"
-          : `it waits for ${names.join(", ")}`,
+    hint: names.length === 0 ? "it waits for no signal" : `it waits for ${names.join(", ")}`,
   });
 }
 

@@ -118,10 +118,8 @@ export interface Plan {
   readonly first: number;
   /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread: ReadonlyMap<string, PhasePlan>;
-  /** The signals that an execution can wait for; null if its code may wait for any. */
+  /** The signals that an execution can wait for; null if the definition does not list those of its code. */
   readonly signals: ReadonlySet<string> | null;
-  /** Whether code of the workflow can take updates. */
-  readonly hasCode: boolean;
   /** The phases of the clean-up. */
   readonly onCancel: PhasePlan | null;
   readonly onFailure: PhasePlan | null;
@@ -195,10 +193,6 @@ export function compilePlan(definition: Definition): Plan {
   const byName = new Map([...phases, ...compensations].map((phase) => [phase.name, phase]));
   const named = (name: string | undefined): PhasePlan | null =>
     name === undefined ? null : (byName.get(name) ?? null);
-  // Code of `next`, `returns` and `enumerate` cannot wait.
-  const hasCode = [...phases, ...compensations].some(({ handlers }) =>
-    handlers.some(({ mode, work }) => mode === "use" && work === "process"),
-  );
   return {
     hash: definitionHash(definition),
     version:
@@ -218,8 +212,7 @@ export function compilePlan(definition: Definition): Plan {
         phases[at(name)] as PhasePlan,
       ]),
     ),
-    signals: hasCode && definition.signals === undefined ? null : knownSignals(definition),
-    hasCode,
+    signals: definition.signals === undefined ? null : knownSignals(definition),
     onCancel: named(definition.onCancel),
     onFailure: named(definition.onFailure),
     finally: named(definition.finally),
