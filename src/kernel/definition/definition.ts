@@ -234,3 +234,11 @@ export const DEFAULTS = {
   postOpAttempts: 10,
   postOpTimeoutMs: 30_000,
 } as const;
+
+/** The signals that phases wait for, and those that the definition lists for its code. */
+export function knownSignals({ phases, unread = {}, signals = [] }: Definition): ReadonlySet<string> {
+  const waits = phases.flatMap(({ handlers }) =>
+    Object.values(handlers).flatMap(({ waitFor }) => waitFor ?? []),
+  );
+  return new Set([...waits, ...Object.keys(unread), ...signals]);
+}

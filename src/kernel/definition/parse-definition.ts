@@ -14,6 +14,7 @@ import {
   DEFAULTS,
   type Definition,
   type GivenVersion,
+  knownSignals,
   LAST,
   LIMITS,
   type PhaseDefinition,
@@ -23,7 +24,6 @@ import { parseAnswer, parseVersion } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
 import { checkOwnName, parseTriggers } from "./parse-trigger.ts";
-import { knownSignals } from "./plan.ts";
 
 /** Parses `data` in version 1 or 2 to a canonical definition, or returns a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {

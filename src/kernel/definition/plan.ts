@@ -12,6 +12,7 @@ import {
   DEFAULTS,
   type Definition,
   type HandlerDefinition,
+  knownSignals,
   LAST,
   NEXT,
   type PhaseDefinition,
@@ -222,14 +223,6 @@ export function compilePlan(definition: Definition): Plan {
     returns,
     returnsLast,
   };
-}
-
-/** The signals that phases wait for, and those that the definition lists for its code. */
-export function knownSignals({ phases, unread = {}, signals = [] }: Definition): ReadonlySet<string> {
-  const waits = phases.flatMap(({ handlers }) =>
-    Object.values(handlers).flatMap(({ waitFor }) => waitFor ?? []),
-  );
-  return new Set([...waits, ...Object.keys(unread), ...signals]);
 }
 
 /** The phase that computes the output. */
