@@ -156,7 +156,7 @@ describe("a signal that a workflow never waits for", () => {
   });
 
   test("is refused if the workflow lists the signals of its code", async () => {
-    const code = flow("code", async ({ waitFor }) => ((await waitFor(approval)) as { ok: boolean }).ok, {
+    const code = flow("code", async ({ waitFor }) => (await waitFor(approval)).ok, {
       signals: [approval, "later"],
     });
     const rondo = await open([code]);
