@@ -138,11 +138,9 @@ function fold(execution: Execution, event: Event): void {
     case "signalled":
       return signalled(execution, event);
     case "paused":
-      return paused(execution, event);
     case "resumed":
-      return resumed(execution, event);
     case "cancelling":
-      return cancelling(execution, event);
+      return controlled(execution, event);
     case "moved":
       return applyMoved(execution, event);
     case "retried":
@@ -438,6 +436,12 @@ function signalled(execution: Execution, event: EventOf<"signalled">): void {
   execution.signals.set(event.signal, queue);
   execution.signalCount++;
   execution.signalBytes += byteLength(event.data);
+}
+
+function controlled(execution: Execution, event: ControlEvent): void {
+  if (event.kind === "paused") paused(execution, event);
+  else if (event.kind === "resumed") resumed(execution, event);
+  else cancelling(execution, event);
 }
 
 function paused(execution: Execution, { id, by, reason }: ControlEvent): void {

@@ -50,6 +50,17 @@ describe("a signal", () => {
     expect(run.execution.signals.get("stop")).toHaveLength(1);
   });
 
+  test("that the workflow never waits for is refused if it lists its signals", () => {
+    const run = new KernelRun({ name: "w", phases: [wait("a"), phase("b")], signals: ["stop"] });
+    expect(run.signal("stop", 1)).toMatchObject({ kind: "applied", signal: "kept" });
+    expect(run.signal("sotp", 1)).toMatchObject({
+      kind: "rejection",
+      code: "invalid_input",
+      hint: 'it waits for "go", "stop"',
+    });
+    expect(run.execution.signals.get("sotp")).toBeUndefined();
+  });
+
   test("goes to one of two waits for it", () => {
     const handlers = { x: { waitFor: "go" }, y: { waitFor: "go" } };
     const run = new KernelRun([{ name: "a", handlers }]);

@@ -6,6 +6,7 @@ import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
 import { LIMITS } from "./definition/definition.ts";
+import type { Plan } from "./definition/plan.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, SignalMessage } from "./message.ts";
 import { isRelayName } from "./relay/relay.ts";
@@ -13,7 +14,10 @@ import type { Step } from "./step.ts";
 import type { Waiting } from "./tasks/checkpoint.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
-import { shownSignal } from "./updates.ts";
+import { isUpdate, shownSignal } from "./updates.ts";
+
+/** The most names of signals in a hint. */
+const NAMES_SHOWN = 10;
 
 /** Keeps a signal, or passes it to a wait that is open. */
 export function signal(step: Step, message: SignalMessage): Answer {
@@ -28,6 +32,9 @@ export function signal(step: Step, message: SignalMessage): Answer {
   if (before !== undefined) return answerTo(execution, message, before);
   // @plant signal accepted after the end
   if (execution.ended || hasFollower(execution)) return gone(execution, message);
+  // The event of a gate would come back for ever; its definition was checked.
+  const unknown = message.from === undefined ? whyUnknown(execution.plan, message) : null;
+  if (unknown !== null) return unknown;
   const visit = execution.current;
   const isOpen =
     visit !== null &&
@@ -68,6 +75,19 @@ export function answerTo(execution: Execution, { id, signal: name }: SignalMessa
  */
 function hasFollower({ newest }: Execution): boolean {
   return newest !== null && newest.number > 1;
+}
+
+/** Why no execution of the workflow can ever take the signal; null if one can, or if the definition does not list its signals. */
+export function whyUnknown(
+  { signals, definition }: Plan,
+  { signal }: Pick<SignalMessage, "signal">,
+): Rejection | null {
+  if (signals === null || isUpdate(signal) || signals.has(signal)) return null;
+  const names = [...signals].map((known) => `"${known}"`).slice(0, NAMES_SHOWN);
+  return reject("invalid_input", `the workflow "${definition.name}" never waits for the signal "${signal}"`, {
+    path: "name",
+    hint: names.length === 0 ? "it waits for no signal" : `it waits for ${names.join(", ")}`,
+  });
 }
 
 function gone(execution: Execution, { signal }: SignalMessage): Rejection {

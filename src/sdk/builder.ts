@@ -114,6 +114,7 @@ export class WorkflowBuilder implements HostedWorkflow {
       "version",
       "input",
       "unread",
+      "signals",
       "children",
       ...CLEANUPS,
       "cleanupTimeout",
@@ -138,7 +139,11 @@ export class WorkflowBuilder implements HostedWorkflow {
       );
     const schema = input === undefined ? undefined : jsonSchemaOf(input);
     const given = unread === undefined ? undefined : (storedCopy(unread, "unread") as typeof unread);
-    const ends = { ...named, ...defined({ unread: given, cleanupTimeout, on: triggersOf(options.on) }) };
+    const signals = options.signals?.map((one) => (typeof one === "string" ? one : one.name));
+    const ends = {
+      ...named,
+      ...defined({ unread: given, signals, cleanupTimeout, on: triggersOf(options.on) }),
+    };
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ version, input: schema }), phases: [], ...ends },
       input,

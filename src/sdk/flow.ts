@@ -23,7 +23,7 @@ type NoPhases = Record<never, never>;
 /** Options of a flow. */
 export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
   extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
-    Pick<WorkflowOptions, "cleanupTimeout" | "children" | "use"> {
+    Pick<WorkflowOptions, "cleanupTimeout" | "children" | "use" | "signals"> {
   /**
    * Checks the input, and gives it its type.
    *
@@ -89,7 +89,7 @@ export function flow(
 ): unknown {
   if (typeof run !== "function")
     throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
-  const { input, version, cleanupTimeout, children, use, ...others } = options;
+  const { input, version, cleanupTimeout, children, use, signals, ...others } = options;
   checkFields(others, `flow "${name}"`, OPTIONS);
   const begin = {
     name,
@@ -98,6 +98,7 @@ export function flow(
     ...(cleanupTimeout === undefined ? {} : { cleanupTimeout }),
     ...(children === undefined ? {} : { children }),
     ...(use === undefined ? {} : { use }),
+    ...(signals === undefined ? {} : { signals }),
   };
   return WorkflowBuilder.begin(begin).phase(PHASE, {
     ...others,

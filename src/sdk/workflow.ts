@@ -91,6 +91,13 @@ export interface WorkflowOptions<Cleanup extends string = string, Input = unknow
    */
   readonly unread?: Readonly<Record<string, string>>;
   /**
+   * All signals that code of the workflow waits for, beside those that phases wait for. A signal with another name is then refused, so
+   * that a misspelt one is noticed. Without this list, code may wait for any signal, and each is kept.
+   *
+   * @default any signal
+   */
+  readonly signals?: readonly (string | { readonly kind: "signal"; readonly name: string })[];
+  /**
    * The phase that runs when the execution is cancelled or its deadline has passed, after what was done is compensated.
    *
    * @default none

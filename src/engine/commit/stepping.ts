@@ -14,6 +14,7 @@ import type {
   StartMessage,
 } from "../../kernel/message.ts";
 import { gateMessage, isCarryDue } from "../../kernel/relay/gate.ts";
+import { whyUnknown } from "../../kernel/signals.ts";
 import { create, step } from "../../kernel/step.ts";
 import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
@@ -237,6 +238,8 @@ function stepOne(
     return { answer, existed: true };
   }
   assert(queued.plan !== undefined, "a start comes with its plan");
+  const unknown = message.signal === undefined ? null : whyUnknown(queued.plan, message.signal);
+  if (unknown !== null && queued.mail === undefined) return { answer: unknown, existed: false };
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
   slot.refreshQueues();

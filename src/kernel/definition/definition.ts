@@ -24,6 +24,8 @@ export interface Definition {
   readonly returns?: AnswerDefinition | typeof LAST;
   /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread?: { readonly [signal: string]: string };
+  /** The names of all signals that code of the workflow waits for. If it is missing, code may wait for any signal. */
+  readonly signals?: readonly string[];
   /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
   readonly onCancel?: string;
   readonly onFailure?: string;
@@ -232,3 +234,11 @@ export const DEFAULTS = {
   postOpAttempts: 10,
   postOpTimeoutMs: 30_000,
 } as const;
+
+/** The signals that phases wait for, and those that the definition lists for its code. */
+export function knownSignals({ phases, unread = {}, signals = [] }: Definition): ReadonlySet<string> {
+  const waits = phases.flatMap(({ handlers }) =>
+    Object.values(handlers).flatMap(({ waitFor }) => waitFor ?? []),
+  );
+  return new Set([...waits, ...Object.keys(unread), ...signals]);
+}

@@ -291,3 +291,13 @@ test("where children are enumerated by code, a worker does that, with its priori
   };
   expect(isRejection(parseDefinition(one({ handlers: { h: listed } })))).toBe(false);
 });
+
+test("the signal of a trigger is one that the workflow waits for, if it lists its signals", () => {
+  const on = (signal: string) => [{ event: "e", singleton: "signal", signal }];
+  const data = { ...one({ handlers: { h: { use: "h" } } }), signals: ["item"] };
+  expect(parseDefinition({ ...data, on: on("item") })).toMatchObject({ signals: ["item"] });
+  expect(parseDefinition({ ...data, on: on("itme") })).toMatchObject({
+    code: "invalid_definition",
+    path: "on[0].signal",
+  });
+});

@@ -2,7 +2,7 @@
  * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
  * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
-import { at, type Fields, mapOf, optional, show } from "../../std/decode.ts";
+import { at, type Fields, listOf, mapOf, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";
@@ -14,10 +14,12 @@ import {
   DEFAULTS,
   type Definition,
   type GivenVersion,
+  knownSignals,
   LAST,
   LIMITS,
   type PhaseDefinition,
 } from "./definition.ts";
+import { composedName } from "./names.ts";
 import { parseAnswer, parseVersion } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
@@ -32,6 +34,7 @@ export function parseDefinition(data: unknown): Definition | Rejection {
       for (const [key, handler] of Object.entries(handlers))
         at(phaseAt(name), () => at(handlerAt(key), () => checkMeaning(handler), handler), handler);
     checkTopics(parsed.phases);
+    checkSignals(parsed);
     return parsed;
   }, data);
 }
@@ -41,6 +44,9 @@ export function parseStored(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => definition(given, [1]), data);
 }
 
+/** The most names of signals in a definition. */
+const SIGNALS_MAX = 1_000;
+
 const definitionFields = known([
   "rondo",
   "name",
@@ -49,6 +55,7 @@ const definitionFields = known([
   "phases",
   "returns",
   "unread",
+  "signals",
   ...CLEANUPS,
   "cleanupTimeout",
   "on",
@@ -69,17 +76,35 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const ends = cleanup(fields, phases);
   checkGraph(phases, ends);
   checkReferences(phases);
+  const unread = unreadBy(fields["unread"], phases, Object.values(ends));
+  const signals = at("signals", optional(signalNames), fields["signals"]);
+  const on = at("on", parseTriggers, fields["on"]);
   const returns = fields["returns"] === LAST ? LAST : at("returns", optional(parseAnswer), fields["returns"]);
   return {
     rondo: 1,
     name,
     ...defined({ version: own, input: fields["input"] as Json | undefined, returns }),
     phases,
-    ...defined({ unread: unreadBy(fields["unread"], phases, Object.values(ends)) }),
+    ...defined({ unread, signals }),
     ...ends,
-    ...defined({ on: at("on", parseTriggers, fields["on"]) }),
+    ...defined({ on }),
   };
 }
+
+/** Refuses a trigger whose signal the workflow never waits for. */
+function checkSignals(parsed: Definition): void {
+  if (parsed.signals === undefined) return;
+  const known = knownSignals(parsed);
+  for (const [i, { singleton, signal }] of (parsed.on ?? []).entries())
+    if (singleton === "signal" && signal !== undefined && !known.has(signal))
+      throw wrong(
+        `on[${i}].signal`,
+        `"${signal}" is a signal that the workflow never waits for`,
+        "add it to signals",
+      );
+}
+
+const signalNames = listOf(composedName("the name of a signal"), { max: SIGNALS_MAX });
 
 const unreadFields = mapOf(parseName, { key: parseName, max: LIMITS.phases });
 

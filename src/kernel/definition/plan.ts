@@ -12,6 +12,7 @@ import {
   DEFAULTS,
   type Definition,
   type HandlerDefinition,
+  knownSignals,
   LAST,
   NEXT,
   type PhaseDefinition,
@@ -118,6 +119,8 @@ export interface Plan {
   readonly first: number;
   /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
   readonly unread: ReadonlyMap<string, PhasePlan>;
+  /** The signals that an execution can wait for; null if the definition does not list those of its code. */
+  readonly signals: ReadonlySet<string> | null;
   /** The phases of the clean-up. */
   readonly onCancel: PhasePlan | null;
   readonly onFailure: PhasePlan | null;
@@ -210,6 +213,7 @@ export function compilePlan(definition: Definition): Plan {
         phases[at(name)] as PhasePlan,
       ]),
     ),
+    signals: definition.signals === undefined ? null : knownSignals(definition),
     onCancel: named(definition.onCancel),
     onFailure: named(definition.onFailure),
     finally: named(definition.finally),
@@ -239,9 +243,9 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
 }
 
 /** Whether a definition has fields that came with version 6. */
-function isSince6({ returns, version, phases, on }: Definition): boolean {
-  if (returns === LAST || version !== undefined || on !== undefined || returns?.version !== undefined)
-    return true;
+function isSince6({ returns, version, phases, on, signals }: Definition): boolean {
+  if ([version, on, signals].some((field) => field !== undefined)) return true;
+  if (returns === LAST || returns?.version !== undefined) return true;
   return phases.some(
     ({ next, handlers }) =>
       (typeof next === "object" && next.version !== undefined) ||

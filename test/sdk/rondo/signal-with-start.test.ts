@@ -1,5 +1,5 @@
 // A start with a signal: it starts, or signals what is open, or says that it has ended; nothing accepted is lost.
-import { workflow } from "rondo";
+import { defineSignal, flow, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { effort } from "../../fixtures/long.ts";
@@ -136,3 +136,47 @@ test("a debounce loses no signal in a race with the end of its execution", async
   for (const outcome of ["first started", "first kept", "next started"])
     expect(outcomes.get(outcome) ?? 0, outcome).toBeGreaterThan(0);
 }, 600_000);
+
+describe("a signal that a workflow never waits for", () => {
+  const approval = defineSignal<{ ok: boolean }>("approval");
+
+  test("is refused with a start, which starts nothing", async () => {
+    const waits = workflow({ name: "waits", signals: [] })
+      .waitFor("approval")
+      .waitFor("second", { signal: "go" });
+    const rondo = await open([waits]);
+    const refused = await failure(rondo.signalWithStart(waits, null, { name: "aproval" }, { id: "w" }));
+    expect(refused).toMatchObject({ code: "invalid_input", hint: 'it waits for "approval", "go"' });
+    expect(refused.message).toContain('the workflow "waits" never waits for the signal "aproval"');
+    expect((await rondo.list()).data).toEqual([]);
+    const { execution } = await rondo.signalWithStart(waits, null, { name: "approval" }, { id: "w" });
+    expect(await failure(execution.signal("og"))).toMatchObject({ code: "invalid_input" });
+    await execution.signal("go");
+    await execution.result();
+  });
+
+  test("is refused if the workflow lists the signals of its code", async () => {
+    const code = flow("code", async ({ waitFor }) => (await waitFor(approval)).ok, {
+      signals: [approval, "later"],
+    });
+    const rondo = await open([code]);
+    const execution = await rondo.start(code, null);
+    expect(await failure(execution.signal("aproval", {}))).toMatchObject({
+      code: "invalid_input",
+      hint: 'it waits for "approval", "later"',
+    });
+    expect(await execution.signal("later", 1)).toBe("kept");
+    await execution.signal(approval, { ok: true });
+    expect(await execution.result()).toBe(true);
+  });
+
+  test("is kept and listed if code may wait for any", async () => {
+    const code = flow("any", async ({ waitFor }) => waitFor("approval"));
+    const rondo = await open([code]);
+    const execution = await rondo.start(code, null);
+    expect(await execution.signal("aproval", 1)).toBe("kept");
+    expect((await execution.describe()).unread).toEqual([{ signal: "aproval", count: 1 }]);
+    await execution.signal("approval", 2);
+    expect(await execution.result()).toBe(2);
+  });
+});
