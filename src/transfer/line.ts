@@ -4,8 +4,9 @@
  * timers, mail); and an end with the counts. A line fits in memory.
  */
 import { z } from "zod";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import type { Want } from "../store/store.ts";
+import type { DeadLetter, Head, LogLine, LogRow, MailboxMessage, StoredTimer, Want } from "../store/store.ts";
 
 /** The version of the format; an import reads only this version. */
 export const FORMAT = 1;
@@ -78,6 +79,7 @@ const logs = z.strictObject({
           level: z.string(),
           text: z.string(),
           run: z.string().exactOptional(),
+          fields: z.string().exactOptional(),
         }),
       ),
     }),
@@ -109,6 +111,24 @@ const LINE = z.discriminatedUnion("kind", [
 
 export type Line = z.infer<typeof LINE>;
 export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
+
+type LogLines = LineOf<"logs">["rows"][number];
+
+/**
+ * An import refuses fields that it does not know, so an export with a field that is missing here could not be read. A field of a
+ * row that is missing does not compile. Left out are fields that the importing store
+ * gives anew, and damages, which are not exported.
+ */
+const _isComplete: Record<
+  | Exclude<keyof Head, keyof LineOf<"execution">["head"] | "partition">
+  | Exclude<keyof Entry, keyof LineOf<"journal">["entries"][number] | "damage">
+  | Exclude<keyof LogRow, keyof LogLines | "mayRepeat">
+  | Exclude<keyof LogLine, keyof LogLines["lines"][number]>
+  | Exclude<keyof DeadLetter, keyof LineOf<"dead-letters">["rows"][number]>
+  | Exclude<keyof StoredTimer, keyof LineOf<"timers">["rows"][number]>
+  | Exclude<keyof MailboxMessage, keyof LineOf<"letters">["rows"][number]>,
+  never
+> = {};
 
 /** Parses a line. Throws a `RondoError` with the number of the line. */
 export function parseLine(text: string, number: number): Line {
