@@ -113,22 +113,26 @@ export type Line = z.infer<typeof LINE>;
 export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
 
 type LogLines = LineOf<"logs">["rows"][number];
+/** `true`, if a line has all fields of a stored row; otherwise the names of the fields that are missing. */
+type Covers<Row, Fields, Left extends keyof Row = never> = [Exclude<keyof Row, keyof Fields | Left>] extends [
+  never,
+]
+  ? true
+  : Exclude<keyof Row, keyof Fields | Left>;
 
 /**
  * An import refuses fields that it does not know, so an export with a field that is missing here could not be read. A field of a
- * row that is missing does not compile. Left out are fields that the importing store
- * gives anew, and damages, which are not exported.
+ * row that is missing does not compile. Left out are fields that the importing store gives anew, and damages, which are not exported.
  */
-const _isComplete: Record<
-  | Exclude<keyof Head, keyof LineOf<"execution">["head"] | "partition">
-  | Exclude<keyof Entry, keyof LineOf<"journal">["entries"][number] | "damage">
-  | Exclude<keyof LogRow, keyof LogLines | "mayRepeat">
-  | Exclude<keyof LogLine, keyof LogLines["lines"][number]>
-  | Exclude<keyof DeadLetter, keyof LineOf<"dead-letters">["rows"][number]>
-  | Exclude<keyof StoredTimer, keyof LineOf<"timers">["rows"][number]>
-  | Exclude<keyof MailboxMessage, keyof LineOf<"letters">["rows"][number]>,
-  never
-> = {};
+const _isComplete: readonly [
+  Covers<Head, LineOf<"execution">["head"], "partition">,
+  Covers<Entry, LineOf<"journal">["entries"][number], "damage">,
+  Covers<LogRow, LogLines, "mayRepeat">,
+  Covers<LogLine, LogLines["lines"][number]>,
+  Covers<DeadLetter, LineOf<"dead-letters">["rows"][number]>,
+  Covers<StoredTimer, LineOf<"timers">["rows"][number]>,
+  Covers<MailboxMessage, LineOf<"letters">["rows"][number]>,
+] = [true, true, true, true, true, true, true];
 
 /** Parses a line. Throws a `RondoError` with the number of the line. */
 export function parseLine(text: string, number: number): Line {
