@@ -6,7 +6,7 @@ import { successorId } from "../kernel/definition/successor-id.ts";
 import type { Succession } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { defined } from "../std/defined.ts";
-import { isRejection, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { Reply } from "./driver-options.ts";
 import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
 import { awaitNewest, untilKnown } from "./newest.ts";
@@ -43,7 +43,10 @@ export async function startIfExists(
   for (let found = first; isTaken(found.reply); ) {
     const newest = await awaitNewest(parts.engine, options.id);
     if (isRejection(newest)) return { ...found, reply: { ...found.reply, answer: newest } };
-    const { id, finishedAt } = newest.view;
+    const { id, finishedAt, project } = newest.view;
+    // The executions of an id are those of one project: the id means the newest one for all who know it.
+    if (project !== options.project)
+      return { ...found, reply: { ...found.reply, answer: idTaken(newest.view) } };
     if (finishedAt === null) return id === found.id ? found : { id, reply: existing(newest.view) };
     const number = (await lastEnded(parts.engine, options.id, numberOf(id))) + 1;
     const place = { first: options.id, number };
@@ -52,6 +55,14 @@ export async function startIfExists(
     if (!isTaken(found.reply) || !(await hasEnded(parts.engine, found.id))) return found;
   }
   return first;
+}
+
+/** The refusal of an id that belongs to another project. */
+function idTaken({ id, project }: ExecutionView): Rejection {
+  return reject("conflict", `execution ${id} exists in the project "${project}"`, {
+    path: "id",
+    hint: "choose another id",
+  });
 }
 
 /** The reply about an execution that continues the one of an equal start. */

@@ -329,7 +329,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     checkSignalOptions(options);
     const { name, data } = await checkedData(given, payload);
     const message = unwrap(signalMessage(this.#parts, { name, data, ...options }));
-    const unfit = (await this.#parts.checkSignal?.(this.#stored, name, message.data)) ?? null;
+    const unfit = (await this.#parts.checkSignal?.(this.id, name, message.data)) ?? null;
     if (unfit !== null) throw new RondoError(unfit);
     return unwrap(signalState((await this.#send(message)).answer));
   }

@@ -347,7 +347,10 @@ export class Rondo implements RondoClient {
       replay(execution, entries, { to: seq });
       if (execution.seq === before)
         throw new RondoError(
-          reject("not_found", `event ${seq} of execution ${id} was deleted: the journal of a gate begins anew`),
+          reject(
+            "not_found",
+            `event ${seq} of execution ${id} was deleted: the journal of a gate begins anew`,
+          ),
         );
     }
     return viewExecution(execution, execution.now);
@@ -504,13 +507,13 @@ export class Rondo implements RondoClient {
     this.#worker.host(workflow, code);
   }
 
-  /** Checks a signal against the schema of its wait, if this process knows the workflow. */
-  async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
+  /** Checks a signal against the schema of its wait in the newest execution of the id, if this process knows the workflow. */
+  async #checkSignal(id: string, signal: string, data: string): Promise<Rejection | null> {
     const isChecked = [...this.#served.values()].some(({ workflow }) =>
       workflow.handlers.some(({ signal: wait }) => wait?.name === signal),
     );
     if (!isChecked) return null;
-    const found = await this.#options.engine.inspect(execution);
+    const found = await inspectNewest((one) => this.#options.engine.inspect(one), id);
     if (isRejection(found)) return found;
     const served = this.#servedBy(found.view.workflowHash) ?? this.#served.get(found.view.workflow);
     return served === undefined ? null : this.#refusalOf(served.workflow, signal, data);

@@ -4,8 +4,9 @@
  * timers, mail); and an end with the counts. A line fits in memory.
  */
 import { z } from "zod";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import type { Want } from "../store/store.ts";
+import type { DeadLetter, Head, LogLine, LogRow, MailboxMessage, StoredTimer, Want } from "../store/store.ts";
 
 /** The version of the format; an import reads only this version. */
 export const FORMAT = 1;
@@ -78,6 +79,7 @@ const logs = z.strictObject({
           level: z.string(),
           text: z.string(),
           run: z.string().exactOptional(),
+          fields: z.string().exactOptional(),
         }),
       ),
     }),
@@ -109,6 +111,28 @@ const LINE = z.discriminatedUnion("kind", [
 
 export type Line = z.infer<typeof LINE>;
 export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
+
+type LogLines = LineOf<"logs">["rows"][number];
+/** `true`, if a line has all fields of a stored row; otherwise the names of the fields that are missing. */
+type Covers<Row, Fields, Left extends keyof Row = never> = [Exclude<keyof Row, keyof Fields | Left>] extends [
+  never,
+]
+  ? true
+  : Exclude<keyof Row, keyof Fields | Left>;
+
+/**
+ * An import refuses fields that it does not know, so an export with a field that is missing here could not be read. A field of a
+ * row that is missing does not compile. Left out are fields that the importing store gives anew, and damages, which are not exported.
+ */
+const _isComplete: readonly [
+  Covers<Head, LineOf<"execution">["head"], "partition">,
+  Covers<Entry, LineOf<"journal">["entries"][number], "damage">,
+  Covers<LogRow, LogLines, "mayRepeat">,
+  Covers<LogLine, LogLines["lines"][number]>,
+  Covers<DeadLetter, LineOf<"dead-letters">["rows"][number]>,
+  Covers<StoredTimer, LineOf<"timers">["rows"][number]>,
+  Covers<MailboxMessage, LineOf<"letters">["rows"][number]>,
+] = [true, true, true, true, true, true, true];
 
 /** Parses a line. Throws a `RondoError` with the number of the line. */
 export function parseLine(text: string, number: number): Line {

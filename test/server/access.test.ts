@@ -285,6 +285,22 @@ describe("projects", () => {
     const taken = await api.post("/v1/executions", { workflow: "approval", id: "theirs" }, { token });
     expect(taken.body).toMatchObject({ code: "conflict" });
     expect(taken.text).not.toContain("music");
+    // Nor does it become the newest of that id after the end.
+    await api.post("/v1/executions/theirs/cancel", {});
+    await until(async () => (await api.get("/v1/executions/theirs")).body["finishedAt"] !== null);
+    const next = { workflow: "approval", id: "theirs", ifExists: "startNewWhenDone" };
+    const followed = await api.post("/v1/executions", next, { token });
+    expect(followed.body).toMatchObject({ code: "conflict" });
+    expect(followed.text).not.toContain("music");
+    const signal = {
+      name: "approved",
+      data: { by: "x" },
+      start: { workflow: "approval", ifExists: next.ifExists },
+    };
+    expect((await api.post("/v1/executions/theirs/signals", signal, { token })).body["code"]).toBe(
+      "conflict",
+    );
+    expect((await api.get("/v1/executions/theirs")).body).toMatchObject({ id: "theirs", project: "music" });
     const spec = { id: "theirs", workflow: "doubles", input: {}, cron: "0 6 * * *" };
     expect((await api.post("/v1/schedules", spec, { token })).body).toMatchObject({ code: "conflict" });
     expect((await api.post("/v1/schedules", { ...spec, id: "mine" }, { token })).body).toMatchObject({

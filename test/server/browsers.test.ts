@@ -42,6 +42,15 @@ describe("a token for one execution", () => {
     expect((await api.get("/v1/executions/a~3", { token })).status).toBe(404);
   });
 
+  test("that was made for the first execution of an id opens that one only", async () => {
+    const api = await served();
+    await api.makeToken("admin");
+    const token = await tokenFor(api, "a~1");
+    expect((await api.get("/v1/executions/a~1", { token })).body).toMatchObject({ id: "a" });
+    for (const id of ["a", "a~2", "a~11"])
+      expect((await api.get(`/v1/executions/${id}`, { token })).status, id).toBe(403);
+  });
+
   test("neither starts an execution, nor opens a child, nor leaves out a clean-up, nor makes tokens", async () => {
     const api = await served();
     await api.makeToken("admin");
@@ -253,6 +262,10 @@ describe("CORS", () => {
       "/openapi.json",
       "/v1/session",
       "/v1/session?x=1",
+      "/v1/%73ession",
+      "/v1/session/",
+      "/v1/executions/../session",
+      "/v1/../metrics",
       "/v1",
       "//v1/executions",
       "/x/../v1x",

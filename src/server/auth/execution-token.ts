@@ -62,9 +62,12 @@ export function readExecutionToken(key: string, text: string, now: number): Exec
   };
 }
 
-/** Whether a token is for this execution: the one that it names, or one that continues it (`ID~2`). Its children are others. */
+/**
+ * Whether a token is for this execution: the one that it names, or one that continues it (`ID~2`). Its children are others. A token
+ * for `ID~1` is for the first one only.
+ */
 export function isFor({ execution }: Pick<ExecutionGrant, "execution">, id: string): boolean {
-  if (addressOf(id).stored === execution) return true;
+  if (id === execution || addressOf(id).stored === execution) return true;
   const number = execution.includes(ENGINE_MARK) ? undefined : SUCCESSOR.exec(id)?.[1];
   return number !== undefined && successorId(execution, Number(number)) === id;
 }

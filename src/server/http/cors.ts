@@ -12,9 +12,10 @@ export interface CorsSettings {
   readonly origins: readonly string[];
 }
 
-const API = "/v1/";
+/** A path below `/v1/`, and the first part of its name. The router decodes paths, so a name with other characters may be any other. */
+const API = /^\/v1\/([a-z-]+)(?:\/|$)/;
 /** Sessions are cookies, so they are only for the server's own pages. */
-const SESSION = "/v1/session";
+const SESSION = "session";
 const METHODS = "GET, HEAD, POST, PUT, DELETE";
 const REQUEST_HEADERS = [
   "accept",
@@ -40,8 +41,10 @@ export class Cors {
 
   /** Whether pages of this origin may use a path. */
   allows(origin: string, url: string | undefined): boolean {
-    const [path = ""] = (url ?? "").split(/[?#]/, 1);
-    const isOpen = path.startsWith(API) && path !== SESSION;
+    const whole = `http://host${url ?? ""}`;
+    // Parsing removes dot segments, as the router does.
+    const name = URL.canParse(whole) ? API.exec(new URL(whole).pathname)?.[1] : undefined;
+    const isOpen = name !== undefined && name !== SESSION;
     return isOpen && (this.#origins.has("*") || this.#origins.has(origin));
   }
 

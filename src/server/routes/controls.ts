@@ -118,7 +118,7 @@ const moveRoute = route({
     const to = defined({ version, hash }) as MoveTarget;
     await services.rondo.execution(id).move(to, { by, ...defined({ dryRun, reason, id: messageId }) });
     ask.target(`${id} ${version ?? hash}`, found.view.project);
-    const after = await services.engine.inspect(id);
+    const after = await inspectFor(services, ask.caller, id);
     return isRejection(after) ? after : json(after.view);
   },
 });

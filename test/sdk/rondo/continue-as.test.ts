@@ -88,14 +88,14 @@ test("a repeated update gets its answer from the execution that gave it, also af
     return continueAs({ n: n + 1 });
   });
   await using rondo = await testRondo({ workflows: [asks] });
-  const handle = await rondo.start(asks, { n: 1 }, { id: "a" });
-  const ask = (id: string, of: ExecutionHandle<unknown> = handle) => of.update("next", null, { id });
+  await rondo.start(asks, { n: 1 }, { id: "a" });
+  const ask = (id: string, of = "a") => rondo.execution(of).update("next", null, { id });
   for (const n of [1, 2, 3, 4]) {
     expect(await ask(`u${n}`)).toBe(n);
     await rondo.settle();
   }
   for (const n of [1, 2, 3, 4]) expect(await ask(`u${n}`)).toBe(n);
-  expect(await ask("u2", rondo.execution("a~5"))).toBe(2);
+  expect(await ask("u2", "a~5")).toBe(2);
 });
 
 test("each signal is taken once over all executions of an id, through crashes and takeovers", async () => {

@@ -3,6 +3,7 @@ import { flow, handlerFor, openRondo, type RondoClient, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { testRondo } from "rondo/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
 import { failure } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const orderOf = (version: string) =>
@@ -275,4 +276,21 @@ test("without a version, newer code finds no results in a phase that the definit
   expect(await failure(strict.result())).toMatchObject({
     message: expect.stringContaining('phase "audit" has no result: the definition with which this execution'),
   });
+});
+
+test("the data of a signal must fit the wait of the newest execution of the id, whatever the first one waited for", async () => {
+  const orderWith = (version: string, key: string) =>
+    workflow({ name: "checked", version }).waitFor("paid", { schema: z.object({ [key]: z.number() }) });
+  const [one, two] = [orderWith("1.0.0", "cents"), orderWith("2.0.0", "euros")];
+  const rondo = await openRondo({ store: "memory:" });
+  onTestFinished(() => rondo.close({ graceMs: 0 }));
+  rondo.serve(one, two);
+  const first = await rondo.start(one, null, { id: "a" });
+  await first.signal("paid", { cents: 100 });
+  await first.result();
+  await rondo.start(two, null, { id: "a", ifExists: "startNewWhenDone" });
+  expect(await failure(rondo.execution("a").signal("paid", { cents: 100 }))).toMatchObject({
+    message: expect.stringContaining("euros"),
+  });
+  expect(await rondo.execution("a").signal("paid", { euros: 1 })).toBe("delivered");
 });

@@ -111,6 +111,7 @@ describe("an export", () => {
         lines: [
           { n: 1, at: 5, level: "info", text: "one\u2028two" },
           { n: 2, at: 6, level: "run", text: "three", run: "r" },
+          { n: 3, at: 7, level: "stream", text: '["a"]', fields: '{"stream":"s","index":0}' },
         ],
       },
     ];
