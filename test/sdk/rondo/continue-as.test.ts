@@ -1,7 +1,7 @@
 // Executions that continue as others: one id, many executions.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type ExecutionHandle, Fatal, flow, workflow } from "../../../src/index.ts";
+import { Fatal, flow, workflow } from "../../../src/index.ts";
 import { simulate, testRondo } from "../../../src/testing.ts";
 
 /** Adds up numbers, and continues after each two of them. It ends with the signal "stop". */
