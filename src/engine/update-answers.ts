@@ -3,7 +3,7 @@
  * update finds the same one, at any node and as long as the journal is kept. An execution that continues as another one hands on the
  * updates that it has not read, so the caller follows it.
  */
-import { addressOf } from "../kernel/definition/names.ts";
+import { addressOf, refuseName } from "../kernel/definition/names.ts";
 import type { Finished } from "../kernel/event.ts";
 import type { Answer, SignalMessage } from "../kernel/message.ts";
 import { updateSignal } from "../kernel/updates.ts";
@@ -37,6 +37,9 @@ export async function sendUpdate(
   update: { readonly name: string; readonly data?: unknown; readonly id?: string },
 ): Promise<SentUpdate | Rejection> {
   const { name } = update;
+  // The prefix of updates takes a few bytes of the longest name.
+  const refused = refuseName(updateSignal(name), "name", "the name of an update");
+  if (refused !== null) return refused;
   const message = signalMessage(parts, update);
   if (isRejection(message)) return message;
   const sent: SignalMessage = { ...message, signal: updateSignal(name) };

@@ -434,7 +434,8 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
   published<Values extends object = Readonly<Record<string, Json>>>(): Promise<Partial<Values>>;
   /**
    * Iterates over views of the execution: as it is now, then after changes, until it has ended. If changes come fast, views in between
-   * are left out. Disposing the handle ends the iteration.
+   * are left out. Disposing the handle ends the iteration. An execution that continues as another one has ended, and its last view
+   * has `continuedAs`.
    *
    * @throws RondoError with the code `not_found` if there is no such execution
    * @example for await (const { status, phase } of execution.watch()) console.log(status, phase);

@@ -103,6 +103,18 @@ describe("an update", () => {
     expect(await failure(execution.signal("~update:x"))).toMatchObject({ code: "invalid_input" });
   });
 
+  test("with a name that is too long for a wait is refused", async () => {
+    const asks = flow("asks", async ({ waitForUpdate }, name: string) => {
+      const request = await waitForUpdate(name);
+      await request.answer(1);
+    });
+    await using t = await testRondo({ workflows: [asks] });
+    const longest = "n".repeat(192);
+    expect(await (await t.start(asks, longest)).update(longest, null)).toBe(1);
+    const refused = await failure((await t.start(asks, longest)).update(`${longest}n`, null));
+    expect(refused).toMatchObject({ code: "invalid_input" });
+  });
+
   test("ends the loop of `updates` after its time limit, and cannot be answered twice", async () => {
     const twice = flow("twice", async ({ updates }) => {
       let count = 0;
