@@ -274,7 +274,7 @@ test("without a version, newer code finds no results in a phase that the definit
   rondo.serve(grown(true));
   await strict.signal("go");
   expect(await failure(strict.result())).toMatchObject({
-    message: expect.stringContaining('phase "audit" has no result: the definition with which this execution'),
+    message: expect.stringContaining('phase "audit" has no result: it is not in the definition'),
   });
 });
 
