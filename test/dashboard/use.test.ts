@@ -82,6 +82,46 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.waitForURL("**/executions/invoices-7");
   });
 
+  test("is told in the palette that a search failed, unless it is only not allowed to list the workers", async () => {
+    const page = await openPage(server.url);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    let status = 403;
+    const body = JSON.stringify({ code: "made", detail: "the workers are not listed" });
+    await page.route("**/v1/workers", (route) => route.fulfill({ status, body }));
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").fill("invoices-7");
+    await page.getByRole("option", { name: "invoices-7 invoices" }).waitFor();
+    expect(await page.getByRole("alert").count()).toBe(0);
+    status = 500;
+    await page.getByRole("combobox").fill("invoices-8");
+    await page.getByRole("alert").getByText("the workers are not listed").waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("sees which versions of a workflow open executions need, and that no worker serves them", async () => {
+    const post = async (path: string, body: unknown): Promise<void> => {
+      const headers = { "content-type": "application/json" };
+      const sent = { method: "POST", headers, body: JSON.stringify(body) };
+      expect((await fetch(server.url + path, sent)).status).toBe(201);
+    };
+    const starts = [["old-1", "old-2"], ["new-1"], []];
+    for (const [i, ids] of starts.entries()) {
+      const handlers = { pack: { use: "parcels.pack", tasks: Array.from({ length: i + 1 }, (_, n) => n) } };
+      await post("/v1/workflows", { rondo: 1, name: "parcels", phases: [{ name: "pack", handlers }] });
+      for (const id of ids) await post("/v1/executions", { workflow: "parcels", id });
+    }
+    const page = await openPage(`${server.url}/definitions/parcels`);
+    const versions = page.locator(".versions > li");
+    await versions
+      .filter({ hasText: /2 open executions, the oldest: old-1 .*No worker serves parcels\.pack/ })
+      .waitFor();
+    await versions.filter({ hasText: /1 open execution: new-1 / }).waitFor();
+    expect(await versions.first().getByText("open execution").count()).toBe(0);
+    expect(await findBarriers(page)).toEqual([]);
+    await versions.getByRole("link", { name: "old-1" }).click();
+    await page.waitForURL("**/executions/old-1");
+  });
+
   test("searches, and the address says what for", async () => {
     const page = await openPage(`${server.url}/executions`);
     await page.getByText("thumbs-3").waitFor();

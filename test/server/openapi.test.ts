@@ -43,6 +43,7 @@ get /v1/executions/{id}/lanes
 get /v1/executions/{id}/logs
 get /v1/executions/{id}/published
 get /v1/executions/{id}/result
+get /v1/executions/{id}/streams
 get /v1/executions/{id}/streams/{name}
 get /v1/executions/{id}/tasks
 get /v1/executions/{id}/tasks/states

@@ -43,6 +43,8 @@ describe.each(stores)("over a %s store", (_, store) => {
     const live = new EventClient({ url: api.url, path });
     await live.until(() => chunksOf(live.events).length === 3);
     expect(live.isEnded).toBe(false);
+    const list = new EventClient({ url: api.url, path: "/v1/executions/one/streams" });
+    await list.until(() => list.events.length === 1);
     const late = new EventClient({ url: api.url, path, lastEventId: live.lastId });
     await approve(api, "one");
     await Promise.all([live.until(() => false), late.until(() => false)]);
@@ -58,6 +60,15 @@ describe.each(stores)("over a %s store", (_, store) => {
     const rest = await api.get(`${path}?cursor=${textOf(first.body["next"])}`);
     expect([...(first.body["data"] as never), ...(rest.body["data"] as never)]).toEqual(page.body["data"]);
     expect((await api.get("/v1/executions/one/logs")).body["data"]).toEqual([]);
+    // The list has each begin of a writer, and the end.
+    await list.until(() => false);
+    const listed = await api.get("/v1/executions/one/streams");
+    expect(listed.body["data"]).toEqual(list.events.map(({ data }) => data));
+    expect(list.events.map(({ data: { stream, step, end } }) => [stream, step, end])).toEqual([
+      ["answer", "first", undefined],
+      ["answer", "second", undefined],
+      ["answer", undefined, true],
+    ]);
     const again = new EventClient({ url: api.url, path });
     await again.until(() => false);
     expect(again.events).toEqual(live.events);

@@ -5,6 +5,7 @@ import type { Ring } from "../../../src/server/schemas/node.ts";
 import type { TASK_STATES as NodeStates } from "../../../src/server/views/task-index.ts";
 
 export type { HandlerView, PhaseView } from "../../../src/kernel/view.ts";
+export type { StreamPiece } from "../../../src/sdk/handle.ts";
 export type { AuditEntry, Session, Setting, Token } from "../../../src/server/schemas/admin.ts";
 export type { Alert, AlertRule, Alerts } from "../../../src/server/schemas/alert.ts";
 export type { DeadLetter, DeadLetterGroup as LetterGroup } from "../../../src/server/schemas/dead-letter.ts";
@@ -39,6 +40,7 @@ export type {
   Timer,
 } from "../../../src/server/schemas/node.ts";
 export type { Schedule } from "../../../src/server/schemas/schedule.ts";
+export type { StreamMark } from "../../../src/server/schemas/stream.ts";
 export type { Worker } from "../../../src/server/schemas/worker.ts";
 export type {
   Workflow,

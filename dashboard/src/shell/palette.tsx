@@ -1,12 +1,14 @@
 /** The command palette: pages, the actions of keys, and executions by the beginning of their id. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get } from "../api/client.ts";
+import { get, Problem } from "../api/client.ts";
 import type { Page, Schedule, Summary, Worker, WorkflowName } from "../api/shapes.ts";
+import { asProblem } from "../api/use-live.ts";
 import { addressOf } from "../core/address.ts";
 import { go } from "../core/router.ts";
 import { pause } from "../core/visible.ts";
 import { Badge } from "../ui/badge.tsx";
 import { Dialog } from "../ui/dialog.tsx";
+import { Trouble } from "../ui/state.tsx";
 import { keyGroups } from "./keys.ts";
 
 interface Choice {
@@ -23,7 +25,7 @@ const TYPING_MS = 200;
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [text, setText] = useState("");
   const [active, setActive] = useState(0);
-  const found = useFound(text);
+  const { found, problem } = useFound(text);
   const choices = [...commands(text), ...found, ...searchFor(text)];
   const chosen = Math.min(active, choices.length - 1);
   const list = useRef<HTMLUListElement>(null);
@@ -77,6 +79,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
           </li>
         ))}
       </ul>
+      {problem === null ? null : <Trouble problem={problem} />}
     </Dialog>
   );
 }
@@ -101,12 +104,20 @@ function searchFor(text: string): Choice[] {
   ];
 }
 
+/** No workers for a user of one project, who may not list them. Any other error stays one. */
+function noneIfForbidden(thrown: unknown): Pick<Page<Worker>, "data"> {
+  if (thrown instanceof Problem && thrown.status === 403) return { data: [] };
+  throw thrown;
+}
+
 /** Executions whose id, workflow or tags match the text; workflows, schedules and workers by a part of their name. */
-function useFound(text: string): readonly Choice[] {
+function useFound(text: string): { readonly found: readonly Choice[]; readonly problem: Problem | null } {
   const [found, setFound] = useState<readonly Choice[]>([]);
+  const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {
     const q = text.trim();
     const abort = new AbortController();
+    setProblem(null);
     const look = async (): Promise<void> => {
       if (q.length < 2) return setFound([]);
       await pause(TYPING_MS, abort.signal);
@@ -116,8 +127,7 @@ function useFound(text: string): readonly Choice[] {
         get<Page<Summary>>("/v1/executions", { query: { q, limit: FOUND_MAX }, signal }),
         get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
         get<Page<Schedule>>("/v1/schedules", { query: { limit: 1_000 }, signal }),
-        // A user of one project may not list the workers.
-        get<Page<Worker>>("/v1/workers", { signal }).catch(() => ({ data: [] })),
+        get<Page<Worker>>("/v1/workers", { signal }).catch(noneIfForbidden),
       ]);
       const isNamed = (name: string): boolean => name.toLowerCase().includes(q.toLowerCase());
       const named = workflows.data.filter(({ name }) => isNamed(name)).slice(0, FOUND_MAX);
@@ -153,8 +163,12 @@ function useFound(text: string): readonly Choice[] {
       // What has exactly this name comes first.
       setFound([...all.filter(({ label }) => label === q), ...all.filter(({ label }) => label !== q)]);
     };
-    look().catch(() => setFound([]));
+    look().catch((thrown: unknown) => {
+      if (abort.signal.aborted) return;
+      setFound([]);
+      setProblem(asProblem(thrown));
+    });
     return () => abort.abort();
   }, [text]);
-  return found;
+  return { found, problem };
 }

@@ -19,11 +19,12 @@ import {
 import {
   pieceSchema,
   publishedSchema,
+  streamMarkSchema,
   type Updated,
   updatedSchema,
   updateSchema,
 } from "../schemas/stream.ts";
-import { streamPieces } from "../streams/stream-source.ts";
+import { streamMarks, streamPieces } from "../streams/stream-source.ts";
 import { answerLog, follow, STREAM, STREAM_HEADERS } from "./events.ts";
 import { inspectFor, routesOf } from "./services.ts";
 
@@ -64,6 +65,36 @@ const streamRoute = route({
       ...{ execution: found.view.id, page, max, follow: goesOn },
       key: `stream ${JSON.stringify(filter)}`,
       items: streamPieces(filter),
+    });
+  },
+});
+
+const streamsRoute = route({
+  id: "listStreams",
+  request: "GET /v1/executions/{id}/streams",
+  summary: "List where the streams of an execution begin and end, as a page or as a stream of events",
+  description:
+    "In the order of storing. A stream that several tasks or steps write, or that is written again, is listed once for each. A stream of events ends with the execution unless `follow=true`.",
+  access: "viewer",
+  scope: "read",
+  params: executionParams,
+  query: z.strictObject({ cursor, limit: limit(200), follow }),
+  headers: STREAM_HEADERS,
+  answers: {
+    200: {
+      description: "begins and ends in order",
+      schema: pageOf(streamMarkSchema, "marks"),
+      types: [STREAM],
+    },
+  },
+  async handle(ask, services) {
+    const found = await inspectFor(services, ask.caller, ask.params.id);
+    if (isRejection(found)) return found;
+    const { cursor: page, limit: max, follow: goesOn } = ask.query;
+    return answerLog(ask, services, {
+      ...{ execution: found.view.id, page, max, follow: goesOn },
+      key: "streams",
+      items: streamMarks,
     });
   },
 });
@@ -145,4 +176,4 @@ const updateRoute = route({
   },
 });
 
-export const streamRoutes = [streamRoute, publishedRoute, updateRoute];
+export const streamRoutes = [streamsRoute, streamRoute, publishedRoute, updateRoute];

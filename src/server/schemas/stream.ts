@@ -44,6 +44,27 @@ export const pieceSchema = z
   });
 export type StreamPiece = Shape<typeof pieceSchema>;
 
+export const streamMarkSchema = pieceSchema
+  .omit({ index: true, chunks: true })
+  .extend({
+    end: z.literal(true).optional().describe("the stream ends here; missing where a writer begins"),
+  })
+  .openapi("StreamMark", {
+    example: {
+      id: "17.0",
+      at: 1_767_225_600_000,
+      stream: "answer",
+      step: "ask the model",
+      phase: "run",
+      visit: 1,
+      handler: "run",
+      task: 0,
+      attempt: 1,
+      attemptId: "support-17.run.1.run.1.0.1.1.1",
+    },
+  });
+export type StreamMark = Shape<typeof streamMarkSchema>;
+
 export const updateSchema = z
   .strictObject({
     data: anyJson.optional(),

@@ -1,6 +1,6 @@
 /** The pieces of a stream of an execution, as items of its log. */
 import { pieceAt } from "../../engine/views/log-reader.ts";
-import type { StreamPiece } from "../schemas/stream.ts";
+import type { StreamMark, StreamPiece } from "../schemas/stream.ts";
 import type { LogItems } from "./log-source.ts";
 
 /** Which pieces of a stream are wanted; fields that are missing match everything. */
@@ -27,3 +27,14 @@ export function streamPieces(filter: StreamFilter): LogItems<StreamPiece> {
     isEnd: ({ end }) => end === true,
   };
 }
+
+/** The begins and ends of all streams: the pieces with the first chunk of a writer, and those that end a stream. */
+export const streamMarks: LogItems<StreamMark> = {
+  itemOf(row, line) {
+    const piece = pieceAt(row, line);
+    if (piece === null || piece.index !== 0) return null;
+    const { index: _index, chunks: _chunks, ...mark } = piece;
+    return mark;
+  },
+  textOf: (mark) => `id: ${mark.id}\ndata: ${JSON.stringify(mark)}\n\n`,
+};

@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import { get, may } from "../../api/client.ts";
 import type { Page, Summary, Workflow, WorkflowVersion } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { addressOf } from "../../core/address.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
+import { plural } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useKeys } from "../../shell/keys.ts";
@@ -124,9 +125,11 @@ function Versions(props: {
 }) {
   const { versions, shown, compared } = props;
   if (versions === null) return <Loading rows={3} />;
+  // A definition that became the newest again is listed again.
+  const isFirst = (i: number): boolean => versions.findIndex(({ hash }) => hash === versions[i]?.hash) === i;
   return (
     <ul class="versions">
-      {versions.map(({ hash, at, version, open, isNewest }, i) => (
+      {versions.map(({ hash, at, version, ...need }, i) => (
         <li key={`${hash} ${at ?? i}`} class={hash === shown ? "is-shown" : ""}>
           <button
             type="button"
@@ -138,8 +141,8 @@ function Versions(props: {
             {hash.slice(0, 12)}
           </button>
           <span class="muted">
-            {isNewest && versions.findIndex((one) => one.hash === hash) === i ? "newest" : ""}{" "}
-            {open === 0 ? "" : `${open} open`} {at === null ? "date unknown" : <Ago at={at} />}
+            {need.isNewest && isFirst(i) ? "newest, " : ""}
+            {at === null ? "date unknown" : <Ago at={at} />}
           </span>
           {hash === shown ? null : (
             <Button
@@ -149,9 +152,34 @@ function Versions(props: {
               Compare
             </Button>
           )}
+          {isFirst(i) ? <Need {...need} /> : null}
         </li>
       ))}
     </ul>
+  );
+}
+
+/** How far a version is needed: its open executions, and whether workers serve its code. */
+function Need(props: Pick<WorkflowVersion, "open" | "oldest" | "unserved" | "canRetire">) {
+  const { open, oldest, unserved, canRetire } = props;
+  if (open === 0 && !canRetire) return null;
+  return (
+    <p class="version-need">
+      {canRetire ? <span class="muted">No open execution needs it.</span> : null}
+      {open === 0 ? null : plural(open, "open execution")}
+      {oldest === null ? null : (
+        <>
+          {open === 1 ? ": " : ", the oldest: "}
+          <a class="mono" href={executionPage(oldest.id)}>
+            {oldest.id}
+          </a>{" "}
+          <Ago at={oldest.createdAt} />
+        </>
+      )}
+      {open === 0 || unserved.length === 0 ? null : (
+        <span class="light warn">No worker serves {unserved.join(", ")}.</span>
+      )}
+    </p>
   );
 }
 

@@ -1,12 +1,23 @@
 import type { Execution } from "../../api/shapes.ts";
 import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
+import type { About } from "./execution.tsx";
+import { Streams } from "./streams.tsx";
 import { TaskLink } from "./task-link.tsx";
 
-/** The tab with the input, the output, the error and the unread signals of an execution. */
-export function DataTab({ facts }: { readonly facts: Execution }) {
+/** The tab with the input, published values, output, error, unread signals and streams of an execution. */
+export function DataTab({ path, facts, isOver }: About) {
   return (
-    <div class="columns pad">
+    <div class="pad stack">
+      <Values facts={facts} />
+      <Streams path={path} isOver={isOver} />
+    </div>
+  );
+}
+
+function Values({ facts }: { readonly facts: Execution }) {
+  return (
+    <div class="columns">
       <div>
         <h3>Input</h3>
         <JsonView value={facts.input} label="Input" />
@@ -15,6 +26,12 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
         <ErrorView error={facts.error}>
           <OfTask facts={facts} />
         </ErrorView>
+      )}
+      {facts.published === undefined ? null : (
+        <div>
+          <h3>Published</h3>
+          <JsonView value={facts.published} label="Published values" />
+        </div>
       )}
       <div>
         <h3>Output</h3>

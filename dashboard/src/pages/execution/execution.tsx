@@ -120,7 +120,7 @@ function TabBody({ tab, about }: { readonly tab: string; readonly about: About }
     case "logs":
       return <LogsTab {...about} />;
     case "data":
-      return <DataTab facts={about.facts} />;
+      return <DataTab {...about} />;
     case "events":
       return <EventsTab {...about} />;
     case "steps":

@@ -1,12 +1,8 @@
 /** The tab with live log lines, which can be paused, searched, and filtered by level or by the selected task. */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Problem } from "../../api/client.ts";
+import { useMemo, useState } from "preact/hooks";
 import type { LogLine } from "../../api/shapes.ts";
-import { follow } from "../../api/stream.ts";
-import { asProblem } from "../../api/use-live.ts";
+import { useFollow } from "../../api/use-follow.ts";
 import { executionPage } from "../../core/address.ts";
-import { useCell } from "../../core/cell.ts";
-import { lostSince } from "../../core/connection.ts";
 import { clock, count, moment } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
 import { useKeys } from "../../shell/keys.ts";
@@ -15,6 +11,7 @@ import { Empty, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { copy } from "../../ui/toast.tsx";
 import type { About } from "./execution.tsx";
+import { LiveLight, useEndInSight } from "./follow-parts.tsx";
 import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 /** The most lines that are kept; older lines are dropped from the display. */
@@ -23,14 +20,14 @@ const KEPT = 50_000;
 const NARROW = 760;
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
-export function LogsTab({ id, path, facts }: About) {
+export function LogsTab({ id, path, isOver }: About) {
   // A narrow page cuts most lines off.
   const [isWrapped, setIsWrapped] = useState(innerWidth < NARROW);
   const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);
   const [text, setText] = useState("");
   const [level, setLevel] = useState("");
-  const { lines, isOpen, problem, dropped } = useLines(path, isPaused);
+  const { lines, isOpen, problem, dropped } = useLines({ path, isOver }, isPaused);
   useKeys("Logs", [{ keys: "l", label: "Stop or follow the log", run: () => setIsPaused(!isPaused) }]);
   const shown = useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -85,7 +82,7 @@ export function LogsTab({ id, path, facts }: About) {
           Copy
         </Button>
         <Button onClick={() => download(`${id}.log`, textOf(shown))}>Download</Button>
-        <State {...{ isOpen, isPaused }} isOver={facts.finishedAt !== null} />
+        <LiveLight {...{ isOpen, isPaused }} isOver={isOver} />
       </div>
       {problem === null ? null : <Trouble problem={problem} />}
       {shown.length === 0 ? (
@@ -104,57 +101,17 @@ export function LogsTab({ id, path, facts }: About) {
   );
 }
 
-function useLines(path: string, isPaused: boolean) {
+function useLines({ path, isOver }: Pick<About, "path" | "isOver">, isPaused: boolean) {
   const [lines, setLines] = useState<readonly LogLine[]>([]);
-  const [isOpen, setIsOpen] = useState(false);
   const [dropped, setDropped] = useState(0);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const last = useRef("");
-  useEffect(() => {
-    if (isPaused) return;
-    const abort = new AbortController();
-    const take = (more: readonly LogLine[], id: string): void => {
-      last.current = id;
-      setLines((before) => {
-        const all = [...before, ...more];
-        if (all.length > KEPT) setDropped((n) => n + all.length - KEPT);
-        return all.slice(-KEPT);
-      });
-    };
-    follow(
-      {
-        path: `${path}/logs`,
-        after: last.current,
-        take: (events) =>
-          take(
-            events.map(({ data }) => JSON.parse(data) as LogLine),
-            events.at(-1)?.id ?? "",
-          ),
-        isOpen: setIsOpen,
-      },
-      abort.signal,
-    ).catch((thrown: unknown) => {
-      if (!abort.signal.aborted) setProblem(asProblem(thrown));
-    });
-    return () => abort.abort();
-  }, [path, isPaused]);
-  return { lines, isOpen, problem, dropped };
-}
-
-/** Whether the log is live. */
-function State(props: { readonly isOpen: boolean; readonly isPaused: boolean; readonly isOver: boolean }) {
-  const { isOpen, isPaused, isOver } = props;
-  const isLost = useCell(lostSince) !== null;
-  const text = isLost
-    ? "connection lost"
-    : isOpen
-      ? "live"
-      : isPaused
-        ? "stopped"
-        : isOver
-          ? "complete"
-          : "reconnecting";
-  return <span class={`light ${isOpen && !isLost ? "ok" : ""}`}>{text}</span>;
+  const followed = useFollow<LogLine>(isPaused ? null : { path: `${path}/logs`, isOver }, (more) =>
+    setLines((before) => {
+      const all = [...before, ...more];
+      if (all.length > KEPT) setDropped((n) => n + all.length - KEPT);
+      return all.slice(-KEPT);
+    }),
+  );
+  return { lines, dropped, ...followed };
 }
 
 /** Says that only the lines of a handler or a task are shown, and shows all again. */
@@ -177,22 +134,9 @@ function WrappedLines({
   readonly lines: readonly LogLine[];
   readonly isFollowing: boolean;
 }) {
-  const box = useRef<HTMLPreElement>(null);
-  const isAtEnd = useRef(true);
-  useLayoutEffect(() => {
-    if (box.current !== null && isFollowing && isAtEnd.current)
-      box.current.scrollTop = box.current.scrollHeight;
-  }, [lines.at(-1)?.id, isFollowing]);
+  const box = useEndInSight(lines.at(-1)?.id, isFollowing);
   return (
-    <pre
-      ref={box}
-      class="lines log-wrapped"
-      tabIndex={0}
-      aria-label="Log lines"
-      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
-        isAtEnd.current = scrollTop + clientHeight >= scrollHeight - 40;
-      }}
-    >
+    <pre {...box} class="lines log-wrapped" tabIndex={0} aria-label="Log lines">
       {lines.map(({ id, at, level, handler, task, text }) => (
         <span key={id} class={`level-${level}`}>
           <span class="muted">
