@@ -34,7 +34,7 @@ const SOON_S = 5;
 /** How long `tasks/result` waits. The client asks again. */
 const RESULT_WAIT = "45s";
 const INSTRUCTIONS =
-  "Each workflow of this Rondo server is a tool. Executions are durable: they survive restarts and broken connections. rondo_list, rondo_get and rondo_wait watch them, rondo_signal answers one that waits (its `awaits` names the signals), rondo_cancel ends one.";
+  "Each workflow of this Rondo server is a tool. Executions are durable: they survive restarts and broken connections. rondo_list, rondo_get and rondo_wait watch them, rondo_signal answers one that waits (its `awaits` names the signals), rondo_update asks a running one something and gives the answer of its code, rondo_cancel ends one.";
 
 export interface McpOptions {
   readonly api: ApiPort;
