@@ -9,6 +9,7 @@
 import type { ExecutionView } from "../kernel/view.ts";
 import type { ApiPort } from "../sdk/operations-over.ts";
 import { isObject } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { sha256 } from "../std/hash.ts";
 import { RondoError } from "../std/rejection.ts";
 import {
@@ -172,12 +173,7 @@ async function orToolError(run: () => Promise<ToolResult>): Promise<ToolResult> 
 function toolError(thrown: unknown): ToolResult {
   if (!(thrown instanceof RondoError)) throw thrown;
   const { code, message, hint, path } = thrown;
-  const error = {
-    code,
-    message,
-    ...(hint === undefined ? {} : { hint }),
-    ...(path === undefined ? {} : { path }),
-  };
+  const error = { code, message, ...defined({ hint, path }) };
   return { content: [{ type: "text", text: JSON.stringify(error) }], isError: true };
 }
 

@@ -2,6 +2,7 @@
 import type { ExecutionView } from "../kernel/view.ts";
 import type { ApiPort } from "../sdk/operations-over.ts";
 import { isObject } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { RPC_CODE, RpcError } from "./json-rpc.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -78,7 +79,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       const body = {
         workflow: given["workflow"],
         input: given["input"] ?? null,
-        ...optional("id", given["id"]),
+        ...defined({ id: given["id"] }),
       };
       return shown(briefly(await api.json<ExecutionView>("/v1/executions", { method: "POST", body })));
     },
@@ -145,7 +146,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     ),
     async run(api, given) {
       const path = `${pathOf(given)}/updates/${nameOf(given, "name", "the name of the update")}`;
-      const body = { data: given["data"] ?? null, ...optional("id", given["updateId"]) };
+      const body = { data: given["data"] ?? null, ...defined({ id: given["updateId"] }) };
       const { error, ...answered } = await api.json<Fields>(path, {
         method: "POST",
         body,
@@ -160,7 +161,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     annotations: { readOnlyHint: false, destructiveHint: true },
     inputSchema: schema({ id, reason: { type: "string" } }, ["id"]),
     async run(api, given) {
-      const body = optional("reason", given["reason"]);
+      const body = defined({ reason: given["reason"] });
       return shown(
         briefly(await api.json<ExecutionView>(`${pathOf(given)}/cancel`, { method: "POST", body })),
       );
@@ -170,10 +171,6 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 
 function schema(properties: object, required: readonly string[] = []): object {
   return { type: "object", properties, required, additionalProperties: false };
-}
-
-function optional(name: string, value: unknown): object {
-  return value === undefined ? {} : { [name]: value };
 }
 
 function pathOf(given: Fields): string {
@@ -304,7 +301,7 @@ function briefly({
     phase,
     ...(status === "done" ? { output: output ?? null } : {}),
     ...(error === null || error === undefined ? {} : { error }),
-    ...optional("published", published),
+    ...defined({ published }),
     createdAt,
     finishedAt,
   };
