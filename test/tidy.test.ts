@@ -142,7 +142,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   config: 750,
   engine: 14_300,
   kernel: 12_400,
-  mcp: 700,
+  mcp: 720,
   net: 2_050,
   protocol: 2_250,
   retention: 350,

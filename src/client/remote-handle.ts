@@ -260,7 +260,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     checkUpdateOptions(options);
     const { id = this.#newId(), timeout, ...others } = options;
     const { name, data } = await checkedData(given, payload);
-    const late = (ms: number) => new RondoError(notAnswered(name, ms));
+    const late = (ms: number) => new RondoError(notAnswered({ name, id }, ms));
     const { signal, stop } = this.#giveUp({ ...others, ...defined({ timeout }) }, late);
     try {
       const path = `${this.#path}/updates/${encodeURIComponent(name)}`;

@@ -37,6 +37,7 @@ import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 import { nowFor } from "./timers/now-for.ts";
 import type { HourFigures } from "./views/figures.ts";
+import { makePhaseSpan } from "./views/phase-span.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
@@ -298,7 +299,9 @@ export class Engine implements EnginePort {
       case "purge":
         return this.#track(this.#purge(output.ids));
       case "trim":
-        return this.#track(this.#trim(output.execution, output.before));
+        return this.#track(this.#orFault(this.#store.trimJournal(output.execution, output.before)));
+      case "phase-ended":
+        return this.#track(this.#orFault(makePhaseSpan(this.#store, output)));
       case "perform":
         return this.#postOpRunner.run(output.task);
       case "ask-worker":
@@ -398,9 +401,10 @@ export class Engine implements EnginePort {
   }
 
   /** Deletes rows of a journal. If that fails now, the next call for the execution deletes them too. */
-  async #trim(execution: string, before: number): Promise<void> {
+  /** Waits for work that is left out if the store fails. */
+  async #orFault(work: Promise<unknown>): Promise<void> {
     try {
-      await this.#store.trimJournal(execution, before);
+      await work;
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
       this.#options.onFault?.(thrown);

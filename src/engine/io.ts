@@ -36,6 +36,7 @@ import type { AttemptFacts } from "./leases/attempt-facts.ts";
 import type { Handover, LeaseTable } from "./leases/lease-handover.ts";
 import type { StoredQuotas } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
+import type { EndedPhase } from "./views/phase-span.ts";
 import type { Totals } from "./views/totals.ts";
 import type { Waits } from "./views/why.ts";
 
@@ -326,6 +327,8 @@ export type Output =
   | { readonly kind: "perform"; readonly task: PostOpTask }
   /** A request to ask a worker's status API about silent attempts before they count as lost. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
+  /** A visit of an execution that was started inside of a span has ended. */
+  | ({ readonly kind: "phase-ended" } & EndedPhase)
   /** Log lines of the execution were stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }

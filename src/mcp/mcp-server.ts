@@ -9,6 +9,7 @@
 import type { ExecutionView } from "../kernel/view.ts";
 import type { ApiPort } from "../sdk/operations-over.ts";
 import { isObject } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { sha256 } from "../std/hash.ts";
 import { RondoError } from "../std/rejection.ts";
 import {
@@ -34,7 +35,7 @@ const SOON_S = 5;
 /** How long `tasks/result` waits. The client asks again. */
 const RESULT_WAIT = "45s";
 const INSTRUCTIONS =
-  "Each workflow of this Rondo server is a tool. Executions are durable: they survive restarts and broken connections. rondo_list, rondo_get and rondo_wait watch them, rondo_signal answers one that waits (its `awaits` names the signals), rondo_cancel ends one.";
+  "Each workflow of this Rondo server is a tool. Executions are durable: they survive restarts and broken connections. rondo_list, rondo_get and rondo_wait watch them, rondo_signal answers one that waits (its `awaits` names the signals), rondo_update asks a running one something and gives the answer of its code, rondo_cancel ends one.";
 
 export interface McpOptions {
   readonly api: ApiPort;
@@ -172,12 +173,7 @@ async function orToolError(run: () => Promise<ToolResult>): Promise<ToolResult> 
 function toolError(thrown: unknown): ToolResult {
   if (!(thrown instanceof RondoError)) throw thrown;
   const { code, message, hint, path } = thrown;
-  const error = {
-    code,
-    message,
-    ...(hint === undefined ? {} : { hint }),
-    ...(path === undefined ? {} : { path }),
-  };
+  const error = { code, message, ...defined({ hint, path }) };
   return { content: [{ type: "text", text: JSON.stringify(error) }], isError: true };
 }
 

@@ -1,7 +1,8 @@
-/** The tools of the MCP server: one for each workflow, and those that list, start, watch, signal and cancel executions. */
+/** The tools of the MCP server: one for each workflow, and those that list, start, watch, signal, update and cancel executions. */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { ApiPort } from "../sdk/operations-over.ts";
 import { isObject } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { RPC_CODE, RpcError } from "./json-rpc.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -31,6 +32,7 @@ const WAIT_S = 45;
 const WRAPPED = "input";
 
 const id = { type: "string", description: "the id of the execution" };
+const seconds = { type: "integer", minimum: 1, maximum: WAIT_S };
 const READS = { readOnlyHint: true };
 const CHANGES = { readOnlyHint: false, destructiveHint: false };
 
@@ -77,7 +79,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       const body = {
         workflow: given["workflow"],
         input: given["input"] ?? null,
-        ...optional("id", given["id"]),
+        ...defined({ id: given["id"] }),
       };
       return shown(briefly(await api.json<ExecutionView>("/v1/executions", { method: "POST", body })));
     },
@@ -85,7 +87,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   get: {
     title: "Look at an execution",
     description:
-      "Shows the status, the phases, the output or the error of an execution, and what it waits for.",
+      "Shows the status, the phases, the published values, the output or the error of an execution, and what it waits for.",
     annotations: READS,
     inputSchema: schema({ id }, ["id"]),
     async run(api, given) {
@@ -100,12 +102,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     title: "Wait for an execution",
     description: `Waits until an execution has ended, for up to ${WAIT_S} seconds, and shows its result.`,
     annotations: READS,
-    inputSchema: schema({ id, seconds: { type: "integer", minimum: 1, maximum: WAIT_S } }, ["id"]),
+    inputSchema: schema({ id, seconds }, ["id"]),
     async run(api, given) {
-      const seconds = typeof given["seconds"] === "number" ? given["seconds"] : WAIT_S;
       try {
-        const query = { wait: `${Math.min(WAIT_S, Math.max(1, Math.floor(seconds)))}s` };
-        return shown(await api.json<Fields>(`${pathOf(given)}/result`, { query }));
+        return shown(await api.json<Fields>(`${pathOf(given)}/result`, { query: waitOf(given) }));
       } catch (thrown) {
         if ((thrown as { code?: unknown }).code !== "timeout") throw thrown;
         return resultOf(await api.json<ExecutionView>(pathOf(given)));
@@ -126,13 +126,42 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       return shown(await api.json<Fields>(`${pathOf(given)}/signals`, { method: "POST", body }));
     },
   },
+  update: {
+    title: "Update an execution",
+    description: `Asks the code of a running execution something, with any JSON as data, and gives its answer. It waits for up to ${WAIT_S} seconds. The update is durable before the wait: call again with the same updateId to wait on.`,
+    annotations: CHANGES,
+    inputSchema: schema(
+      {
+        id,
+        name: { type: "string", description: "the name of the update" },
+        data: {},
+        updateId: {
+          type: "string",
+          description:
+            "an id of your choice for this update: a repeat with the same one gets the same answer",
+        },
+        seconds,
+      },
+      ["id", "name"],
+    ),
+    async run(api, given) {
+      const path = `${pathOf(given)}/updates/${nameOf(given, "name", "the name of the update")}`;
+      const body = { data: given["data"] ?? null, ...defined({ id: given["updateId"] }) };
+      const { error, ...answered } = await api.json<Fields>(path, {
+        method: "POST",
+        body,
+        query: waitOf(given),
+      });
+      return error === undefined ? shown(answered) : { ...shown({ ...answered, error }), isError: true };
+    },
+  },
   cancel: {
     title: "Cancel an execution",
     description: "Cancels an execution: its attempts stop, and it cleans up.",
     annotations: { readOnlyHint: false, destructiveHint: true },
     inputSchema: schema({ id, reason: { type: "string" } }, ["id"]),
     async run(api, given) {
-      const body = optional("reason", given["reason"]);
+      const body = defined({ reason: given["reason"] });
       return shown(
         briefly(await api.json<ExecutionView>(`${pathOf(given)}/cancel`, { method: "POST", body })),
       );
@@ -144,14 +173,21 @@ function schema(properties: object, required: readonly string[] = []): object {
   return { type: "object", properties, required, additionalProperties: false };
 }
 
-function optional(name: string, value: unknown): object {
-  return value === undefined ? {} : { [name]: value };
+function pathOf(given: Fields): string {
+  return `/v1/executions/${nameOf(given, "id", "the id of the execution")}`;
 }
 
-function pathOf(given: Fields): string {
-  if (typeof given["id"] !== "string")
-    throw new RpcError(RPC_CODE.invalidParams, "id: the id of the execution is missing");
-  return `/v1/executions/${segmentOf("id", given["id"])}`;
+/** A field of the arguments as one segment of a path. */
+function nameOf(given: Fields, field: string, what: string): string {
+  const name = given[field];
+  if (typeof name !== "string") throw new RpcError(RPC_CODE.invalidParams, `${field}: ${what} is missing`);
+  return segmentOf(field, name);
+}
+
+/** The query of a request that waits as long as the arguments ask for. */
+function waitOf({ seconds: asked }: Fields): { readonly wait: string } {
+  const waitS = typeof asked === "number" ? asked : WAIT_S;
+  return { wait: `${Math.min(WAIT_S, Math.max(1, Math.floor(waitS)))}s` };
 }
 
 /** A name as one segment of a path. A name that would lead to another path is refused. */
@@ -254,6 +290,7 @@ function briefly({
   phase,
   output,
   error,
+  published,
   createdAt,
   finishedAt,
 }: ExecutionView): Fields {
@@ -264,6 +301,7 @@ function briefly({
     phase,
     ...(status === "done" ? { output: output ?? null } : {}),
     ...(error === null || error === undefined ? {} : { error }),
+    ...defined({ published }),
     createdAt,
     finishedAt,
   };

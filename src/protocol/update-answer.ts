@@ -14,9 +14,12 @@ export interface RefusedUpdate {
 }
 
 /** The rejection if an update has no answer in time. */
-export function notAnswered(update: string, ms: number): Rejection {
-  return reject("timeout", `the update "${update}" has no answer within ${ms} ms`, {
-    hint: "it stays: send it again with the same id to wait for its answer",
+export function notAnswered(
+  { name, id }: { readonly name: string; readonly id: string },
+  ms: number,
+): Rejection {
+  return reject("timeout", `the update "${name}" has no answer within ${ms} ms`, {
+    hint: `it stays: send it again with the id "${id}" to wait for its answer`,
   });
 }
 

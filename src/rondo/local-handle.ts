@@ -346,7 +346,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     this.#listening.add(stop);
     try {
       const update = unwrap(await sendUpdate(this.#parts, this.id, { name, data, ...defined({ id }) }));
-      const late = (ms: number) => new RondoError(notAnswered(name, ms));
+      const late = (ms: number) => new RondoError(notAnswered(update, ms));
       const answer = await this.#orGiveUp(watch.answerTo(update), options, late);
       if (answer === "stopped") throw closedEarly("the update was answered");
       return answerOf<Answer>(name, unwrap(answer));

@@ -12,7 +12,7 @@ export interface Span {
   recordException?(error: { readonly name: string; readonly message: string; readonly stack?: string }): void;
   setStatus(status: { readonly code: number; readonly message?: string }): unknown;
   isRecording?(): boolean;
-  end(): void;
+  end(at?: Date): void;
 }
 
 export interface SpanContext {
@@ -35,6 +35,8 @@ interface SpanOptions {
   readonly kind?: number;
   readonly attributes?: Attributes;
   readonly links?: readonly { readonly context: SpanContext }[];
+  /** When the span began; now by default. It is no number: an SDK takes small ones for times since the start of the process. */
+  readonly startTime?: Date;
 }
 
 interface Instrument {
@@ -123,8 +125,8 @@ class GuardedSpan implements Span {
     return guarded(() => this.own.isRecording?.() === true, false);
   }
 
-  end(): void {
-    guarded(() => this.own.end(), undefined);
+  end(at?: Date): void {
+    guarded(() => this.own.end(at), undefined);
   }
 }
 

@@ -3,6 +3,7 @@
  * of a step is a span under its attempt. Tasks link to the span of the enumeration that gave them, if it ran in this process.
  */
 import type { Outcome } from "../kernel/message.ts";
+import { enumerationLinks, rememberEnumeration } from "../protocol/enumeration-spans.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 import {
   type Attributes,
@@ -14,7 +15,6 @@ import {
   SPAN_KIND,
   SPAN_STATUS,
   type Span,
-  type SpanContext,
   startSpan,
 } from "../std/open-telemetry.ts";
 
@@ -30,25 +30,19 @@ export interface TaskSpan {
   end(outcome: Outcome): void;
 }
 
-/** Spans of enumerations of this process, by the visit of a handler; the most recent ones. */
-const enumerations = new Map<string, SpanContext>();
-const ENUMERATIONS_MAX = 1_000;
-
 /** The tracing of a grant's attempts; null if the program has no tracer. */
 export function tracingOf(grant: Grant): Tracing | null {
   if (!hasTracer()) return null;
   const parent = contextOf(grant.trace);
-  const place = `${grant.execution}\n${grant.phase}\n${grant.visit}\n${grant.handler}`;
   return {
     start(item) {
-      const enumeration = grant.do === "enumerate" ? undefined : enumerations.get(place);
       const options = {
         kind: SPAN_KIND.consumer,
         attributes: attributesOf(grant, item),
-        ...(enumeration === undefined ? {} : { links: [{ context: enumeration }] }),
+        links: grant.do === "enumerate" ? [] : enumerationLinks([grant]),
       };
       const span = startSpan(`rondo.task ${grant.use}`, options, parent);
-      if (grant.do === "enumerate") remember(place, span.spanContext());
+      if (grant.do === "enumerate") rememberEnumeration(grant, span.spanContext());
       return {
         run: (code) => inSpan(span, parent, code),
         end: (outcome) => endSpan(span, outcome),
@@ -79,12 +73,6 @@ function attributesOf(grant: Grant, item: GrantItem): Attributes {
     "rondo.task": item.number,
     "rondo.attempt": item.attempt,
   };
-}
-
-function remember(place: string, context: SpanContext): void {
-  enumerations.delete(place);
-  enumerations.set(place, context);
-  if (enumerations.size > ENUMERATIONS_MAX) enumerations.delete(enumerations.keys().next().value as string);
 }
 
 /** Runs code and ends the span when it has ended. */

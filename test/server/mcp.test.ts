@@ -1,7 +1,7 @@
 // The Model Context Protocol: the public client against a server, over HTTP, and messages of both eras by hand.
 import { tmpdir } from "node:os";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { openRondo, type Rondo, workflow } from "rondo";
+import { defineUpdate, flow, openRondo, type Rondo, workflow } from "rondo";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { answerMcp } from "../../src/mcp/mcp-server.ts";
@@ -14,20 +14,37 @@ const echo = workflow<string>({ name: "echo" }).phase("say", { process: ({ input
 const approval = workflow<{ order: number }>({ name: "approval" })
   .waitFor("approved")
   .returns(({ phases }) => ({ by: phases.approved.value }));
+const add = defineUpdate<string, number>("add");
+const cart = flow("cart", async ({ updates, publish }) => {
+  const items: string[] = [];
+  for await (const { data, answer, refuse } of updates(add)) {
+    if (data === "gold") {
+      await refuse("sold out");
+      continue;
+    }
+    items.push(data);
+    publish({ items: items.length });
+    await answer(items.length);
+    if (items.length === 2) break;
+  }
+  return items;
+});
 const failing = workflow({ name: "failing" }).phase("a", {
   process() {
     throw new Error("no ink");
   },
   retry: { attempts: 1 },
 });
+/** Those of Rondo and the workflows. */
+const TOOLS = 7 + 5;
 const ADMIN = "a-token-of-some-length";
 
 async function serve(): Promise<Rondo & { readonly url: string }> {
   const rondo = await openRondo({ store: "memory:", server: { port: 0, adminToken: ADMIN } });
   onTestFinished(() => rondo.close({ graceMs: 0 }));
-  rondo.serve(double, echo, approval, failing);
+  rondo.serve(double, echo, approval, cart, failing);
   await rondo.schedules.list();
-  await expect.poll(async () => (await ask(rondo, "tools/list", {})).result.tools.length).toBe(10);
+  await expect.poll(async () => (await ask(rondo, "tools/list", {})).result.tools.length).toBe(TOOLS);
   return rondo as Rondo & { readonly url: string };
 }
 
@@ -69,19 +86,32 @@ const modern = (params: object, hasTasks = true): object => ({
   },
 });
 
-test("the public client lists the workflows as tools and calls them", async () => {
-  const rondo = await serve();
+async function connectClient(rondo: Rondo, token = ADMIN): Promise<Client> {
   const client = new Client({ name: "test", version: "1" });
-  const headers = { authorization: `Bearer ${ADMIN}` };
+  const headers = { authorization: `Bearer ${token}` };
   await client.connect(
     new StreamableHTTPClientTransport(new URL(`${rondo.url}/mcp`), { requestInit: { headers } }),
   );
   onTestFinished(() => client.close());
+  return client;
+}
+
+test("the public client lists the workflows as tools and calls them", async () => {
+  const rondo = await serve();
+  const client = await connectClient(rondo);
   expect(client.getServerVersion()?.name).toBe("rondo");
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name)).toEqual([
-    ...["rondo_list", "rondo_start", "rondo_get", "rondo_wait", "rondo_signal", "rondo_cancel"],
-    ...["approval", "double", "echo", "failing"],
+    ...[
+      "rondo_list",
+      "rondo_start",
+      "rondo_get",
+      "rondo_wait",
+      "rondo_signal",
+      "rondo_update",
+      "rondo_cancel",
+    ],
+    ...["approval", "cart", "double", "echo", "failing"],
   ]);
   expect(tools.find(({ name }) => name === "double")?.inputSchema).toMatchObject({
     type: "object",
@@ -112,6 +142,35 @@ test("the public client lists the workflows as tools and calls them", async () =
   });
   const listed = await client.callTool({ name: "rondo_list", arguments: { workflow: "approval" } });
   expect(JSON.stringify(listed)).toContain("order-7");
+});
+
+test("the public client updates an execution, and gets the answer of its code", async () => {
+  const rondo = await serve();
+  const client = await connectClient(rondo);
+  const call = (name: string, given: object = {}) =>
+    client.callTool({ name, arguments: { id: "cart-1", ...given } });
+  await call("rondo_start", { workflow: "cart" });
+  const tea = { name: "add", data: "tea", updateId: "add-1" };
+  expect(await call("rondo_update", tea)).toMatchObject({
+    structuredContent: { execution: "cart-1", update: "add", id: "add-1", answer: 1 },
+  });
+  const gold = await call("rondo_update", { name: "add", data: "gold" });
+  expect(gold).toMatchObject({ isError: true, structuredContent: { error: { message: "sold out" } } });
+  expect(await call("rondo_get")).toMatchObject({
+    structuredContent: { status: "running", published: { items: 1 }, awaits: [] },
+  });
+  // The code takes no updates of this name, so the call ends without an answer and says how to go on.
+  const late = await call("rondo_update", { name: "pay", updateId: "pay-1", seconds: 1 });
+  expect(late.isError).toBe(true);
+  expect(JSON.stringify(late.content)).toMatch(/timeout.*send it again with the id .*pay-1/);
+  expect(await call("rondo_update", { name: "add", data: "cups" })).toMatchObject({
+    structuredContent: { answer: 2 },
+  });
+  expect(await call("rondo_wait")).toMatchObject({ structuredContent: { output: ["tea", "cups"] } });
+  expect(await call("rondo_update", tea)).toMatchObject({ structuredContent: { answer: 1 } });
+  const ended = await call("rondo_update", { name: "add", data: "more" });
+  expect(ended.isError).toBe(true);
+  expect(JSON.stringify(ended.content)).toContain("gone");
 });
 
 describe("version 2025-11-25", () => {
@@ -205,10 +264,14 @@ test("the rights are those of the token", async () => {
     body: JSON.stringify({ name: "reader", role: "viewer" }),
   });
   const { token } = (await made.json()) as { token: string };
-  expect((await ask(rondo, "tools/list", {}, token)).result.tools).toHaveLength(10);
+  expect((await ask(rondo, "tools/list", {}, token)).result.tools).toHaveLength(TOOLS);
   const refused = await ask(rondo, "tools/call", { name: "double", arguments: { n: 1 } }, token);
   expect(refused.result).toMatchObject({ isError: true });
   expect(JSON.stringify(refused.result)).toContain("needs the role operator");
+  const update = { name: "rondo_update", arguments: { id: "cart-1", name: "add" } };
+  expect(JSON.stringify((await ask(rondo, "tools/call", update, token)).result)).toContain(
+    "needs the role operator",
+  );
   const nobody = await fetch(`${rondo.url}/mcp`, { method: "POST", body: "{}" });
   expect(nobody.status).toBe(401);
 });
@@ -252,6 +315,10 @@ test("hostile names are refused, and a workflow cannot take the name of a tool",
     expect(got.error).toMatchObject({ code: -32_602 });
     expect((await ask(rondo, "tasks/get", { taskId: id })).error).toMatchObject({ code: -32_602 });
   }
+  for (const name of ["\ud800", ".", "..", "", undefined]) {
+    const update = { name: "rondo_update", arguments: { id: "cart-1", name } };
+    expect((await ask(rondo, "tools/call", update)).error).toMatchObject({ code: -32_602 });
+  }
   expect((await ask(rondo, "tools/call", { name: "\udfff" })).error).toMatchObject({ code: -32_602 });
 });
 
@@ -271,6 +338,7 @@ test("a token of a project sees and changes only its executions", async () => {
     ["rondo_cancel", {}],
     ["rondo_wait", { seconds: 1 }],
     ["rondo_signal", { name: "approved" }],
+    ["rondo_update", { name: "approved" }],
   ] as const) {
     const got = await ask(rondo, "tools/call", { name, arguments: { id: "ours-1", ...more } }, token);
     expect(JSON.stringify(got.result)).toContain("not_found");

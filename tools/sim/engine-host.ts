@@ -285,6 +285,7 @@ export abstract class EngineHost {
       case "check-sent":
       case "took-over":
       case "queue-closed":
+      case "phase-ended":
         return;
       case "perform":
         return this.#performPostOp(output.task);

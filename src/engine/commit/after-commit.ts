@@ -91,6 +91,7 @@ export class AfterCommit {
       if (stepped.carried !== null) node.emit(trimOf(node, slot, stepped.carried));
       addTotals(node.totals, stepped.totals);
       this.#measure(stepped);
+      for (const phase of stepped.phases) node.emit({ kind: "phase-ended", ...phase });
       if (stepped.eventCount > 0 && slot.execution !== null) {
         const { execution } = slot;
         const { seq, ended, status, output } = execution;

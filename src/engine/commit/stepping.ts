@@ -46,6 +46,7 @@ import { toMailboxMessage } from "../mailbox/mailbox.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { type SettledColumns, settledIn } from "../views/figures.ts";
+import { type EndedPhase, endedPhases } from "../views/phase-span.ts";
 import { countEvent, noTotals, type Totals } from "../views/totals.ts";
 import { extendChain } from "./journal-chain.ts";
 
@@ -64,6 +65,8 @@ export interface Stepped {
   readonly totals: Totals;
   /** The outcomes of tasks, for figures. */
   readonly settled: readonly SettledColumns[];
+  /** The visits that have ended, for spans. */
+  readonly phases: readonly EndedPhase[];
   readonly messages: number;
   readonly chars: number;
   /** Ids of the mailbox messages that were applied. */
@@ -124,6 +127,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     pages: pagesIn(events),
     totals: totalsOf(events, slot.execution?.plan.definition.name ?? ""),
     settled: settledIn(events),
+    phases: endedPhases(events, slot.execution),
     messages: count,
     chars,
     mail: letters,

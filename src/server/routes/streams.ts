@@ -163,7 +163,7 @@ const updateRoute = route({
       watch.stop();
       if (got === "stopped")
         return isLate
-          ? notAnswered(update, waitMs)
+          ? notAnswered(sent, waitMs)
           : reject("not_ready", "the server closes", { hint: "send the update again with the same id" });
       if (isRejection(got)) return got;
       const { id: sentId } = sent;

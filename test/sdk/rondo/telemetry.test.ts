@@ -1,5 +1,8 @@
 // OpenTelemetry with the public SDK's API and a collector made here: parents, links, retries, waits, steps and metrics.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import {
   type Attributes,
   type Context,
@@ -15,8 +18,8 @@ import {
 } from "@opentelemetry/api";
 import { flow, openRondo, workflow } from "rondo";
 import { connect } from "rondo/client";
-import { afterEach, expect, test } from "vitest";
-import { open } from "../../fixtures/sdk/open-rondo-fixture.ts";
+import { afterEach, expect, onTestFinished, test } from "vitest";
+import { all, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 interface Collected {
   readonly name: string;
@@ -27,6 +30,8 @@ interface Collected {
   readonly id: string;
   readonly parent: string | undefined;
   readonly traceId: string;
+  readonly from: unknown;
+  to?: unknown;
   status: SpanStatusCode | undefined;
 }
 
@@ -46,6 +51,7 @@ function collect(): { spans: Collected[]; values: [name: string, value: number, 
         events: [],
         exceptions: [],
         id,
+        from: options.startTime,
       },
       ...{ parent: above?.spanId, traceId: above?.traceId ?? id.padStart(32, "a"), status: undefined },
     };
@@ -58,7 +64,7 @@ function collect(): { spans: Collected[]; values: [name: string, value: number, 
         collected.status = code;
       },
       isRecording: () => true,
-      end: () => spans.push(collected),
+      end: (to?: unknown) => spans.push(Object.assign(collected, { to })),
     };
     return span as unknown as Span;
   };
@@ -146,6 +152,119 @@ test("the caller's span is the parent, tasks link to their enumeration, retries 
       ([name, , attributes]) => name === "rondo.attempt.duration" && attributes["rondo.workflow"] === "fan",
     ),
   ).toBe(true);
+});
+
+test("a visit of a phase is a span below the caller's, with its counts, its times and a link to its enumeration", async () => {
+  let visits = 0;
+  const loop = workflow<{ n: number }>({ name: "loop" })
+    .phase(
+      "work",
+      {
+        enumerate: ({ input }) => Array.from({ length: input.n }, (_, i) => i),
+        process({ task }) {
+          if (task === 0) throw new Error("never");
+        },
+        retry: { attempts: 1 },
+        tolerate: 1,
+      },
+      { next: () => (++visits < 2 ? "work" : "go"), among: ["work", "go"] },
+    )
+    .waitFor("go")
+    .phase("fails", {
+      process() {
+        throw new Error("no");
+      },
+      retry: { attempts: 1 },
+    });
+  const rondo = await open([loop]);
+  const { spans } = collect();
+  const { result: execution, id, traceId } = await inSpan("caller", () => rondo.start(loop, { n: 3 }));
+  await execution.signal("go");
+  await expect(execution.result()).rejects.toThrow("no");
+  const events = await all(execution.events());
+  await rondo.close();
+  const phases = spans.filter(({ name }) => name.startsWith("rondo.phase"));
+  const timeOf = (kind: string, { attributes }: Collected) =>
+    new Date(
+      events.find(
+        (event) =>
+          event.kind === `workflow.phase.${kind}` &&
+          event["phase"] === attributes["rondo.phase"] &&
+          event["visit"] === attributes["rondo.visit"],
+      )?.at ?? 0,
+    );
+  expect(
+    phases.map(({ name, attributes, status }) => [
+      name,
+      ...["visit", "tasks", "tasks.done", "tasks.failed"].map((key) => attributes[`rondo.${key}`]),
+      status,
+    ]),
+  ).toEqual([
+    ["rondo.phase work", 1, 3, 2, 1, SpanStatusCode.OK],
+    ["rondo.phase work", 2, 3, 2, 1, SpanStatusCode.OK],
+    ["rondo.phase go", 1, 1, 1, 0, SpanStatusCode.OK],
+    ["rondo.phase fails", 1, 1, 0, 1, SpanStatusCode.ERROR],
+  ]);
+  for (const span of phases) {
+    expect(span).toMatchObject({ parent: id, traceId, attributes: { "rondo.execution": execution.id } });
+    expect([span.from, span.to]).toEqual([timeOf("started", span), timeOf("finished", span)]);
+  }
+  const enumerations = spans.filter(({ attributes }) => attributes["rondo.do"] === "enumerate");
+  expect(phases.map(({ links }) => links.map(({ context }) => context.spanId))).toEqual([
+    ...enumerations.map((span) => [span.id]),
+    [],
+    [],
+  ]);
+});
+
+test("a phase that outlives its process has one span, which begins with the phase; a retry gives a further one", async () => {
+  let isBroken = true;
+  const wait = workflow({ name: "wait" })
+    .waitFor("go")
+    .phase("last", {
+      process() {
+        if (isBroken) throw new Error("broken");
+      },
+      retry: { attempts: 1 },
+    });
+  const directory = mkdtempSync(join(tmpdir(), "rondo-spans-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const store = `file:${directory}`;
+  const { spans } = collect();
+  const first = await openRondo({ store });
+  first.serve(wait);
+  const { id } = await inSpan("caller", () => first.start(wait, null, { id: "w1" }));
+  await first.close();
+  expect(spans.filter(({ name }) => name.startsWith("rondo.phase"))).toEqual([]);
+  const second = await openRondo({ store });
+  second.serve(wait);
+  const execution = second.execution("w1");
+  await execution.signal("go");
+  await expect(execution.result()).rejects.toThrow("broken");
+  isBroken = false;
+  await execution.retry();
+  await execution.result();
+  const [began] = (await all(execution.events())).filter(({ kind }) => kind === "workflow.phase.started");
+  await second.close();
+  const phases = spans.filter(({ name }) => name.startsWith("rondo.phase"));
+  expect(
+    phases.map(({ name, attributes, status, parent }) => [name, attributes["rondo.round"], status, parent]),
+  ).toEqual([
+    ["rondo.phase go", 1, SpanStatusCode.OK, id],
+    ["rondo.phase last", 1, SpanStatusCode.ERROR, id],
+    ["rondo.phase last", 2, SpanStatusCode.OK, id],
+  ]);
+  expect(phases[0]?.from).toEqual(new Date(began?.at ?? 0));
+  expect(phases[2]?.from).toEqual(phases[1]?.from);
+});
+
+test("an execution that was started outside of a span has no spans of phases", async () => {
+  const rondo = await open([fan]);
+  const { spans } = collect();
+  await rondo.run(fan, { n: 1 });
+  await rondo.close();
+  expect(spans.some(({ name }) => name.startsWith("rondo.task"))).toBe(true);
+  expect(spans.filter(({ name }) => name.startsWith("rondo.phase"))).toEqual([]);
 });
 
 test("waits are visible: the attempt ends as suspended, another one goes on", async () => {
