@@ -1,6 +1,6 @@
 // What the code of an execution says while it runs, on its page: published values and streams.
 import type { Request } from "playwright-core";
-import { flow } from "rondo";
+import { Fatal, flow, workflow } from "rondo";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
@@ -20,13 +20,21 @@ const agent = flow("agent", async ({ step, stream, waitFor, publish }) => {
   });
 });
 
+let isRefused = true;
+const shaky = workflow({ name: "shaky" }).phase("call", {
+  process: ({ log }) => {
+    log.info(isRefused ? "calling for the first time" : "calling again");
+    if (isRefused) throw new Fatal("the call was refused");
+  },
+});
+
 const quiet = flow("quiet", ({ step }) => step("one", () => 1));
 
 describe.runIf(hasBrowser)("an execution that talks", () => {
   let server: RondoServer;
   beforeAll(async () => {
     server = await serve();
-    server.rondo.serve(agent, quiet);
+    server.rondo.serve(agent, quiet, shaky);
   });
 
   test.each([
@@ -58,6 +66,17 @@ describe.runIf(hasBrowser)("an execution that talks", () => {
       await page.getByText("complete", { exact: true }).waitFor();
     },
   );
+
+  test("that is retried after its end has its log followed again", async () => {
+    const execution = await server.rondo.start(shaky, {}, { id: "shaky-1" });
+    await execution.result().catch(() => null);
+    const page = await openPage(`${server.url}/executions/shaky-1?tab=logs`);
+    await page.getByText("calling for the first time").first().waitFor();
+    await page.getByText("complete", { exact: true }).waitFor();
+    isRefused = false;
+    await execution.retry();
+    await page.getByText("calling again").first().waitFor();
+  });
 
   test("that says nothing has neither of them", async () => {
     await (await server.rondo.start(quiet, null, { id: "quiet-1" })).result();

@@ -8,8 +8,11 @@ import { asProblem } from "./use-live.ts";
 interface Followed {
   readonly path: string;
   readonly query?: Choices;
-  /** Whether the execution has ended: the stream then ends. Before, it goes on after any end, because a retry may add items. */
-  readonly isOver: boolean;
+  /**
+   * When the execution ended; null if it has not. The stream of an ended execution ends; before, it goes on after any end. An
+   * execution that was retried ends at another time, so it is followed again even if the page has not seen it run.
+   */
+  readonly endedAt: number | null;
 }
 
 /**
@@ -28,14 +31,14 @@ export function useFollow<T>(
   latest.current = take;
   useEffect(() => {
     if (followed === null || key === null) return;
-    const { path, query, isOver } = followed;
+    const { path, query, endedAt } = followed;
     const abort = new AbortController();
     if (last.current.key !== key) last.current = { key, id: "" };
     setProblem(null);
     follow(
       {
         path,
-        query: { ...query, follow: isOver ? null : true },
+        query: { ...query, follow: endedAt === null ? true : null },
         after: last.current.id,
         take: (events) => {
           if (abort.signal.aborted) return;
@@ -54,6 +57,6 @@ export function useFollow<T>(
       abort.abort();
       setIsOpen(false);
     };
-  }, [key, followed?.isOver]);
+  }, [key, followed?.endedAt]);
   return { isOpen, problem };
 }

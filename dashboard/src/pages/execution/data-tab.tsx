@@ -6,11 +6,11 @@ import { Streams } from "./streams.tsx";
 import { TaskLink } from "./task-link.tsx";
 
 /** The tab with the input, published values, output, error, unread signals and streams of an execution. */
-export function DataTab({ path, facts, isOver }: About) {
+export function DataTab({ path, facts, stamp }: About) {
   return (
     <div class="pad stack">
       <Values facts={facts} />
-      <Streams path={path} isOver={isOver} />
+      <Streams path={path} endedAt={stamp.finishedAt} />
     </div>
   );
 }

@@ -20,14 +20,16 @@ const KEPT = 50_000;
 const NARROW = 760;
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
-export function LogsTab({ id, path, isOver }: About) {
+export function LogsTab({ id, path, stamp, isOver }: About) {
   // A narrow page cuts most lines off.
   const [isWrapped, setIsWrapped] = useState(innerWidth < NARROW);
   const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);
   const [text, setText] = useState("");
   const [level, setLevel] = useState("");
-  const { lines, isOpen, problem, dropped } = useLines({ path, isOver }, isPaused);
+  const { lines, isOpen, problem, dropped } = useLines(
+    isPaused ? null : { path: `${path}/logs`, endedAt: stamp.finishedAt },
+  );
   useKeys("Logs", [{ keys: "l", label: "Stop or follow the log", run: () => setIsPaused(!isPaused) }]);
   const shown = useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -101,17 +103,17 @@ export function LogsTab({ id, path, isOver }: About) {
   );
 }
 
-function useLines({ path, isOver }: Pick<About, "path" | "isOver">, isPaused: boolean) {
+function useLines(followed: Parameters<typeof useFollow>[0]) {
   const [lines, setLines] = useState<readonly LogLine[]>([]);
   const [dropped, setDropped] = useState(0);
-  const followed = useFollow<LogLine>(isPaused ? null : { path: `${path}/logs`, isOver }, (more) =>
+  const state = useFollow<LogLine>(followed, (more) =>
     setLines((before) => {
       const all = [...before, ...more];
       if (all.length > KEPT) setDropped((n) => n + all.length - KEPT);
       return all.slice(-KEPT);
     }),
   );
-  return { lines, dropped, ...followed };
+  return { lines, dropped, ...state };
 }
 
 /** Says that only the lines of a handler or a task are shown, and shows all again. */

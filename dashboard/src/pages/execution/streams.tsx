@@ -22,10 +22,10 @@ interface Listed {
 }
 
 /** The list of streams and the chosen stream; nothing if there are no streams. */
-export function Streams({ path, isOver }: { readonly path: string; readonly isOver: boolean }) {
+export function Streams({ path, endedAt }: { readonly path: string; readonly endedAt: number | null }) {
   const [streams, setStreams] = useState<readonly Listed[]>([]);
   const isFull = streams.length > LISTED;
-  const { problem } = useFollow<StreamMark>(isFull ? null : { path: `${path}/streams`, isOver }, (marks) =>
+  const { problem } = useFollow<StreamMark>(isFull ? null : { path: `${path}/streams`, endedAt }, (marks) =>
     setStreams((before) => withMarks(before, marks)),
   );
   const { query } = usePlace();
@@ -46,7 +46,7 @@ export function Streams({ path, isOver }: { readonly path: string; readonly isOv
         ))}
         {isFull ? <span class="muted">The first {count(LISTED)} streams are listed.</span> : null}
       </div>
-      <Stream key={chosen.key} path={path} mark={chosen.mark} isOver={isOver} />
+      <Stream key={chosen.key} path={path} mark={chosen.mark} endedAt={endedAt} />
     </section>
   );
 }
@@ -60,13 +60,17 @@ function withMarks(before: readonly Listed[], marks: readonly StreamMark[]): rea
   return all.size === before.length ? before : [...all.values()];
 }
 
-function Stream(props: { readonly path: string; readonly mark: StreamMark; readonly isOver: boolean }) {
-  const { path, mark, isOver } = props;
+function Stream(props: {
+  readonly path: string;
+  readonly mark: StreamMark;
+  readonly endedAt: number | null;
+}) {
+  const { path, mark, endedAt } = props;
   const { stream, phase, handler, task } = mark;
   const fold = useRef(new StreamFold<unknown>());
   const [chunks, setChunks] = useState<readonly unknown[]>([]);
   const { isOpen, problem } = useFollow<StreamPiece<unknown>>(
-    { path: `${path}/streams/${encodeURIComponent(stream)}`, query: { phase, handler, task }, isOver },
+    { path: `${path}/streams/${encodeURIComponent(stream)}`, query: { phase, handler, task }, endedAt },
     (pieces) => {
       for (const piece of pieces) fold.current.add(piece);
       setChunks(fold.current.chunks);
@@ -85,7 +89,7 @@ function Stream(props: { readonly path: string; readonly mark: StreamMark; reado
         <Button icon="copy" onClick={() => copy(text)}>
           Copy
         </Button>
-        <LiveLight isOpen={isOpen && !hasEnded} isOver={isOver || hasEnded} />
+        <LiveLight isOpen={isOpen && !hasEnded} isOver={endedAt !== null || hasEnded} />
       </div>
       {problem === null ? null : <Trouble problem={problem} />}
       <pre {...box} class="lines log-wrapped" tabIndex={0} aria-label={`Stream ${stream}`}>
