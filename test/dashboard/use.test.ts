@@ -124,7 +124,7 @@ describe.runIf(hasBrowser)("a user", () => {
 
   test("searches, and the address says what for", async () => {
     const page = await openPage(`${server.url}/executions`);
-    await page.getByText("thumbs-3").waitFor();
+    await page.getByRole("table").getByRole("link").first().waitFor();
     await page.keyboard.press("/");
     await page.keyboard.type("day=2026-11-14");
     await page.waitForURL("**/executions?q=day%3D2026-11-14");
