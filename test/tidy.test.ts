@@ -151,7 +151,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   sdk: 4_450,
   server: 19_250,
   std: 1_900,
-  store: 13_300,
+  store: 13_400,
   testing: 1_700,
   transfer: 1_200,
   triggers: 600,

@@ -10,7 +10,7 @@ import { isChildId } from "../kernel/definition/names.ts";
 import { isRelayName } from "../kernel/relay/relay.ts";
 import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
-import type { ExecutionSearch, HeadFilter, StoredHead } from "./store.ts";
+import { type ExecutionSearch, type HeadFilter, isWaiting, type StoredHead } from "./store.ts";
 
 /** The most order numbers in one list, the most lists of one word in one call, and the most heads in one read. */
 const LIST_MAX = 1_000;
@@ -66,7 +66,7 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
         head.createdAt <= until &&
         (status.length === 0 || status.includes(head.status)) &&
         !(top && isChildId(head.id)) &&
-        (!waiting || (head.status === "running" && head.want === "time"));
+        (!waiting || isWaiting(head));
       if (isMeant) heads.push(head);
       if (heads.length === search.max) return { heads, next: head.order };
     }

@@ -85,6 +85,11 @@ export interface Head {
   readonly error: string | null;
 }
 
+/** Whether an execution runs and only waits for a time or a signal. */
+export function isWaiting({ status, want }: Pick<Head, "status" | "want">): boolean {
+  return status === "running" && want === "time";
+}
+
 /** The statuses of executions that have not ended and can be read. */
 export const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"] as const;
 
@@ -429,6 +434,8 @@ export interface ExecutionSearch {
   listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
+  /** The number of running executions with `want: time`: they sleep, or wait for signals. A counter too. */
+  countWaiting(filter: Omit<HeadFilter, "status">): Promise<number>;
   /** Lists ids of executions with `want: nothing` that ended before a time, oldest first. */
   listEnded(options: EndedRange): Promise<readonly string[]>;
   listDeadLetters(filter: DeadLetterFilter, page: Page): Promise<readonly StoredDeadLetter[]>;
@@ -516,7 +523,7 @@ export const STORE_METHODS = Object.keys({
     purge: 0,
     trimJournal: 0,
   },
-  ...{ listHeads: 0, countHeads: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
+  ...{ listHeads: 0, countHeads: 0, countWaiting: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
   ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },
   ...{ putDocument: 0, swapDocument: 0, getDocument: 0, listDocuments: 0 },
   ...{ putDefinition: 0, addDefinitions: 0, getDefinition: 0, dropDefinition: 0, listDefinitions: 0 },

@@ -22,6 +22,8 @@ test.each(STORES)(
     await api.rondo.start(approval, {}, { id: "a1" });
     await Promise.all(started.map((execution) => execution.result().catch(() => null)));
     expect(await counts()).toEqual({ done: 2, failed: 1, running: 1 });
+    expect((await api.get("/v1/counts")).body["waiting"]).toBe(1);
+    expect((await api.get("/v1/counts?workflow=failing")).body["waiting"]).toBe(0);
     expect(await counts("?project=other")).toEqual({ done: 1 });
     expect(await counts("?workflow=failing")).toEqual({ failed: 1 });
     api.server.engine.purge(["d1"]);
@@ -62,7 +64,7 @@ test("who is bound to a project sees its counts, and nothing of the whole server
   const token = await api.makeToken("viewer", "other");
   const { body } = await api.get("/v1/overview", { token });
   expect(body).toMatchObject({ counts: { done: 1 }, pulse: null, ready: [], held: 0, oldest: null });
-  expect((await api.get("/v1/counts?project=default", { token })).body).toEqual({ counts: {} });
+  expect((await api.get("/v1/counts?project=default", { token })).body).toEqual({ counts: {}, waiting: 0 });
   const { data } = (await api.get("/v1/progress?ids=d,e,none", { token })).body;
   expect(data).toMatchObject([{ id: "d", status: "done", phases: [{ handlers: [{ done: 3 }] }] }]);
   expect((await api.get("/v1/progress?ids=d,%2500", { token })).status).toBe(422);

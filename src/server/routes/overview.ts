@@ -9,7 +9,7 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { mergeOverviews } from "../other-nodes.ts";
 import { json } from "../route.ts";
 import { progressSchema } from "../schemas/execution.ts";
-import { counts, type Light, overviewSchema } from "../schemas/node.ts";
+import { counts, type Light, overviewSchema, waitingCount } from "../schemas/node.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
 import { mergePulses } from "../views/pulse.ts";
 import { countWorkers } from "../worker-protocol/worker-views.ts";
@@ -32,9 +32,11 @@ const overviewRoute = route({
   answers: { 200: { description: "of all nodes", schema: overviewSchema } },
   async handle({ query, caller }, services) {
     const isBound = caller.project !== null;
-    const [{ nodes, headers }, found, oldest] = await Promise.all([
+    const project = isBound ? { project: caller.project } : {};
+    const [{ nodes, headers }, found, waiting, oldest] = await Promise.all([
       services.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
-      services.store.countHeads(isBound ? { project: caller.project } : {}),
+      services.store.countHeads(project),
+      services.store.countWaiting(project),
       oldestOf(services, caller),
     ]);
     const all = mergeOverviews(nodes.map(({ overview }) => overview));
@@ -42,7 +44,7 @@ const overviewRoute = route({
     const body = {
       at: services.clock.now(),
       version: services.config.version,
-      counts: found,
+      ...{ counts: found, waiting },
       pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
       held: isBound ? 0 : all.leases,
       capacity: isBound ? 0 : figures.capacity,
@@ -58,15 +60,19 @@ const overviewRoute = route({
 const countsRoute = route({
   id: "countExecutions",
   request: "GET /v1/counts",
-  summary: "Count executions by status",
+  summary: "Count executions by status, and those that sleep or wait for a signal",
   access: "viewer",
   query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
-  answers: { 200: { description: "the counts", schema: z.object({ counts }) } },
+  answers: { 200: { description: "the counts", schema: z.object({ counts, waiting: waitingCount }) } },
   async handle({ query: { project: wanted, workflow }, caller }, services) {
     const project = projectFor(caller, wanted);
-    if (project === null) return json({ counts: {} });
+    if (project === null) return json({ counts: {}, waiting: 0 });
     const filter = { ...project, ...(workflow === undefined ? {} : { workflow }) };
-    return json({ counts: await services.store.countHeads(filter) });
+    const [found, waiting] = await Promise.all([
+      services.store.countHeads(filter),
+      services.store.countWaiting(filter),
+    ]);
+    return json({ counts: found, waiting });
   },
 });
 

@@ -48,6 +48,10 @@ export const counts = z
   .describe("executions by status; counted by every write, not for this request");
 export type StatusCounts = Shape<typeof counts>;
 
+export const waitingCount = count.describe(
+  "how many running executions sleep or wait for a signal; counted by every write",
+);
+
 export const lightSchema = z
   .object({ state: z.enum(["ok", "warn", "bad", "off"]), text: z.string() })
   .openapi("Light");
@@ -85,6 +89,7 @@ export const overviewSchema = z
     at: count,
     version: z.string(),
     counts,
+    waiting: waitingCount,
     pulse: pulseSchema.nullable().describe("null for a caller that is bound to a project"),
     held: count.describe("attempts that workers hold"),
     capacity: count,

@@ -107,6 +107,46 @@ test("a step begins where the one before ended, and after the back-off of its fa
   ]);
 });
 
+test("a step before the recorded start of its attempt begins when its task could continue", () => {
+  const sleeping = { kind: "tasks.waiting", tasks: [0], attempts: [1], names: ["nap"], signals: [null] };
+  const charge = { kind: "task.step", task: 0, attempt: 2, name: "charge", reason: "done", error: null };
+  expect(drawn([0, started(1)], [5, { ...sleeping, dues: [50] }], [60, charge], [60, started(2)])).toEqual([
+    "0 attempt 1 suspended 0-5",
+    "0 sleep nap 1 done 5-50",
+    "0 attempt 2 running 50-",
+    "0 step charge 2 done 50-60",
+  ]);
+  const signalled = { kind: "tasks.waiting", tasks: [0], attempts: [1], names: ["paid"], signals: ["paid"] };
+  expect(
+    drawn(
+      [0, started(1)],
+      [5, { ...signalled, dues: [0] }],
+      [30, step("paid", "signalled")],
+      [40, charge],
+      [40, started(2)],
+    ),
+  ).toEqual([
+    "0 attempt 1 suspended 0-5",
+    "0 signal paid 1 done 5-30",
+    "0 attempt 2 running 30-",
+    "0 step charge 2 done 30-40",
+  ]);
+  expect(
+    drawn(
+      [0, started(1)],
+      [5, retrying(1, 20)],
+      [30, charge],
+      [30, started(2)],
+      [35, settled(2, "done", 15)],
+    ),
+  ).toEqual([
+    "0 attempt 1 failed 0-5",
+    "0 retry 1 done 5-20",
+    "0 attempt 2 done 20-35",
+    "0 step charge 2 done 20-30",
+  ]);
+});
+
 test("runs of scripts and children have bars; what is open when the handler ends is cancelled", () => {
   const run = { task: 0, attempt: 1, name: "sum" };
   const child = { task: 1, attempt: 1, child: "a~1" };

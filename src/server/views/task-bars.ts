@@ -43,7 +43,7 @@ export class TaskBars {
   readonly #open = new Map<number, Bar[]>();
   /** The newest attempt of each task that has ended. */
   readonly #ended = new Map<number, number>();
-  /** When the last step of an attempt ended. The begin of a step is not in the journal. */
+  /** When the task last went on: after a step, a wait or an attempt. The begin of a step is not in the journal. */
   readonly #stepAt = new Map<number, number>();
 
   /** The bars in the order in which they began; null if they are too many. */
@@ -100,8 +100,10 @@ export class TaskBars {
     switch (event.kind) {
       case "task.step":
         // The answer to a wait: the task continues.
-        if (event.reason !== "done")
+        if (event.reason !== "done") {
+          this.#stepAt.set(event.task, at);
           return this.#close(event.task, event.error === null ? "done" : "failed", at);
+        }
         return this.#step(event, "done", at);
       case "task.step.retrying":
         this.#step(event, "failed", at);
@@ -162,6 +164,18 @@ export class TaskBars {
     this.#close(task, state, at);
     if (!isKnown) this.#add({ task, kind: "attempt", attempt, from: at - ms, to: at, state });
     this.#ended.set(task, Math.max(attempt, this.#ended.get(task) ?? 0));
+    this.#stepAt.set(task, at);
+  }
+
+  /**
+   * The start of an attempt can be recorded in the commit of its first step, after it. The attempt began when its task could go
+   * on: at the end of a sleep, a back-off or an answered wait.
+   */
+  #resume(task: number, attempt: number, at: number): void {
+    const open = this.#open.get(task) ?? [];
+    if (open.some(({ kind }) => kind === "attempt")) return;
+    const ready = open.reduce((last, { due }) => Math.max(last, due ?? 0), this.#stepAt.get(task) ?? at);
+    this.#start(task, attempt, Math.min(at, ready));
   }
 
   #suspend(task: number, attempt: number, waits: readonly OpenWait[], at: number): void {
@@ -182,6 +196,7 @@ export class TaskBars {
     state: BarState,
     at: number,
   ): void {
+    this.#resume(task, attempt, at);
     const from = Math.min(at, this.#stepAt.get(task) ?? at);
     this.#add({ task, kind: "step", name, attempt, from, to: at, state });
     this.#stepAt.set(task, at);

@@ -24,6 +24,7 @@ import {
   type EndedRange,
   type Fence,
   type HeadFilter,
+  isWaiting,
   type JournalRange,
   type JournalRow,
   type LoadedExecution,
@@ -260,6 +261,14 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
       if ((project ?? head.project) === head.project && (workflow ?? head.workflow) === head.workflow)
         counts[head.status] = (counts[head.status] ?? 0) + 1;
     return counts;
+  }
+
+  countWaiting({ project, workflow }: Omit<HeadFilter, "status">): number {
+    let count = 0;
+    for (const { head } of this.#executions.values())
+      if ((project ?? head.project) === head.project && (workflow ?? head.workflow) === head.workflow)
+        count += Number(isWaiting(head));
+    return count;
   }
 
   listEnded({ finishedBefore, finishedFrom = 0, status: wanted, max }: EndedRange): string[] {

@@ -62,7 +62,7 @@ export class Database {
         "restored",
         `this store was created in another database, or the database was restored. ${RESTORED_ADVICE}`,
       );
-    await client.query("SELECT fold_counts_1()");
+    await client.query("SELECT fold_counts_1(), fold_waiting_1()");
     await client.query(SWEEP_MARKS);
     this.#meta = meta;
     this.#origin = state.origin;

@@ -88,6 +88,9 @@ export const RECORD_READS = {
   counts: `
     SELECT status, sum(n)::bigint FROM head_counts
     WHERE ($1::text IS NULL OR project = $1) AND ($2::text IS NULL OR workflow = $2) GROUP BY status`,
+  waiting: `
+    SELECT coalesce(sum(n), 0)::bigint FROM waiting_counts
+    WHERE ($1::text IS NULL OR project = $1) AND ($2::text IS NULL OR workflow = $2)`,
   ended: `
     SELECT id FROM executions WHERE finished_at IS NOT NULL AND finished_at < $1 AND finished_at >= $3
     AND want = 'nothing' AND ($4::text = '' OR status = $4) ORDER BY finished_at, e LIMIT $2`,
@@ -199,6 +202,11 @@ export class RecordReader {
     return Object.fromEntries(
       rows.map(([status, n]) => [status, Number(n)] as const).filter(([, n]) => n > 0),
     );
+  }
+
+  async countWaiting({ project, workflow }: Omit<HeadFilter, "status">): Promise<number> {
+    const [row] = await this.#read<[n: number]>("waiting", [project ?? null, workflow ?? null]);
+    return Number(row?.[0] ?? 0);
   }
 
   async listEnded({ finishedBefore, finishedFrom = 0, status = "", max }: EndedRange): Promise<string[]> {

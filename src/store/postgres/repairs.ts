@@ -16,6 +16,13 @@ import { decodeText, encodeText, joinNumbers, joinTexts, plainText } from "./tex
 
 const CHECKED = "check_generation_1($1) AS checked";
 
+const WAITING_DIFFERS = `
+    FROM (SELECT project, workflow, sum(n) AS n FROM waiting_counts, ${CHECKED} GROUP BY 1, 2) k
+    FULL JOIN (
+      SELECT project, workflow, count(*) AS n FROM executions WHERE status = 'running' AND want = 'time' GROUP BY 1, 2
+    ) t USING (project, workflow)
+    WHERE coalesce(k.n, 0) <> coalesce(t.n, 0)`;
+
 const STATEMENTS = {
   "put-derived": `SELECT put_derived_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
   timers: `
@@ -50,6 +57,14 @@ const STATEMENTS = {
       USING (project, workflow, status)
     WHERE coalesce(k.n, 0) <> coalesce(t.n, 0)
     ON CONFLICT (project, workflow, status, writer) DO UPDATE SET n = c.n + excluded.n`,
+  "wrong-waiting": `
+    SELECT coalesce(k.project, t.project), coalesce(k.workflow, t.workflow), coalesce(k.n, 0)::bigint, coalesce(t.n, 0)::bigint
+    ${WAITING_DIFFERS}`,
+  "recount-waiting": `
+    INSERT INTO waiting_counts AS c (writer, project, workflow, n)
+    SELECT 0, coalesce(k.project, t.project), coalesce(k.workflow, t.workflow), coalesce(t.n, 0) - coalesce(k.n, 0)
+    ${WAITING_DIFFERS}
+    ON CONFLICT (project, workflow, writer) DO UPDATE SET n = c.n + excluded.n`,
   // The query needs one index seek for each execution, instead of one for each row.
   "lost-heads": `
     WITH RECURSIVE journals AS (
@@ -165,7 +180,18 @@ export class PostgresRepairs {
       message: `${project}/${workflow}: ${kept} executions are counted as ${status}; there are ${there}`,
       isRepaired: repair,
     }));
-    return [...lost, ...counts];
+    return [...lost, ...counts, ...(await this.#auditWaiting(repair))];
+  }
+
+  async #auditWaiting(repair: boolean): Promise<TableFinding[]> {
+    type Row = [project: string, workflow: string, kept: number, there: number];
+    const wrong = await this.#run<Row>("wrong-waiting", []);
+    if (repair && wrong.length > 0) await this.#run("recount-waiting", []);
+    return wrong.map(([project, workflow, kept, there]) => ({
+      table: "waiting_counts",
+      message: `${project}/${workflow}: ${kept} executions are counted as waiting; there are ${there}`,
+      isRepaired: repair,
+    }));
   }
 
   async #auditHeads(repair: boolean): Promise<TableFinding[]> {

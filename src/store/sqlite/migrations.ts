@@ -175,4 +175,29 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   INSERT INTO search_cursor VALUES (1, 0, 0, 0);
   `,
+  `
+  -- How many running executions wait for a time or a signal, kept by every write of one.
+  CREATE TABLE waiting_counts (
+    project  TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    n        INTEGER NOT NULL,
+    PRIMARY KEY (project, workflow)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO waiting_counts
+    SELECT project, workflow, count(*) FROM executions WHERE status = 'running' AND want = 'time' GROUP BY 1, 2;
+  CREATE TRIGGER waiting_created AFTER INSERT ON executions WHEN NEW.status = 'running' AND NEW.want = 'time' BEGIN
+    INSERT INTO waiting_counts VALUES (NEW.project, NEW.workflow, 1) ON CONFLICT DO UPDATE SET n = n + 1;
+  END;
+  CREATE TRIGGER waiting_begun AFTER UPDATE OF status, want ON executions
+  WHEN NEW.status = 'running' AND NEW.want = 'time' AND (OLD.status <> 'running' OR OLD.want <> 'time') BEGIN
+    INSERT INTO waiting_counts VALUES (NEW.project, NEW.workflow, 1) ON CONFLICT DO UPDATE SET n = n + 1;
+  END;
+  CREATE TRIGGER waiting_ended AFTER UPDATE OF status, want ON executions
+  WHEN OLD.status = 'running' AND OLD.want = 'time' AND (NEW.status <> 'running' OR NEW.want <> 'time') BEGIN
+    UPDATE waiting_counts SET n = n - 1 WHERE project = OLD.project AND workflow = OLD.workflow;
+  END;
+  CREATE TRIGGER waiting_deleted AFTER DELETE ON executions WHEN OLD.status = 'running' AND OLD.want = 'time' BEGIN
+    UPDATE waiting_counts SET n = n - 1 WHERE project = OLD.project AND workflow = OLD.workflow;
+  END;
+  `,
 ];

@@ -49,6 +49,8 @@ export const RECORD_READS = {
     ORDER BY row DESC LIMIT ?`,
   counts: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
     ${integer("n")} AS n FROM head_counts WHERE head_counts.project >= ?`,
+  waiting: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${integer("n")} AS n
+    FROM waiting_counts WHERE waiting_counts.project >= ?`,
   ended: `SELECT ${text("id")} AS id FROM executions WHERE finished_at IS NOT NULL AND finished_at < ?
     AND finished_at >= ? AND want = 'nothing' AND (? = '' OR executions.status = ?) ORDER BY finished_at, e LIMIT ?`,
   document: `SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`,
@@ -136,6 +138,15 @@ export class RecordReader {
       if (row.n > 0) counts[status as string] = (counts[status as string] ?? 0) + row.n;
     }
     return counts;
+  }
+
+  countWaiting({ project, workflow }: Omit<HeadFilter, "status">): number {
+    let count = 0;
+    for (const row of this.#statements.waiting.all<Omit<CountRow, "status">>([project ?? ""])) {
+      const [ofProject, ofWorkflow] = [textOf(row.project), textOf(row.workflow)];
+      if ((project ?? ofProject) === ofProject && (workflow ?? ofWorkflow) === ofWorkflow) count += row.n;
+    }
+    return count;
   }
 
   listEnded({ finishedBefore, finishedFrom = 0, status = "", max }: EndedRange): string[] {

@@ -69,15 +69,24 @@ export class Repairs {
         const [project, workflow, status] = [of.project, of.workflow, of.status].map(textOf);
         return `${project}/${workflow}: ${kept} executions are counted as ${status}; there are ${there}`;
       });
-    if (repair && counts.length > 0)
+    const waiting = this.#statements.wrongWaiting
+      .all<{ project: Bytes; workflow: Bytes; kept: number; there: number }>([])
+      .map(
+        ({ project, workflow, kept, there }) =>
+          `${textOf(project)}/${textOf(workflow)}: ${kept} executions are counted as waiting; there are ${there}`,
+      );
+    if (repair && counts.length + waiting.length > 0)
       inTransaction(this.#connection, () => {
         this.#statements.dropCounts.run([]);
         this.#statements.recount.run([]);
+        this.#statements.dropWaiting.run([]);
+        this.#statements.recountWaiting.run([]);
       });
     return [
       ...indexes.map((message) => ({ table: "indexes", message, isRepaired: repair })),
       ...lost,
       ...counts.map((message) => ({ table: "head_counts", message, isRepaired: repair })),
+      ...waiting.map((message) => ({ table: "waiting_counts", message, isRepaired: repair })),
     ];
   }
 }
@@ -99,4 +108,13 @@ const STATEMENTS = {
   dropCounts: "DELETE FROM head_counts",
   recount:
     "INSERT INTO head_counts SELECT project, workflow, status, count(*) FROM executions GROUP BY 1, 2, 3",
+  wrongWaiting: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow,
+      ${integer("sum(kept)")} AS kept, ${integer("sum(there)")} AS there FROM (
+        SELECT project, workflow, n AS kept, 0 AS there FROM waiting_counts
+        UNION ALL SELECT project, workflow, 0, count(*) FROM executions NOT INDEXED
+          WHERE status = 'running' AND want = 'time' GROUP BY 1, 2
+      ) AS both GROUP BY both.project, both.workflow HAVING sum(kept) <> sum(there)`,
+  dropWaiting: "DELETE FROM waiting_counts",
+  recountWaiting: `INSERT INTO waiting_counts
+      SELECT project, workflow, count(*) FROM executions WHERE status = 'running' AND want = 'time' GROUP BY 1, 2`,
 } as const;

@@ -81,6 +81,7 @@ async function garbleDefinition(bench: ClusterFixture, worker: FaultProcess): Pr
 
   await bench.query("UPDATE rondo.head_counts SET n = n + 64 WHERE workflow = 'hold'");
   await bench.query(`INSERT INTO rondo.head_counts VALUES (0, 'default', 'nobody', ${BYTES}, 7)`);
+  await bench.query("INSERT INTO rondo.waiting_counts VALUES (0, 'default', 'nobody', 7)");
   const tables = async (method: "GET" | "POST") =>
     ((await bench.insist(method, "/v1/audit/tables")) as { findings: { isRepaired: boolean }[] }).findings;
   expect(await tables("GET")).not.toEqual([]);

@@ -16,6 +16,7 @@ const ROWS_MAX = 400;
 const SMALL = [
   "acknowledged",
   "head_counts",
+  "waiting_counts",
   "meta",
   "node_ends",
   "nodes",

@@ -1,6 +1,6 @@
 /** The part of the conformance suite about scans over all executions: work, timers, lists. */
 import { expect, test } from "vitest";
-import { type HeadFilter, workKey } from "../../../src/store/store.ts";
+import { type Head, type HeadFilter, workKey } from "../../../src/store/store.ts";
 import { commit, headOf, start, step } from "../../fixtures/store/example-writes.ts";
 import type { Lives } from "../../fixtures/store/store-lives-fixture.ts";
 
@@ -166,5 +166,35 @@ function describeLists(get: () => Lives): void {
         status === undefined ? Object.values(counts).reduce((sum, n) => sum + n, 0) : counts[status];
       expect([filter, counted ?? 0]).toEqual([filter, ids.length]);
     }
+  });
+
+  test("running executions that wait for a time or a signal are counted through every change", async () => {
+    const { store, info } = get();
+    const of = (id: string, change: Partial<Head>) => headOf(id, { project: "p", workflow: "a", ...change });
+    await commit(store, info, [
+      start("1", { head: of("1", { want: "time" }) }),
+      start("2", { head: of("2", { want: "work" }) }),
+      start("3", { head: of("3", { project: "q", want: "time" }) }),
+      start("4", { head: of("4", { workflow: "b", want: "time" }) }),
+    ]);
+    expect(await store.countWaiting({})).toBe(3);
+    expect(await store.countWaiting({ project: "p" })).toBe(2);
+    expect(await store.countWaiting({ workflow: "a" })).toBe(2);
+    expect(await store.countWaiting({ project: "p", workflow: "b" })).toBe(1);
+    await commit(store, info, [
+      step("1", 1, { head: of("1", { status: "paused", want: "time" }) }),
+      step("2", 1, { head: of("2", { want: "time" }) }),
+      step("3", 1, { head: of("3", { project: "q", want: "work" }) }),
+    ]);
+    expect(await store.countWaiting({ workflow: "a" })).toBe(1);
+    expect(await store.countHeads({})).toEqual({ running: 3, paused: 1 });
+    const ended = { status: "done", want: "nothing", finishedAt: 9 } as const;
+    await commit(store, info, [
+      step("2", 2, { head: of("2", ended) }),
+      step("4", 1, { head: of("4", { ...ended, workflow: "b" }) }),
+    ]);
+    await store.purge(["2", "4"]);
+    expect(await store.countWaiting({})).toBe(0);
+    expect(await store.auditTables({ repair: false })).toEqual([]);
   });
 }

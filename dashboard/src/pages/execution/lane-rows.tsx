@@ -185,7 +185,7 @@ function PartRows({
         return kind === "child" ? (
           <ChildRow key={key} id={name} bars={of} drawn={drawn} />
         ) : (
-          <Row key={key} drawn={drawn} bars={of} aside={tookOf(of, drawn.data)}>
+          <Row key={key} drawn={drawn} bars={of} aside={hasBegin(of) ? tookOf(of, drawn.data) : ""}>
             <Go drawn={drawn} place={{ lane: laneText(lane), task: String(task) }}>
               <span class="muted">{TEXTS[kind]}</span> {name}
               <span class="unseen">: {of.map((bar) => barText(bar, drawn.data.to)).join("; ")}</span>
@@ -359,6 +359,11 @@ function partsOf(bars: readonly TimeBar[]): readonly TimeBar[] {
 }
 
 /** The time from the begin of the first bar to the end of the last. */
+/** Whether the begin of a step is known: the journal has only its end, and that of what came before it. */
+function hasBegin(bars: readonly TimeBar[]): boolean {
+  return bars.some(({ kind, from, to }) => kind !== "step" || to !== from);
+}
+
 function tookOf(bars: readonly TimeBar[], { to: end }: Span): string {
   if (bars.length === 0) return "";
   const from = Math.min(...bars.map((bar) => bar.from));

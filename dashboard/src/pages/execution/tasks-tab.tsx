@@ -263,7 +263,11 @@ function StatusFilter({
 function Outcome({ row: { error, result, reason, status } }: { readonly row: TaskRow }) {
   if (error !== undefined) return <span class="failed-text">{messageOf(error)}</span>;
   if (result !== undefined) return <span class="mono muted">{JSON.stringify(result)}</span>;
-  return (
-    <span class="muted">{reasonText(reason) || (status === "pending" ? "waiting for a worker" : "")}</span>
-  );
+  return <span class="muted">{WAITS[status] ?? reasonText(reason)}</span>;
 }
+
+/** Texts for tasks whose last reason says nothing about the present. */
+const WAITS: Readonly<Record<string, string>> = {
+  pending: "waits for a worker",
+  waiting: "sleeps or waits for a signal",
+};

@@ -2,13 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type {
-  LetterGroup,
-  Page,
-  Progress as ProgressFacts,
-  StatusCounts,
-  Summary,
-} from "../../api/shapes.ts";
+import type { LetterGroup, Page, Progress as ProgressFacts, Summary } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { count, duration, grouped, plural } from "../../core/format.ts";
@@ -26,6 +20,7 @@ import { Ago } from "../../ui/time.tsx";
 import { tell, warn } from "../../ui/toast.tsx";
 import { BulkDialog } from "./bulk-dialog.tsx";
 import {
+  type Counted,
   isFiltered,
   type ListFilter,
   NO_FILTER,
@@ -80,7 +75,7 @@ export function Executions() {
       <div class="filters">
         <SearchField input={search} value={filter.q ?? ""} />
         <WorkflowChoice chosen={filter.workflow} />
-        <StatusChoice counts={counts} chosen={filter.status} isWaiting={filter.isWaiting} />
+        <StatusChoice counted={counts} chosen={filter.status} isWaiting={filter.isWaiting} />
         <DateField name="since" label="From" value={filter.since} />
         <DateField name="until" label="To" value={filter.until} />
         <label class="field inline">
@@ -222,17 +217,16 @@ function Selected(props: {
 }
 
 /** The numbers of executions by status; null if other filters are set that the counts do not know. */
-function useCounts(filter: ListFilter): StatusCounts | null {
+function useCounts(filter: ListFilter): Counted | null {
   const { project, workflow } = filter;
-  const isKnown =
-    !filter.isTop && !filter.isWaiting && (filter.q ?? filter.since ?? filter.until) === undefined;
+  const isKnown = !filter.isTop && (filter.q ?? filter.since ?? filter.until) === undefined;
   const key = `counts ${project ?? ""} ${workflow ?? ""}`;
   const { data } = useLive(
     isKnown ? key : null,
-    (signal) => get<{ counts: StatusCounts }>("/v1/counts", { query: { project, workflow }, signal }),
+    (signal) => get<Counted>("/v1/counts", { query: { project, workflow }, signal }),
     4_000,
   );
-  return isKnown ? (data?.counts ?? {}) : null;
+  return isKnown ? (data ?? { counts: {}, waiting: 0 }) : null;
 }
 
 function List({

@@ -78,16 +78,23 @@ function dateOf(text: string | null): string | undefined {
   return text !== null && /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
 }
 
+/** Executions by status, and how many of the running ones sleep or wait for a signal. */
+export interface Counted {
+  readonly counts: StatusCounts;
+  readonly waiting: number;
+}
+
 /** A choice of statuses. Each has its count, unless other filters are set that the counts do not know. */
 export function StatusChoice({
-  counts,
+  counted,
   chosen,
   isWaiting,
 }: {
-  readonly counts: StatusCounts | null;
+  readonly counted: Counted | null;
   readonly chosen: readonly ExecutionStatus[];
   readonly isWaiting: boolean;
 }) {
+  const counts = counted?.counts ?? null;
   const all = Object.values(counts ?? {}).reduce((sum, n) => sum + n, 0);
   const shown = EXECUTION_STATUSES.filter(
     (status) =>
@@ -127,7 +134,7 @@ export function StatusChoice({
         title="Running executions that sleep or need a signal"
         onClick={() => choose({ status: null, waiting: isWaiting ? null : "true" })}
       >
-        sleeping or waiting
+        sleeping or waiting {number(counted?.waiting)}
       </button>
     </div>
   );

@@ -16,7 +16,9 @@ import { attempt, tell, tellUndo } from "../../ui/toast.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import "./queues.css";
 
-const EVERY_MS = 8_000;
+const EVERY_MS = 10_000;
+/** Workers and pauses change rarely. */
+const RARELY_MS = 30_000;
 
 export function Queues() {
   const who = useSession();
@@ -29,12 +31,12 @@ export function Queues() {
   const workers = useLive(
     who.project === null ? "workers" : null,
     (signal) => get<Page<Worker>>("/v1/workers", { signal }),
-    20_000,
+    RARELY_MS,
   );
   const paused = useLive(
     who.project === null ? "paused queues" : null,
     (signal) => get<Page<PausedQueue>>("/v1/queues/paused", { signal }),
-    EVERY_MS,
+    RARELY_MS,
   );
   const { data, problem } = overview;
   if (data === null)

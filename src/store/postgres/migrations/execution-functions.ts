@@ -68,6 +68,72 @@ export const COUNT_HEADS = String.raw`
   INSERT INTO head_counts SELECT 0, project, workflow, status, count(*) FROM executions GROUP BY 2, 3, 4;
 `;
 
+/** Counters of running executions that wait for a time or a signal, maintained as those by status are. */
+export const COUNT_WAITING = String.raw`
+  CREATE TABLE waiting_counts (
+    writer   int NOT NULL,
+    project  text COLLATE "C" NOT NULL,
+    workflow text COLLATE "C" NOT NULL,
+    n        bigint NOT NULL,
+    PRIMARY KEY (project, workflow, writer)
+  ) WITH (fillfactor = 50);
+
+  CREATE FUNCTION count_waiting_created_1() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO waiting_counts AS c (writer, project, workflow, n)
+    SELECT pg_backend_pid(), project, workflow, count(*) FROM fresh
+    WHERE status = 'running' AND want = 'time' GROUP BY project, workflow
+    ON CONFLICT (project, workflow, writer) DO UPDATE SET n = c.n + excluded.n;
+    RETURN NULL;
+  END
+  $$;
+
+  CREATE FUNCTION count_waiting_deleted_1() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO waiting_counts AS c (writer, project, workflow, n)
+    SELECT pg_backend_pid(), project, workflow, -count(*) FROM gone
+    WHERE status = 'running' AND want = 'time' GROUP BY project, workflow
+    ON CONFLICT (project, workflow, writer) DO UPDATE SET n = c.n + excluded.n;
+    RETURN NULL;
+  END
+  $$;
+
+  CREATE FUNCTION count_waiting_changed_1() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO waiting_counts AS c (writer, project, workflow, n)
+    SELECT pg_backend_pid(), project, workflow, sum(one)
+    FROM (
+      SELECT project, workflow, -1 AS one FROM gone WHERE status = 'running' AND want = 'time'
+      UNION ALL SELECT project, workflow, 1 FROM fresh WHERE status = 'running' AND want = 'time'
+    ) AS changed
+    GROUP BY project, workflow HAVING sum(one) <> 0
+    ON CONFLICT (project, workflow, writer) DO UPDATE SET n = c.n + excluded.n;
+    RETURN NULL;
+  END
+  $$;
+
+  CREATE TRIGGER count_waiting_created AFTER INSERT ON executions REFERENCING NEW TABLE AS fresh
+    FOR EACH STATEMENT EXECUTE FUNCTION count_waiting_created_1();
+  CREATE TRIGGER count_waiting_deleted AFTER DELETE ON executions REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION count_waiting_deleted_1();
+  CREATE TRIGGER count_waiting_changed AFTER UPDATE ON executions REFERENCING OLD TABLE AS gone NEW TABLE AS fresh
+    FOR EACH STATEMENT EXECUTE FUNCTION count_waiting_changed_1();
+
+  CREATE FUNCTION fold_waiting_1() RETURNS void LANGUAGE sql AS $$
+    WITH gone AS (
+      DELETE FROM waiting_counts
+      WHERE writer <> 0 AND writer NOT IN (SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL)
+      RETURNING project, workflow, n
+    )
+    INSERT INTO waiting_counts AS c (writer, project, workflow, n)
+    SELECT 0, project, workflow, sum(n) FROM gone GROUP BY project, workflow
+    ON CONFLICT (project, workflow, writer) DO UPDATE SET n = c.n + excluded.n
+  $$;
+
+  INSERT INTO waiting_counts
+    SELECT 0, project, workflow, count(*) FROM executions WHERE status = 'running' AND want = 'time' GROUP BY 2, 3;
+`;
+
 /**
  * Deletes executions in two steps, so that no transaction is long.
  * 1. `forget_executions_1` deletes the rows of executions that have ended and belong to this owner, with snapshots, timers and

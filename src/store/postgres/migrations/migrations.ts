@@ -13,7 +13,7 @@ import {
   WRITE_MARKS,
   WRITE_RECORDS,
 } from "./commit-functions.ts";
-import { COUNT_HEADS, FORGET_EXECUTIONS, PUT_DERIVED, SEARCH } from "./execution-functions.ts";
+import { COUNT_HEADS, COUNT_WAITING, FORGET_EXECUTIONS, PUT_DERIVED, SEARCH } from "./execution-functions.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 import { ANNOUNCE_VERSIONS, MOVE_PARTITIONS, UNCLEAN_ENDS } from "./partition-functions.ts";
 import { WRITE_ONE } from "./write-one.ts";
@@ -64,4 +64,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { compatibleFrom: 1, sql: UNCLEAN_ENDS },
   { compatibleFrom: 1, sql: ACKNOWLEDGED },
   { compatibleFrom: 1, sql: WRITE_ONE },
+  { compatibleFrom: 1, sql: COUNT_WAITING },
 ];
