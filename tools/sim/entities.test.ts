@@ -6,8 +6,10 @@ import { runSeed } from "./run.ts";
 const SEEDS = Array.from({ length: effort({ usual: 2, long: 50 }) }, (_, i) => i + 1);
 /** A client follows an id while the execution that it waits for begins, continues and is purged. */
 const PURGED_MEANWHILE = 106;
+/** The newest execution of an id is cancelled, and retried after a purge. */
+const RETRIED_AFTER_PURGE = 148;
 
-test.each([...new Set([...SEEDS, PURGED_MEANWHILE])])(
+test.each([...new Set([...SEEDS, PURGED_MEANWHILE, RETRIED_AFTER_PURGE])])(
   "the entities of seed %i take every item once, in its order",
   (seed) => {
     const { violation, kinds } = runSeed({ seed, entities: true });

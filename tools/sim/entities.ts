@@ -64,8 +64,9 @@ export function entitiesWorld(seed: number, show: ((line: string) => void) | nul
     /** The newer definition is stored while executions continue. */
     later: [newer],
     answersWaits: true,
-    /** A cancelled execution is retried. */
-    keeps: ({ status }: Model) => status === "cancelled",
+    /** A cancelled execution is retried. The first one of its id ended later for retention, which deletes the oldest first. */
+    keeps: ({ status, chain: { newest } }: Model, { ledger }: World) =>
+      status === "cancelled" || ledger.model(newest?.execution ?? "")?.status === "cancelled",
     lastsMs: HEAL_AT_MS,
     begin: (begun: World) => begin(begun, plan, relays[0] as Plan),
     check: (ended: World) => [...SIGNALLED, BY_EVENTS].forEach((name) => check(ended, name)),

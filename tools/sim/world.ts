@@ -53,7 +53,7 @@ interface Races {
   /** How long faults last. */
   readonly lastsMs: number;
   /** Whether an execution that has ended is used again, so that it must not be purged. */
-  readonly keeps?: (model: Model) => boolean;
+  readonly keeps?: (model: Model, world: World) => boolean;
   /** Whether it sends all signals that its executions wait for. */
   readonly answersWaits?: boolean;
   begin(world: World): void;
@@ -492,7 +492,7 @@ export class World {
     );
     const { keeps = () => false } = this.#options.races ?? {};
     const ids = [...this.ledger.models]
-      .filter((model) => model.isOver && ended.has(model.id) && !keeps(model))
+      .filter((model) => model.isOver && ended.has(model.id) && !keeps(model, this))
       .filter(({ id }) => this.client.mayForget(id) && random.chance(0.5))
       .map(({ id }) => id);
     if (ids.length === 0) return;
