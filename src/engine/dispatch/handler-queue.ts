@@ -204,6 +204,12 @@ export class HandlerQueue {
     return fresh < 0 || back < fresh ? back : fresh;
   }
 
+  /** Whether only a worker with the journal can continue the task. The broker has the journaled runs of scripts alone. */
+  needsJournal(task: number): boolean {
+    const { progress, plan } = this.state;
+    return plan.mode !== "script" && (progress.tasks.get(task)?.size ?? 0) > 0;
+  }
+
   /** Removes the task that `peek` returned. */
   dequeue(task: number): void {
     if (!this.#isBack.delete(task)) this.#cursor = task + 1;

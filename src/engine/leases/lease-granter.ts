@@ -37,7 +37,7 @@ function serveWorkers(node: NodeState): void {
     while (worker.room > 0) {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
-      if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
+      if (worker.queued && !canQueue(worker, ready, node.now)) passed.push(ready);
       else serve(node, ready, worker);
     }
     // Another worker may have room for these.
@@ -47,10 +47,10 @@ function serveWorkers(node: NodeState): void {
 
 /**
  * Whether a worker that queues may get more tasks of a handler, or tasks of one more handler. Commands go to the queues of
- * their topics.
+ * their topics. A task with journaled steps waits for another worker, and so do the tasks after it.
  */
-function hasRoomFor(worker: RosterEntry, { slot, queue }: Ready): boolean {
-  if (queue.openLeases >= worker.perQueue) return false;
+function canQueue(worker: RosterEntry, { slot, queue }: Ready, now: number): boolean {
+  if (queue.openLeases >= worker.perQueue || queue.needsJournal(queue.peek(now))) return false;
   if (queue.state.plan.command !== null) return true;
   const key = `${slot.id}/${queue.key}`;
   if (worker.queues.has(key)) return true;
@@ -162,7 +162,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   let isFull = false;
   while (left > 0) {
     const task = queue.peek(node.now);
-    if (task < 0) break;
+    if (task < 0 || (worker.queued && queue.needsJournal(task))) break;
     const crashes = state.tasks.crashes(task);
     if (/* @plant task that kills workers not alone */ crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
       // The task goes to any empty worker, or the first busy worker would keep it from all others.

@@ -399,6 +399,11 @@ function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): 
       "worker",
       `waits for another worker: ${leaving.id} serves it and takes nothing more (${leaving.why})`,
     );
+  if (!isEnumeration && taking.every(({ queued }) => queued) && queue.needsJournal(queue.peek(node.now)))
+    return because(
+      "worker",
+      `waits for a worker over HTTP or in process: ${what} ${left === 1 ? "has" : "have"} journaled steps, which workers at the broker cannot continue`,
+    );
   if (workers.length === 0 || taking.some(({ capacity, held }) => held < capacity))
     return because("running", `is about to give out ${what}`);
   const held = workers.reduce((sum, worker) => sum + worker.held, 0);
@@ -500,7 +505,11 @@ function whoServes(node: NodeState, { use, range }: Wanted, project: string): st
     versions.length === 0
       ? ""
       : ` (there are ${versions.map((v) => v || "one without a version").join(", ")})`;
-  return `${name} in a version that fits "${range}"${there}`;
+  const but =
+    node.roster.queued === null
+      ? ""
+      : " over HTTP or in process, since workers at the broker have no versions,";
+  return `${name} in a version that fits "${range}"${there}${but}`;
 }
 
 function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at: string): Reason {
