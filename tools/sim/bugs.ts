@@ -2,7 +2,9 @@
  * Bugs that the simulator must find. Each is a small change at marked places of the compiled code (see plant.ts). `seed` finds
  * the bug; CI replays a share of the seeds.
  */
-export interface PlantedBug {
+import type { Modes } from "./run.ts";
+
+export interface PlantedBug extends Modes {
   /** The marker in the source is "@plant NAME", and "@plant NAME 2", ... for more places. */
   readonly name: string;
   readonly seed: number;
@@ -10,20 +12,6 @@ export interface PlantedBug {
   readonly change: string | readonly string[];
   /** Whether the bug needs several nodes over one database: `rondo sim --cluster`. */
   readonly cluster?: boolean;
-  /** Whether `rondo sim --drill` finds the bug. */
-  readonly drill?: boolean;
-  /** Whether `rondo sim --endings` finds the bug. */
-  readonly endings?: boolean;
-  /** Whether `rondo sim --rates` finds the bug. */
-  readonly rates?: boolean;
-  /** Whether `rondo sim --races` finds the bug. */
-  readonly races?: boolean;
-  /** Whether `rondo sim --events` finds the bug. */
-  readonly events?: boolean;
-  /** Whether `rondo sim --versions` finds the bug. */
-  readonly versions?: boolean;
-  /** Whether `rondo sim --entities` finds the bug. */
-  readonly entities?: boolean;
   /** Whether `rondo sim --talk` finds the bug; `seed` is counted from its first seed. */
   readonly talk?: boolean;
 }
@@ -367,6 +355,15 @@ const TALK: readonly PlantedBug[] = [
   { name: "only the last line of a report stored", seed: 1, change: "$key: $value.slice(-1)" },
 ];
 
+/** Bugs in alerts. */
+const ALERTS: readonly PlantedBug[] = [
+  { name: "alert sent by nodes that did not claim it", seed: 2, change: "$test;" },
+  { name: "claim of an alert without a time", seed: 1, change: "$key: 0" },
+  { name: "late failures not looked for", seed: 1, change: "$left" },
+  { name: "queue that is young again counts as told", seed: 3, change: "" },
+  { name: "sent alert stays open", seed: 1, change: '$key: "open"' },
+];
+
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENGINE,
   ...WORKERS,
@@ -380,5 +377,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...EVENTS.map((bug) => ({ ...bug, events: true })),
   ...MOVES.map((bug) => ({ ...bug, versions: true })),
   ...ENTITIES.map((bug) => ({ ...bug, entities: true })),
+  ...ALERTS.map((bug) => ({ ...bug, alerts: true })),
   ...TALK.map((bug) => ({ ...bug, talk: true })),
 ];

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { findPlaces, type Places, plant } from "./plant.ts";
-import { nodesOf, runSeed } from "./run.ts";
+import { MODES, modesOf, nodesOf, runAnySeed } from "./run.ts";
 import { TALKING_FROM } from "./workload/program.ts";
 
 /** The number of seeds that a replay tries. */
@@ -80,8 +80,8 @@ function isRun(source: string): boolean {
 
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
-  const { name, cluster = false, drill = false, endings = false, rates = false } = bug;
-  const { races = false, events = false, versions = false, entities = false } = bug;
+  const { name, cluster = false } = bug;
+  const modes = modesOf(bug);
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
@@ -91,32 +91,20 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
   const from = (bug.talk === true ? TALKING_FROM : 0) + (options.replay ? bug.seed : 1);
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
   for (const [file, code] of planted) await writeFile(file, code);
-  const said = await search(join(copy.folder, "tools", "sim", "main.js"), {
-    from,
-    seeds,
-    cluster,
-    drill,
-    endings,
-    rates,
-    races,
-    events,
-    versions,
-    entities,
-  });
+  const asked = MODES.filter((mode) => modes[mode] === true).map((mode) => `--${mode}`);
+  const args = [
+    "--from",
+    String(from),
+    "--seeds",
+    String(seeds),
+    ...asked,
+    ...(cluster ? ["--cluster"] : []),
+  ];
+  const said = await search(join(copy.folder, "tools", "sim", "main.js"), args);
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const without = runSeed({
-    seed,
-    nodes: cluster ? nodesOf(seed) : 0,
-    drill,
-    endings,
-    rates,
-    races,
-    events,
-    versions,
-    entities,
-  }).violation;
+  const { violation: without } = await runAnySeed({ seed, nodes: cluster ? nodesOf(seed) : 0, ...modes });
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
@@ -136,47 +124,10 @@ async function copyOf(compiled: string, folder: string): Promise<Copy> {
 
 async function search(
   main: string,
-  {
-    from,
-    seeds,
-    cluster,
-    drill,
-    endings,
-    rates,
-    races,
-    events,
-    versions,
-    entities,
-  }: {
-    from: number;
-    seeds: number;
-    cluster: boolean;
-    drill: boolean;
-    endings: boolean;
-    rates: boolean;
-    races: boolean;
-    events: boolean;
-    versions: boolean;
-    entities: boolean;
-  },
+  args: readonly string[],
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
-    const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
-    const kind = versions
-      ? ["--versions"]
-      : entities
-        ? ["--entities"]
-        : events
-          ? ["--events"]
-          : drill
-            ? ["--drill"]
-            : races
-              ? ["--races"]
-              : cluster
-                ? ["--cluster"]
-                : [];
-    const workload = [...(endings ? ["--endings"] : []), ...(rates ? ["--rates"] : [])];
-    return JSON.parse(await run(main, [...args, ...kind, ...workload]));
+    return JSON.parse(await run(main, ["--first", ...args]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };
   }

@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { monotonicMs } from "../../src/std/monotonic.ts";
 import { systemRandom } from "../../src/std/random.ts";
 import { HAPPENINGS } from "./faults.ts";
-import { nodesOf, runSeed } from "./run.ts";
+import { type Modes, modesOf, nodesOf, runAnySeed } from "./run.ts";
 import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
 import { TALKING_FROM } from "./workload/program.ts";
 
@@ -29,6 +29,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --events           events start, signal and cancel executions by triggers; each has its effect exactly once
   --versions         executions move between versions of a workflow, while code of the versions comes and goes
   --entities         executions continue as others under one id; every item is taken exactly once, in its order
+  --alerts           several nodes look for causes of alerts and send them; each cause is told once
   --talk             code writes streams, publishes values and answers updates (seeds from 1,000,000,001 on)
   --endings          workflows clean up when they end; a payment service counts charges and refunds
   --rates            handlers have rates by key, and rates that are spread
@@ -60,6 +61,7 @@ const OPTIONS = {
   events: { type: "boolean" },
   versions: { type: "boolean" },
   entities: { type: "boolean" },
+  alerts: { type: "boolean" },
   talk: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
@@ -142,13 +144,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     return runOne({
       seed: talking + Number(values.seed),
       nodes: nodesFor(talking + Number(values.seed)),
-      drill: values.drill === true,
-      endings: values.endings === true,
-      rates: values.rates === true,
-      races: values.races === true,
-      events: values.events === true,
-      versions: values.versions === true,
-      entities: values.entities === true,
+      modes: modesOf(values),
       executions,
       without,
       quiet: values.quiet === true,
@@ -162,13 +158,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
     executions,
     nodesOf: nodesFor,
-    drill: values.drill === true,
-    endings: values.endings === true,
-    rates: values.rates === true,
-    races: values.races === true,
-    events: values.events === true,
-    versions: values.versions === true,
-    entities: values.entities === true,
+    modes: modesOf(values),
     without,
     twice: values.twice === true,
     complete: values.complete === true,
@@ -179,22 +169,20 @@ export async function runSim(args: readonly string[]): Promise<number> {
   return values.first === true ? runToFirst(many) : runMany(many);
 }
 
-function runOne(options: {
+async function runOne({
+  modes,
+  ...options
+}: {
   seed: number;
   executions: number | undefined;
   nodes: number;
-  drill: boolean;
-  endings: boolean;
-  rates: boolean;
-  races: boolean;
-  events: boolean;
-  versions: boolean;
-  entities: boolean;
+  modes: Modes;
   without: readonly string[];
   quiet: boolean;
-}): number {
-  const result = runSeed({
+}): Promise<number> {
+  const result = await runAnySeed({
     ...options,
+    ...modes,
     show: options.quiet ? null : (line) => process.stdout.write(`${line}\n`),
   });
   process.stdout.write(
@@ -210,13 +198,7 @@ interface Many {
   readonly seeds: number;
   readonly executions: number | undefined;
   readonly nodesOf: (seed: number) => number;
-  readonly drill: boolean;
-  readonly endings: boolean;
-  readonly rates: boolean;
-  readonly races: boolean;
-  readonly events: boolean;
-  readonly versions: boolean;
-  readonly entities: boolean;
+  readonly modes: Modes;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly complete: boolean;
@@ -226,23 +208,12 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill, endings, rates, races, events, versions, entities } =
-    options;
+  const { executions, without, twice, nodesOf, modes } = options;
+  const { endings: _, rates: __, ...others } = modes;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
     yield {
-      seed,
-      executions,
-      nodes: nodesOf(seed),
-      drill,
-      endings,
-      rates,
-      races,
-      events,
-      versions,
-      entities,
-      without,
-      twice,
-      shrinks: shrinks && !drill && !races && !events && !versions && !entities,
+      ...{ seed, executions, nodes: nodesOf(seed), ...modes, without, twice },
+      shrinks: shrinks && !Object.values(others).includes(true),
     };
 }
 

@@ -1,5 +1,6 @@
 /** Runs one seed, and shrinks a failure. */
-import type { Payments } from "./check/payments.ts";
+import { runAlerts } from "./alerts.ts";
+import { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
 import { entitiesWorld } from "./entities.ts";
 import { eventsWorld } from "./event-races.ts";
@@ -9,27 +10,39 @@ import { Violation } from "./trace.ts";
 import { versionsWorld } from "./version-moves.ts";
 import { World } from "./world.ts";
 
-export interface RunOptions {
+/** Kinds of runs and of workloads. Each is an option of the command line. */
+export const MODES = [
+  /** A drill instead of the random run. */
+  "drill",
+  /** Workflows clean up when they end, and executions are cancelled often. */
+  "endings",
+  /** Handlers have rates by key and rates that are spread. */
+  "rates",
+  /** Races of signals with the ends of executions, instead of the random run. */
+  "races",
+  /** Events with triggers, instead of the random run. */
+  "events",
+  /** Moves of executions between versions of a workflow, instead of the random run. */
+  "versions",
+  /** Executions that continue as others, instead of the random run. */
+  "entities",
+  /** Alerts of several nodes, instead of the random run. */
+  "alerts",
+] as const;
+export type Modes = Partial<Record<(typeof MODES)[number], boolean | undefined>>;
+
+/** The modes that a bug or a command line asks for. */
+export function modesOf(asked: Modes): Modes {
+  return Object.fromEntries(MODES.map((mode) => [mode, asked[mode] === true]));
+}
+
+export interface RunOptions extends Modes {
   readonly seed: number;
   readonly executions?: number | undefined;
   /** The number of nodes over one database; 0: one node with its own disk. Undefined, for a cluster: chosen by the seed. */
   readonly nodes?: number | undefined;
   readonly without?: readonly string[];
   readonly show?: ((line: string) => void) | null;
-  /** Whether to run the drill of the seed instead of its random run. */
-  readonly drill?: boolean | undefined;
-  /** Whether workflows clean up when they end and executions are cancelled often. */
-  readonly endings?: boolean | undefined;
-  /** Whether handlers have rates by key and rates that are spread. */
-  readonly rates?: boolean | undefined;
-  /** Runs the races of signals with the ends of executions instead of the random run. */
-  readonly races?: boolean | undefined;
-  /** Runs events with triggers instead of the random run. */
-  readonly events?: boolean | undefined;
-  /** Moves executions between versions of a workflow instead of the random run. */
-  readonly versions?: boolean | undefined;
-  /** Runs executions that continue as others instead of the random run. */
-  readonly entities?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -48,6 +61,14 @@ export function nodesOf(seed: number): number {
   return 2 + (seed % 6);
 }
 
+/** Runs a seed in any mode. */
+export async function runAnySeed(options: RunOptions): Promise<RunResult> {
+  if (options.alerts !== true) return runSeed(options);
+  const ran = await runAlerts(options.seed, options.show ?? null);
+  return { ...ran, happened: new Map(), payments: new Payments().counts };
+}
+
+/** Runs a seed of any mode but alerts, whose code is asynchronous. */
 export function runSeed(options: RunOptions): RunResult {
   const world = worldOf(options);
   const done = (violation: string | null): RunResult => ({

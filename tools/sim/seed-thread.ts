@@ -2,4 +2,7 @@
 import { parentPort } from "node:worker_threads";
 import { reportOf, type SeedRun } from "./seed-threads.ts";
 
-parentPort?.on("message", (run: SeedRun) => parentPort?.postMessage(reportOf(run)));
+let last = Promise.resolve();
+parentPort?.on("message", (run: SeedRun) => {
+  last = last.then(async () => parentPort?.postMessage(await reportOf(run)));
+});

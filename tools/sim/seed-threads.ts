@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { compiledFile } from "../../src/std/compiled-file.ts";
 import type { Happening } from "./faults.ts";
-import { type RunOptions, replayLine, runSeed, shrink } from "./run.ts";
+import { type RunOptions, replayLine, runAnySeed, shrink } from "./run.ts";
 
 /** One seed to run, as sent to a thread. */
 export interface SeedRun extends Omit<RunOptions, "show"> {
@@ -25,11 +25,11 @@ export interface SeedReport {
   readonly replay: string | null;
 }
 
-export function reportOf({ twice, shrinks, ...run }: SeedRun): SeedReport {
-  const { hash, violation, kinds, happened } = runSeed(run);
+export async function reportOf({ twice, shrinks, ...run }: SeedRun): Promise<SeedReport> {
+  const { hash, violation, kinds, happened } = await runAnySeed(run);
   const report = { seed: run.seed, hash, violation, kinds: [...kinds], happened, replay: null };
   if (violation !== null) return { ...report, replay: shrinks ? replayLine(shrink(run)) : null };
-  const again = twice ? runSeed(run).hash : hash;
+  const again = twice ? (await runAnySeed(run)).hash : hash;
   if (again === hash) return report;
   return {
     ...report,
@@ -56,7 +56,7 @@ export async function runSeeds(
   const queue = runs[Symbol.iterator]();
   if (threads <= 1) {
     for (let next = queue.next(); next.done !== true; next = queue.next())
-      if (!onReport(reportOf(next.value))) return;
+      if (!onReport(await reportOf(next.value))) return;
     return;
   }
   await new Promise<void>((resolve, reject) => {

@@ -236,7 +236,7 @@ export class Alerts {
     const now = clock.now();
     const was = await this.#readMark();
     const mark = was ?? now;
-    let from = Math.max(mark - MARGIN_MS, now - BACK_MS);
+    let from = Math.max(/* @plant late failures not looked for */ mark - MARGIN_MS, now - BACK_MS);
     for (let max = FAILED_MAX; ; ) {
       const range = { finishedFrom: from, finishedBefore: now + 1, status: "failed", max };
       const ids = await store.listEnded(range);
@@ -306,6 +306,7 @@ export class Alerts {
       const { rule: id, when, key } = one.value;
       if (id !== rule.id || when !== "queue.old" || old.has(key)) continue;
       await store.putDocument(ALERT_KIND, one.id, null);
+      // @plant queue that is young again counts as told
       this.#known.delete(one.id);
     }
   }
@@ -366,8 +367,12 @@ export class Alerts {
   async #send(id: string, was: string, alert: StoredAlert): Promise<boolean> {
     const { store, clock, sender } = this.#options;
     const tries = alert.tries + 1;
-    const taken = JSON.stringify({ ...alert, tries, dueAt: clock.now() + TRY_MS });
+    const taken = JSON.stringify({
+      ...{ ...alert, tries },
+      /* @plant claim of an alert without a time */ dueAt: clock.now() + TRY_MS,
+    });
     // Only the node whose swap succeeds tries.
+    // @plant alert sent by nodes that did not claim it
     if (!(await store.swapDocument(ALERT_KIND, id, { was, body: taken }))) return true;
     const rule = { id: alert.rule, when: alert.when, to: alert.to };
     const message = { id: id.slice(id.indexOf(" ") + 1), rule, happening: alert, isTest: false };
@@ -376,7 +381,7 @@ export class Alerts {
     const now = clock.now();
     const ended: StoredAlert =
       error === null
-        ? { ...alert, tries, state: "sent", sentAt: now, error: null }
+        ? { ...alert, tries, /* @plant sent alert stays open */ state: "sent", sentAt: now, error: null }
         : {
             ...{ ...alert, tries, state: tries < TRIES_MAX ? "open" : "failed", error },
             dueAt: now + backOffMs(tries, { minMs: 5_000, maxMs: 900_000 }),
