@@ -237,7 +237,15 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async why(): Promise<string> {
-    return (await this.#parts.requester.json<Why>(`${this.#path}/why`)).why;
+    return (await this.#why()).why;
+  }
+
+  async awaits(): Promise<readonly string[]> {
+    return (await this.#why()).signals ?? [];
+  }
+
+  #why(): Promise<Why> {
+    return this.#parts.requester.json<Why>(`${this.#path}/why`);
   }
 
   async signal(

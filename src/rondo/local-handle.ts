@@ -321,6 +321,10 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#inspect()).why;
   }
 
+  async awaits(): Promise<readonly string[]> {
+    return (await this.#inspect()).signals ?? [];
+  }
+
   async signal(
     given: string | Declared,
     payload?: unknown,

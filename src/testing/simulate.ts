@@ -48,7 +48,7 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
    */
   readonly use?: readonly Middleware<Partial<ContextExtensions>>[];
   /**
-   * Signals by name. Each is sent once, when nothing else can happen.
+   * Signals by name. Each is sent once: when the execution waits for it, before time moves on.
    *
    * @default {}
    */
@@ -307,14 +307,22 @@ async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptio
     const view = mayHaveEnded ? await status(t) : null;
     // The successor of an execution that continues begins a moment later.
     if (view !== null && view.finishedAt !== null && view.continuedAs === undefined) return;
-    const [signal] = signals;
-    if (step % 20 === 19 && signal !== undefined) {
-      signals.delete(signal[0]);
-      await ask(t, () => t.execution(ID).signal(signal[0], signal[1], { id: `simulated-${signal[0]}` }));
-    }
-    if (t.clock.now() > until || (!(await t.pass()) && signals.size === 0)) break;
+    if (await sendAwaited(t, signals)) continue;
+    if (t.clock.now() > until || !(await t.pass())) break;
   }
   throw new Error(`the execution did not end: ${await ask(t, () => t.execution(ID).why())}`);
+}
+
+/** Sends the first of the signals that the execution waits for. Returns false if it waits for none of them. */
+async function sendAwaited(t: Simulated, signals: Map<string, unknown>): Promise<boolean> {
+  if (signals.size === 0) return false;
+  const awaited = await ask(t, () => t.execution(ID).awaits());
+  const name = [...signals.keys()].find((one) => awaited.includes(one));
+  if (name === undefined) return false;
+  const data = signals.get(name);
+  signals.delete(name);
+  await ask(t, () => t.execution(ID).signal(name, data, { id: `simulated-${name}` }));
+  return true;
 }
 
 function status(t: Simulated): Promise<ExecutionView> {

@@ -138,6 +138,10 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     return this.#ask((handle) => handle.why());
   }
 
+  awaits(): Promise<readonly string[]> {
+    return this.#ask((handle) => handle.awaits());
+  }
+
   signal(signal: string | Declared, data?: unknown, options?: SignalOptions): Promise<SignalState> {
     return this.#ask((handle) => handle.signal(signal as string, data, options));
   }

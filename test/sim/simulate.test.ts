@@ -116,6 +116,21 @@ describe("simulate", () => {
     });
   });
 
+  test("sends a signal before the wait for it times out", async () => {
+    const asking = workflow({ name: "asking" })
+      .waitFor("approved", { timeout: "2d" })
+      .sleep("rest", "3d")
+      .waitFor("answer", { timeout: "1h", optional: true })
+      .phase("last", { process: ({ waitFor }) => waitFor("third", { timeout: "1h" }) })
+      .returns(async ({ phases }) => [phases.approved.value, phases.answer.value, await phases.last.only()]);
+    await simulate(asking, {
+      seeds: 8,
+      input: null,
+      signals: { third: 3, answer: 2, approved: 1 },
+      check: ({ output }) => expect(output).toEqual([1, 2, 3]),
+    });
+  });
+
   test("says why a run does not end", async () => {
     const stuck = workflow({ name: "stuck" }).waitFor("never");
     await expect(simulate(stuck, { seeds: [1], input: null, within: "1d" })).rejects.toThrow(
