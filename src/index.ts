@@ -50,7 +50,13 @@ export {
   type TriggerData,
   type TriggerOptions,
 } from "./sdk/event.ts";
-export { type Flow, type FlowContext, type FlowOptions, flow } from "./sdk/flow.ts";
+export {
+  type Flow,
+  type FlowCompensateContext,
+  type FlowContext,
+  type FlowOptions,
+  flow,
+} from "./sdk/flow.ts";
 export type * from "./sdk/handle.ts";
 export {
   type AnswerOptions,

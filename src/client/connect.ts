@@ -10,6 +10,7 @@ import type {
 } from "../protocol/command-document.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
 import { checkWorkflow, referenceTo } from "../sdk/check.ts";
+import { plainSignal } from "../sdk/declared.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
@@ -174,15 +175,15 @@ export class RemoteRondo implements RemoteClient {
     return { method: "POST", body, isRepeatable };
   }
 
-  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow, Data = unknown>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
-    signal: StartSignal,
+    signal: StartSignal<Data>,
     { ifExists, ...options }: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>> {
     const { id } = unwrap(checkSignalStart({ ...options, ...defined({ ifExists }) }));
     const start = { ...(await this.#startOf(workflow, input, options)), ...defined({ ifExists }) };
-    const { name, data = null } = signal;
+    const { name, data = null } = await plainSignal(signal);
     const { clock, random } = this.#parts;
     const body = { name, data, id: signal.id ?? newMessageId(clock.now(), random), start };
     const path = `/v1/executions/${encodeURIComponent(id)}/signals`;

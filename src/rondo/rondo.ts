@@ -25,6 +25,7 @@ import type { SentEvent } from "../protocol/sent-event.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkMiddleware, checkWorkflow, referenceTo } from "../sdk/check.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
+import { plainSignal } from "../sdk/declared.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
@@ -274,15 +275,15 @@ export class Rondo implements RondoClient {
       : handle.result(defined({ signal, timeout }));
   }
 
-  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow, Data = unknown>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
-    signal: StartSignal,
+    signal: StartSignal<Data>,
     options: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>> {
     const trace = activeTrace();
     const checked = unwrap(checkSignalStart(options));
-    const message = unwrap(signalMessage(this.#parts, signal));
+    const message = unwrap(signalMessage(this.#parts, await plainSignal(signal)));
     const { plan, text } = unwrap(await this.#prepare(workflow, input));
     const served = this.#servedBy(plan.hash);
     const unfit = served && (await this.#refusalOf(served.workflow, message.signal, message.data));

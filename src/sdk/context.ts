@@ -167,11 +167,12 @@ export interface MapItems {
     name: string,
     items: Iterable<Item> | AsyncIterable<Item>,
     handler: Handler<Stored<NoInfer<Item>>, Record<never, never>, Result, true>,
-  ): Promise<MapResults<Stored<Result>>>;
+  ): Promise<MapResults<Stored<Result>, Stored<Item>>>;
 }
 
 /** The results of a map with a handler. `toArray` has them in the order of the items. */
-export interface MapResults<Result> extends Omit<HandlerReader<Result>, "visit" | "visits"> {}
+export interface MapResults<Result, Item = unknown>
+  extends Omit<HandlerReader<Result, Item>, "visit" | "visits"> {}
 
 /** Options of `map` with a function. */
 export interface MapOptions {

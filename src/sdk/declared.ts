@@ -108,6 +108,16 @@ export interface Declared {
   readonly schema?: StandardSchema;
 }
 
+/** The signal of a `signalWithStart` with its plain name. The data of a declared one is checked by its schema. */
+export async function plainSignal<
+  Signal extends { readonly name: string | Declared; readonly data?: unknown },
+>(signal: Signal): Promise<Omit<Signal, "name"> & { readonly name: string }> {
+  // Callers without types may pass anything; what is not declared is refused by the check of its name.
+  const name = (signal as Partial<Signal> | null)?.name;
+  if (!(name instanceof Object)) return signal as Signal & { readonly name: string };
+  return { ...signal, name: (await checkedData(name, signal.data)).name };
+}
+
 /** The name of a signal or update, and its data after the check of its schema. */
 export async function checkedData(
   given: string | Declared,

@@ -66,7 +66,7 @@ export type EventMatch<Data> = Data extends object
 /** An event that cancels executions. */
 export interface CancelOn {
   /** The event. */
-  readonly event: string | EventType<never>;
+  readonly event: string | Pick<EventType<never>, "event">;
   /**
    * Values that its data must have.
    *

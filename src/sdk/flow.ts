@@ -3,7 +3,7 @@ import type { Json } from "../std/json.ts";
 import { WorkflowBuilder } from "./builder.ts";
 import { checkFields, invalid } from "./check.ts";
 import type { TaskContext } from "./context.ts";
-import type { HandlerOptions } from "./handler.ts";
+import type { Compensation, HandlerOptions } from "./handler.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 import type { TypedWorkflow, WorkflowOptions } from "./workflow.ts";
@@ -20,10 +20,27 @@ export interface FlowContext<Input, Given = Input>
 
 type NoPhases = Record<never, never>;
 
-/** Options of a flow. */
-export interface FlowOptions<Schema extends StandardSchema = StandardSchema>
+/** The context of `compensate` of a flow. A step in it has the idempotency key of the step of the same name in the flow. */
+export type FlowCompensateContext<Input> = Omit<FlowContext<Input>, "continueAs">;
+
+/** Options of a flow. `Given`: the input of a start. `Input`: the input as the function gets it. */
+export interface FlowOptions<Schema extends StandardSchema = StandardSchema, Given = unknown, Input = Given>
   extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
-    Pick<WorkflowOptions, "cleanupTimeout" | "children" | "use" | "signals"> {
+    Pick<WorkflowOptions<string, Given>, "cleanupTimeout" | "children" | "use" | "signals" | "on">,
+    Pick<Compensation<never, never, never, never>, "compensation"> {
+  /**
+   * Undoes what the function has done when the execution is cancelled, passes its deadline or fails. Code after a `catch` does not
+   * run then, because a cancel ends the function from outside. Any step may have run or not; a step in `compensate` has the
+   * idempotency key of the step of the same name in the flow. It may run again after a failure.
+   *
+   * @default nothing is undone
+   * @example
+   * compensate: async ({ step }) => {
+   *   await step("charge", ({ idempotencyKey }) => bank.void(idempotencyKey));
+   *   await step("reserve", ({ idempotencyKey }) => shop.release(idempotencyKey));
+   * }
+   */
+  readonly compensate?: (context: FlowCompensateContext<Input>, input: Input) => unknown;
   /**
    * Checks the input, and gives it its type.
    *
@@ -45,7 +62,15 @@ export interface Flow<Input, Output> extends TypedWorkflow<Input, Output> {}
 /** The name of the only phase of a flow, and of its handler. */
 const PHASE = "run";
 
-const OPTIONS = ["retry", "timeout", "heartbeat", "concurrency", "rate", "priority"] as const;
+const OPTIONS = [
+  "retry",
+  "timeout",
+  "heartbeat",
+  "concurrency",
+  "rate",
+  "priority",
+  "compensation",
+] as const satisfies readonly (keyof FlowOptions)[];
 
 /**
  * Makes a workflow of one function, whose input is described by a schema. The function runs again after a failure, a crash, a
@@ -65,8 +90,22 @@ export function flow<Schema extends StandardSchema, Output>(
     context: FlowContext<SchemaOutput<Schema>, SchemaInput<Schema>>,
     input: SchemaOutput<Schema>,
   ) => Output | Promise<Output>,
-  options: FlowOptions<Schema> & { readonly input: Schema },
+  options: FlowOptions<Schema, NoInfer<SchemaInput<Schema>>, NoInfer<SchemaOutput<Schema>>> & {
+    readonly input: Schema;
+  },
 ): Flow<SchemaInput<Schema>, Stored<Output>>;
+/**
+ * Makes a workflow of one function that events start. Their data is the input.
+ *
+ * @throws RondoError with the code `invalid_definition` if the name, the function or an option is wrong
+ * @example flow("ship", async ({ step }, input: { order: string }) => step("ship", () => ship(input.order)), { on: on(orderPaid) });
+ */
+export function flow<Input, Output>(
+  name: string,
+  run: (context: FlowContext<Stored<Input>, Input>, input: Input) => Output | Promise<Output>,
+  options: Omit<FlowOptions<StandardSchema, NoInfer<Input>>, "input"> &
+    Pick<Required<FlowOptions<StandardSchema, NoInfer<Input>>>, "on">,
+): Flow<Input, Stored<Output>>;
 /**
  * Makes a workflow of one function, whose input is described by a type only.
  *
@@ -80,16 +119,16 @@ export function flow<Schema extends StandardSchema, Output>(
 export function flow<Input = Json, Output = unknown>(
   name: string,
   run: (context: FlowContext<Stored<Input>, Input>, input: Input) => Output | Promise<Output>,
-  options?: Omit<FlowOptions, "input">,
+  options?: Omit<FlowOptions<StandardSchema, NoInfer<Input>>, "input">,
 ): Flow<Input, Stored<Output>>;
 export function flow(
   name: string,
   run: (context: never, input: never) => unknown,
-  options: FlowOptions = {},
+  options: FlowOptions<StandardSchema, unknown, never> = {},
 ): unknown {
   if (typeof run !== "function")
     throw invalid(`flow "${name}"`, "has no function", "give flow(name, async (ctx, input) => ...)");
-  const { input, version, cleanupTimeout, children, use, signals, ...others } = options;
+  const { input, version, cleanupTimeout, children, use, signals, on, compensate, ...others } = options;
   checkFields(others, `flow "${name}"`, OPTIONS);
   const begin = {
     name,
@@ -99,9 +138,13 @@ export function flow(
     ...(children === undefined ? {} : { children }),
     ...(use === undefined ? {} : { use }),
     ...(signals === undefined ? {} : { signals }),
+    ...(on === undefined ? {} : { on }),
   };
   return WorkflowBuilder.begin(begin).phase(PHASE, {
     ...others,
     process: (context: FlowContext<never>) => run(context as never, context.input),
+    ...(compensate === undefined
+      ? {}
+      : { compensate: (context: FlowContext<never>) => compensate(context, context.input) }),
   });
 }

@@ -348,15 +348,15 @@ export interface SignalOptions {
 export interface SendUpdateOptions extends SignalOptions, ResultOptions {}
 
 /** The signal of `signalWithStart`. */
-export interface StartSignal {
-  /** The name of the signal. */
-  readonly name: string;
+export interface StartSignal<Data = unknown> {
+  /** The name of the signal, or a signal that `defineSignal` has declared. */
+  readonly name: string | SignalType<Data, unknown>;
   /**
-   * The data of the signal: any JSON.
+   * The data of the signal: any JSON. That of a declared signal is checked by its schema.
    *
    * @default null
    */
-  readonly data?: unknown;
+  readonly data?: NoInfer<Data>;
   /**
    * Names the signal: a second one with the same id changes nothing.
    *
@@ -527,6 +527,13 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
   move(to: MoveTarget, options?: MoveOptions): Promise<void>;
   /** Explains in one sentence what the execution waits for. */
   why(): Promise<string>;
+  /**
+   * The names of the signals that the execution waits for now, each once; none if it has ended. Waits of its children and for
+   * updates are left out.
+   *
+   * @example const needsApproval = (await execution.awaits()).includes("approval");
+   */
+  awaits(): Promise<readonly string[]>;
 }
 
 /** Options of `list`: which executions, and which page of them. */
@@ -597,10 +604,10 @@ export interface RondoClient extends AsyncDisposable, Operations {
    * @throws RondoError with the code `gone` if it has ended and `ifExists` is `signal`, or as `start` and `signal` do
    * @example await rondo.signalWithStart(digest, { user: 7 }, { name: "item", data: mail }, { id: "user-7", ifExists: "startNewWhenDone" });
    */
-  signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+  signalWithStart<W extends AnyWorkflow = AnyWorkflow, Data = unknown>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
-    signal: StartSignal,
+    signal: StartSignal<Data>,
     options: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>>;
   /**

@@ -1,11 +1,24 @@
 /** The results of earlier phases, for later code: `phases.<phase>`, or `phases.<phase>.<handler>` for a map of handlers. */
-import type { ResultsReader } from "../worker/handler-code.ts";
+import type { ResultsReader, TaskError } from "../worker/handler-code.ts";
 import type { Handler } from "./handler.ts";
 import type { Stored } from "./stored.ts";
 
+/** A task that failed for good. `Task`: the task as stored. */
+export interface FailedTask<Task = unknown> {
+  /** The number of the task. */
+  readonly task: number;
+  /** The task as stored; undefined where it cannot be read: over RabbitMQ, and from a server of version 0.2. */
+  readonly data: Task | undefined;
+  /** Its error. */
+  readonly error: TaskError;
+}
+
 /** The results of one handler in the latest visit of its phase. */
-export interface HandlerReader<Result>
-  extends Omit<ResultsReader, "results" | "first" | "only" | "toArray" | "reduce" | "visit" | "value"> {
+export interface HandlerReader<Result, Task = unknown>
+  extends Omit<
+    ResultsReader,
+    "results" | "first" | "only" | "toArray" | "reduce" | "failures" | "visit" | "value"
+  > {
   /** Results of done tasks, as stored, in journal order. */
   results(): AsyncIterable<Result>;
   /** The first result in journal order; undefined if there is none. */
@@ -25,8 +38,10 @@ export interface HandlerReader<Result>
   toArray(options?: { readonly max?: number }): Promise<Result[]>;
   /** Folds the results into one value. */
   reduce<Sum>(fold: (sum: Sum, result: Result) => Sum | Promise<Sum>, initial: Sum): Promise<Sum>;
+  /** The failed tasks, in journal order. */
+  failures(): AsyncIterable<FailedTask<Task>>;
   /** The results of the same handler in an earlier visit of its phase. */
-  visit(n: number): HandlerReader<Result>;
+  visit(n: number): HandlerReader<Result, Task>;
 }
 
 /** The results of a phase that waited for a signal. */

@@ -294,11 +294,15 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
   phase<Name extends string, Item = NoItems, Result = null, Final extends boolean | "failed" = false>(
     name: Name,
     spec: HandlerSpec<Seen, Phases & Own<Name>, Item, Result>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Final>,
+    options?: PhaseOptions<
+      Seen,
+      Phases & PhaseReader<Name, HandlerReader<Stored<Result>, TaskOf<Item, Seen>>>,
+      Final
+    >,
   ): Workflow<
     Input,
     Seen,
-    Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>,
+    Phases & PhaseReader<Name, HandlerReader<Stored<Result>, TaskOf<Item, Seen>>>,
     OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Result>>,
     EndsAfter<Ends, Final, Single<Item, Result>>,
     Cleanup
@@ -341,11 +345,11 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
   command<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     command: CommandSpec<Seen, Phases, Item>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Final>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json, TaskOf<Item, Seen>>>, Final>,
   ): Workflow<
     Input,
     Seen,
-    Phases & PhaseReader<Name, HandlerReader<Json>>,
+    Phases & PhaseReader<Name, HandlerReader<Json, TaskOf<Item, Seen>>>,
     OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Json>>,
     EndsAfter<Ends, Final, Single<Item, Json>>,
     Cleanup
@@ -355,11 +359,11 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
   script<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     script: ScriptSpec<Seen, Phases, Item>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json>>, Final>,
+    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Json, TaskOf<Item, Seen>>>, Final>,
   ): Workflow<
     Input,
     Seen,
-    Phases & PhaseReader<Name, HandlerReader<Json>>,
+    Phases & PhaseReader<Name, HandlerReader<Json, TaskOf<Item, Seen>>>,
     OutputAfter<Output, Ends, Name, Cleanup, Final, Single<Item, Json>>,
     EndsAfter<Ends, Final, Single<Item, Json>>,
     Cleanup
@@ -375,11 +379,15 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
     workflow: Child | string,
     spec?: EnumerationSpec<Seen, Phases, WorkflowInput<Child>> &
       Compensation<WorkflowInput<Child>, WorkflowOutput<Child>, Seen, Phases>,
-    options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Final>,
+    options?: PhaseOptions<
+      Seen,
+      Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>, WorkflowInput<Child>>>,
+      Final
+    >,
   ): Workflow<
     Input,
     Seen,
-    Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>,
+    Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>, WorkflowInput<Child>>>,
     OutputAfter<Output, Ends, Name, Cleanup, Final, WorkflowOutput<Child> | null>,
     EndsAfter<Ends, Final, WorkflowOutput<Child> | null>,
     Cleanup

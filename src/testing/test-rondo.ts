@@ -95,14 +95,17 @@ export class TestRondo implements RondoClient {
     return this.execution<W>(id);
   }
 
-  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow, Data = unknown>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
-    signal: StartSignal,
+    signal: StartSignal<Data>,
     options: SignalWithStartOptions,
   ): Promise<SignalledExecution<WorkflowOutput<W>>> {
     const run = await this.#life;
-    const signalled = await orCrashed(run.rondo.signalWithStart<W>(workflow, input, signal, options), run);
+    const signalled = await orCrashed(
+      run.rondo.signalWithStart<W, Data>(workflow, input, signal, options),
+      run,
+    );
     return { ...signalled, execution: this.execution<W>(signalled.execution.id) };
   }
 

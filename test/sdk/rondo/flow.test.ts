@@ -1,9 +1,78 @@
 // flow(): a workflow that is one function, with budgets of steps, branches and several waits, over a real engine.
-import { Fatal, flow, StepFailed, WaitTimeout } from "rondo";
+import { event, Fatal, flow, on, StepFailed, WaitTimeout } from "rondo";
 import { simulate, testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { open } from "../../fixtures/sdk/open-rondo-fixture.ts";
+
+describe("compensate of a flow", () => {
+  /** An order that charges and waits. `compensate` voids what the steps may have done, by their keys. */
+  function order(said: string[]) {
+    const ask =
+      (what: string) =>
+      ({ idempotencyKey }: { idempotencyKey: string }) => {
+        said.push(`${what} ${idempotencyKey}`);
+      };
+    return flow(
+      "order",
+      async ({ step, waitFor }, input: { id: string }) => {
+        await step("charge", { retry: { attempts: 1 } }, ask("charge"));
+        const ok = await waitFor("approval");
+        if (ok !== true) throw new Fatal(`${input.id} is refused`);
+        return "shipped";
+      },
+      {
+        compensate: async ({ step }, input) => {
+          said.push(`undo ${input.id}`);
+          await step("charge", ask("void"));
+        },
+        compensation: { retry: { attempts: 10 } },
+      },
+    );
+  }
+
+  test("runs after a cancel and a deadline, with the keys of the steps", async () => {
+    for (const end of ["cancel", "deadline"] as const) {
+      const said: string[] = [];
+      const one = order(said);
+      await using t = await testRondo({ workflows: [one] });
+      const execution = await t.start(one, { id: "A" }, { id: "A", deadline: t.clock.now() + 60_000 });
+      await t.settle();
+      expect(await execution.awaits()).toEqual(["approval"]);
+      if (end === "cancel") await execution.cancel();
+      else await t.clock.advance("1m");
+      await expect(execution.result()).rejects.toThrow("cancelled");
+      const [charged = "", ...undone] = said;
+      expect(charged).toMatch(/^charge .*\/charge$/);
+      expect(undone).toEqual(["undo A", charged.replace("charge", "void")]);
+      expect(await execution.awaits()).toEqual([]);
+    }
+  });
+
+  test("runs after a failure, and not after it is done", async () => {
+    for (const ok of [true, false]) {
+      const said: string[] = [];
+      const one = order(said);
+      const rondo = await open([one]);
+      const execution = await rondo.start(one, { id: "A" });
+      await execution.signal("approval", ok);
+      await execution.result().catch(() => {});
+      expect(said.slice(1).map((what) => what.split(" ")[0])).toEqual(ok ? [] : ["undo", "void"]);
+    }
+  });
+});
+
+test("a flow is started by an event", async () => {
+  const paid = event<{ order: string }>("order/paid");
+  const shipped: string[] = [];
+  const ship = flow("ship", async (_, input: { order: string }) => void shipped.push(input.order), {
+    on: on(paid),
+  });
+  await using t = await testRondo({ workflows: [ship] });
+  expect((await t.send(paid({ order: "A" }))).targets).toMatchObject([{ workflow: "ship", action: "start" }]);
+  await t.settle();
+  expect(shipped).toEqual(["A"]);
+});
 
 describe("flow", () => {
   test("is a workflow of one function: its result is the output", async () => {

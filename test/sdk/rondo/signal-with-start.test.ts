@@ -170,6 +170,21 @@ describe("a signal that a workflow never waits for", () => {
     expect(await execution.result()).toBe(true);
   });
 
+  test("can be a declared one, whose data is checked", async () => {
+    const approval = defineSignal("approval", z.object({ ok: z.boolean() }));
+    const code = flow("declared", async ({ waitFor }) => (await waitFor(approval)).ok);
+    const rondo = await open([code]);
+    const wrong = { name: approval, data: { ok: "perhaps" } as never };
+    expect(await failure(rondo.signalWithStart(code, null, wrong, { id: "d" }))).toMatchObject({
+      code: "invalid_input",
+      path: '"approval".ok',
+    });
+    expect((await rondo.list()).data).toEqual([]);
+    const right = { name: approval, data: { ok: true } };
+    const { execution } = await rondo.signalWithStart(code, null, right, { id: "d" });
+    expect(await execution.result()).toBe(true);
+  });
+
   test("is kept and listed if code may wait for any", async () => {
     const code = flow("any", async ({ waitFor }) => waitFor("approval"));
     const rondo = await open([code]);

@@ -1,6 +1,7 @@
 /** Type tests of events and triggers. Compiled by tsc, never run. */
 import { z } from "zod";
 import { event, on, type Trigger } from "../../../src/sdk/event.ts";
+import { flow } from "../../../src/sdk/flow.ts";
 import type { RondoClient } from "../../../src/sdk/handle.ts";
 import { workflow } from "../../../src/sdk/workflow.ts";
 import { same } from "../../fixtures/sdk/same-type.ts";
@@ -20,6 +21,12 @@ export const fits = [
   workflow<{ order: string }>({ name: "b", on: [on(paid), on<{ order: string }>("order/late")] }),
   workflow<Paid[]>({ name: "c", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
   workflow({ name: "d", input: z.object({ order: z.string() }), on: on(paid, { match: { amount: 3 } }) }),
+  workflow<Paid>({
+    name: "e",
+    on: on(paid, { key: "/order", cancelOn: { event: event<{ id: string }>("order/gone") } }),
+  }),
+  flow("f", async (_, input: { order: string }) => input.order, { on: on(paid) }),
+  flow("g", async (_, { order }) => order, { input: z.object({ order: z.string() }), on: on(paid) }),
 ];
 
 export const mistakes = [
@@ -33,6 +40,8 @@ export const mistakes = [
   workflow<{ order: number }>({ name: "e", on: on(paid) }),
   // @ts-expect-error a batch is a list
   workflow<Paid>({ name: "f", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
+  // @ts-expect-error the data is not the input of the flow
+  flow("f", async (_, input: { order: number }) => input.order, { on: on(paid) }),
   // @ts-expect-error the data does not fit the schema
   workflow({ name: "g", input: z.object({ id: z.string() }), on: on(paid) }),
 ];

@@ -26,6 +26,7 @@ export const everything = flow(
     const squares = await map("away", [1, 2], square);
     same<number>()(squares.count);
     for await (const text of squares.results()) same<string>()(text);
+    for await (const { data } of squares.failures()) same<number | undefined>()(data);
     // @ts-expect-error the handler takes numbers
     await map("wrong", ["1"], square);
     const { name, value } = await waitFor("any", { signal: ["add", "stop"], schema: z.number() });

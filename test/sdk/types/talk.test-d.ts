@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { defineSignal, defineUpdate } from "../../../src/sdk/declared.ts";
 import { flow } from "../../../src/sdk/flow.ts";
-import type { ExecutionHandle } from "../../../src/sdk/handle.ts";
+import type { ExecutionHandle, RondoClient } from "../../../src/sdk/handle.ts";
 import type { Json } from "../../../src/std/json.ts";
 import { same } from "../../fixtures/sdk/same-type.ts";
 
@@ -37,6 +37,16 @@ export const talking = flow(
     await waitFor(approved, { timout: "1h" });
   },
 );
+
+export async function starting(rondo: RondoClient): Promise<void> {
+  await rondo.signalWithStart(talking, null, { name: paid, data: { order: "a" } }, { id: "x" });
+  await rondo.signalWithStart(talking, null, { name: approved, data: { by: "jo", at: 1 } }, { id: "x" });
+  await rondo.signalWithStart(talking, null, { name: "any", data: [1] }, { id: "x" });
+  // @ts-expect-error the data has no such member
+  await rondo.signalWithStart(talking, null, { name: paid, data: { oder: "a" } }, { id: "x" });
+  // @ts-expect-error an update is no signal
+  await rondo.signalWithStart(talking, null, { name: add, data: { sku: "a" } }, { id: "x" });
+}
 
 export async function calling(execution: ExecutionHandle<unknown>): Promise<void> {
   await execution.signal(paid, { order: "a" });

@@ -154,7 +154,7 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
     for await (const result of phases.resize.visit(1).results()) same<string>()(result.key);
     for await (const { task, data, error } of phases.resize.failures()) {
       same<number>()(task);
-      same<unknown>()(data);
+      same<{ key: string; at: string } | undefined>()(data);
       same<TaskError>()(error);
       same<string>()(error.message);
     }

@@ -166,6 +166,7 @@ describe("an execution", () => {
     const { url } = await serve();
     const execution = await connect({ url }).start("approval", null, { id: "a" });
     expect(await execution.why()).toContain('waits for the signal "approved"');
+    expect(await execution.awaits()).toEqual(["approved"]);
     await execution.pause({ by: "jo", reason: "lunch" });
     expect(await execution.why()).toContain("paused by jo (lunch)");
     await execution.resume();
