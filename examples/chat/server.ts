@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { openRondo } from "rondo";
+import { openRondo, type Rondo } from "rondo";
 import { build } from "vite";
 import { chat } from "./agent.ts";
 
@@ -35,20 +35,27 @@ const server = createServer((request, response) => {
     (error: unknown) => response.writeHead(500).end(String(error)),
   );
 });
-await new Promise<void>((resolve) =>
-  server.listen(Number(process.env["PORT"] ?? 8080), "127.0.0.1", resolve),
-);
-const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+/** Listens, and opens Rondo for pages of that address. Requests that come before it is open wait for it. */
+async function open(): Promise<Rondo> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(Number(process.env["PORT"] ?? 8080), "127.0.0.1", resolve);
+  });
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const rondo = await openRondo({ store: "memory:", server: { port: 0, cors: { origins: [origin] } } });
+  rondo.serve(chat);
+  console.log(`the page is at ${origin}, the dashboard at ${rondo.url}`);
+  return rondo;
+}
 
-const rondo = await openRondo({ store: "memory:", server: { port: 0, cors: { origins: [origin] } } });
-rondo.serve(chat);
-console.log(`the page is at ${origin}, the dashboard at ${rondo.url}`);
+const opened = open();
 
 async function answer(request: IncomingMessage): Promise<[type: string, body: string]> {
   if (request.url === "/page.js") return ["text/javascript", script];
   if (request.method !== "POST") return ["text/html", PAGE];
   // Here the application checks who asks.
   const input = JSON.parse(await text(request)) as { question: string };
+  const rondo = await opened;
   const { id } = await rondo.start(chat, input, { id: `chat-${randomUUID()}` });
   const { token } = await rondo.tokenFor(id, { scopes: ["read", "signal"], expires: "1h" });
   return ["application/json", JSON.stringify({ id, token, url: rondo.url })];
@@ -58,5 +65,5 @@ for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.once(signal, () => {
     server.close();
     server.closeAllConnections();
-    void rondo.close();
+    void opened.then((rondo) => rondo.close());
   });

@@ -41,7 +41,7 @@ test("a directory, a port or an address that cannot be had is said, with the nex
   const port = new URL(url).port;
   const refusals: [args: string[], code: number, says: string][] = [
     [["--port", "0"], 4, "is in use by process"],
-    [["--port", port, "--store", "file:other"], 4, "choose another port with --port"],
+    [["--port", port, "--store", "file:other"], 4, "choose another port, or 0 for any: --port"],
     [["--port", "0", "--store", "file:open", "--host", "0.0.0.0"], 5, "rondo token create"],
     [["--port", "x"], 2, '--port: "x" is not a port'],
     [["--broker", "http://localhost"], 2, "amqp://"],

@@ -69,9 +69,16 @@ function countChecks({ view, output, facts, tasks }: Evidence): Check[] {
     },
     {
       holds: failed === 0,
-      text: `${showCount(facts.retried)} attempts failed on purpose and were retried; ${showCount(failed)} tasks failed`,
+      text:
+        `${showCount(facts.retried.thrown)} attempts failed on purpose and were retried` +
+        `${givenBack(facts.retried.given)}; ${showCount(failed)} tasks failed`,
     },
   ];
+}
+
+/** Attempts that a stopped, killed or frozen worker did not run to their end. */
+function givenBack(attempts: number): string {
+  return attempts === 0 ? "" : `, ${showCount(attempts)} were given back or lost by workers and ran again`;
 }
 
 /** Checks of deliveries, if there was an earlier process. */

@@ -14,6 +14,7 @@ const KEEP_ALIVE_MS = 65_000;
 /** The longest path of a unix socket, in bytes. */
 const SOCKET_PATH_MAX = 103;
 const SOCKET_NAME = "rondo.sock";
+const OTHER_PORT = "choose another port, or 0 for any: --port, or `server: { port }` of openRondo";
 
 /** The open connections of each HTTP server. */
 const connections = new WeakMap<Server, Set<Socket>>();
@@ -104,12 +105,15 @@ function explain(error: NodeJS.ErrnoException, where: string): Error {
     new RondoError(reject("conflict", message, { hint }), { cause: error });
   switch (error.code) {
     case "EADDRINUSE":
-      return wrong(`${where} is in use by another process`, "choose another port with --port, or 0 for any");
+      return wrong(`${where} is in use by another process`, OTHER_PORT);
     case "EACCES":
       return wrong(`listening on ${where} is not allowed`, "choose a port above 1023");
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
-      return wrong(`this machine has no address ${where}`, "choose another host with --host");
+      return wrong(
+        `this machine has no address ${where}`,
+        "choose another host: --host, or `server: { host }` of openRondo",
+      );
     default:
       return error;
   }

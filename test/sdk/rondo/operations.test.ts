@@ -303,6 +303,12 @@ describe("openRondo({ server })", () => {
       code: "forbidden",
       path: "host",
     });
+    await using other = await openRondo({ store: "memory:", server: { port: 0 } });
+    const port = Number(new URL(other.url as string).port);
+    expect(await failure(openRondo({ store: "memory:", server: { port } }))).toMatchObject({
+      code: "conflict",
+      hint: expect.stringContaining("`server: { port }` of openRondo"),
+    });
     const store = `file:${temporaryDirectory()}`;
     await using rondo = await openRondo({ store, server: { port: null } });
     expect(rondo.url).toMatch(/^unix:/);

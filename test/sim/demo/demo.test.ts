@@ -148,7 +148,7 @@ test("a port that is taken and a directory that is none are told of in a sentenc
   const refused = await demo(cwd, "--port", String(port)).ended;
   expect(refused).toMatchObject({ code: 4, stdout: "" });
   expect(refused.stderr).toBe(
-    `rondo: 127.0.0.1:${port} is in use by another process\n  choose another port with --port, or 0 for any\n`,
+    `rondo: 127.0.0.1:${port} is in use by another process\n  choose another port, or 0 for any: --port, or \`server: { port }\` of openRondo\n`,
   );
   writeFileSync(join(cwd, "file"), "");
   const broken = await demo(cwd, "--store", "file:file").ended;

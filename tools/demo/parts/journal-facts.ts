@@ -5,8 +5,12 @@ interface Row {
   readonly n: number;
   readonly attempt: number;
   readonly status?: string;
+  readonly reason?: string;
   readonly result?: unknown;
 }
+
+/** The reasons of retries after an error of the code itself. */
+const THROWN: readonly string[] = ["failed", "exception"];
 
 export class JournalFacts {
   /** How often each task number occurs in `tasks.settled`. */
@@ -15,7 +19,8 @@ export class JournalFacts {
   readonly #ended: Uint8Array;
   /** The sum of all results. */
   sum = 0;
-  retried = 0;
+  /** Attempts whose code threw, and attempts that ended without their code: given back, or lost with their worker. */
+  readonly retried = { thrown: 0, given: 0 };
   /** The number of settled tasks whose number does not exist. */
   foreign = 0;
 
@@ -52,13 +57,13 @@ export class JournalFacts {
   #count(kind: string, tasks: unknown): void {
     const isSettled = kind === "workflow.tasks.settled";
     if (!isSettled && kind !== "workflow.tasks.retrying") return;
-    for (const { n, attempt, status, result } of tasks as readonly Row[]) {
+    for (const { n, attempt, status, reason, result } of tasks as readonly Row[]) {
       if (n >= this.#settled.length) {
         this.foreign++;
         continue;
       }
       this.#ended[n] = Math.max(this.#ended[n] as number, attempt);
-      if (!isSettled) this.retried++;
+      if (!isSettled) this.retried[THROWN.includes(reason ?? "") ? "thrown" : "given"]++;
       else {
         this.#settled[n] = Math.min(255, (this.#settled[n] as number) + 1);
         if (status === "done") this.sum += result as number;
