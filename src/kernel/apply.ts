@@ -464,6 +464,13 @@ function cancelling(execution: Execution, { id, by, reason, force }: ControlEven
   execution.status = "cancelling";
 }
 
+function continuing(execution: Execution, { input, cancel }: Continuing): void {
+  execution.continuing = input;
+  if (cancel === undefined) return;
+  execution.applied.set(cancel.id, execution.seq);
+  execution.nextCancelled = cancel;
+}
+
 /** Applies the end of the work: no phase of the work starts after it. */
 function ending(execution: Execution, { status, output, error }: EndingEvent): void {
   execution.ending = { status, output, error, seq: execution.seq };
@@ -608,7 +615,7 @@ function applyEnd(
     case "ending":
       return ending(execution, event);
     case "continuing":
-      return void (execution.continuing = event.input);
+      return continuing(execution, event);
     case "newest":
       return applyNewest(execution, event);
     case "finished":

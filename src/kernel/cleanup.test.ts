@@ -5,6 +5,8 @@ import { Execution } from "./execution.ts";
 import { encodeEntries, versionNeeded } from "./journal/journal-entry.ts";
 import { replay } from "./journal/replay.ts";
 import { readSnapshot, writeSnapshot } from "./journal/snapshot.ts";
+import type { StartMessage } from "./message.ts";
+import { create, type Stepped, step } from "./step.ts";
 import { compensatedTask } from "./tasks/compensation.ts";
 import { viewExecution } from "./view.ts";
 
@@ -405,14 +407,39 @@ describe("an execution that continues as another one after its clean-up", () => 
     ]);
   });
 
-  test("refuses a cancel, which the other one would not know", () => {
+  /** The execution that a run continues as, once it has begun. */
+  function successorOf(run: KernelRun): Stepped & { readonly execution: Execution } {
+    const start = run.sent.map(({ message }) => message).find(({ kind }) => kind === "start");
+    return create(start as StartMessage, run.plan, 1);
+  }
+
+  test("hands a cancel on: its clean-up goes on, and the other one begins cancelled", () => {
     const run = continuing();
-    expect(run.control("cancel")).toMatchObject({ code: "wrong_status" });
+    expect(run.control("cancel", "c")).toMatchObject({ kind: "applied" });
     expect(run.execution.shownStatus).toBe("cleaning");
-    // With force, the rest of the clean-up is left out, as always.
+    // A repeat and a further cancel change nothing.
+    expect(run.control("cancel", "c")).toMatchObject({ kind: "applied" });
+    expect(run.control("cancel", "d")).toMatchObject({ kind: "ignored" });
+    expect(run.of("continuing")).toHaveLength(2);
+    const restored = readSnapshot(run.execution.id, run.plan, writeSnapshot(run.execution));
+    expect(restored.nextCancelled).toMatchObject({ id: "c" });
+    run.done("close", 0);
+    expect(run.of("finished")).toMatchObject([{ status: "done", continuedAs: "e1~2" }]);
+    const { execution, events } = successorOf(run);
+    expect([execution.status, execution.draining, execution.current]).toEqual(["cancelling", true, null]);
+    expect(events.map(({ event }) => event.kind)).toEqual(["created", "cancelling"]);
+    step(execution, { kind: "drained", phase: "", visit: 0, round: 1 }, 2);
+    expect([execution.status, execution.visitCounts.size]).toEqual(["cancelled", 0]);
+    // The request was applied, so a repeat finds it.
+    expect(execution.applied.has("c")).toBe(true);
+  });
+
+  test("leaves out its clean-up if the cancel has force, and the other one begins cancelled, too", () => {
+    const run = continuing();
     run.control("cancel", "f", { force: true });
     run.drained();
     expect(run.of("finished")).toMatchObject([{ status: "done", continuedAs: "e1~2" }]);
+    expect(successorOf(run).execution.status).toBe("cancelling");
   });
 });
 

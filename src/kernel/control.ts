@@ -76,13 +76,11 @@ function cancel(step: Step, message: ControlMessage): Answer {
   // A parent that ends waits for its children, so it does not leave them paused.
   if (isCleaning && message.fromParent === true && execution.status === "paused")
     return resume(step, message);
-  // The cancel would be lost: the execution that continues this one does not know it.
-  if (isCleaning && force !== true && execution.continuing !== null)
-    return wrongStatus(
-      execution,
-      "cancelled",
-      "it cleans up and then continues as another one: cancel that one",
-    );
+  // The work of this execution is done. What is left to cancel is the execution that continues it.
+  if (isCleaning && execution.continuing !== null && execution.nextCancelled === null) {
+    step.emit({ kind: "continuing", input: execution.continuing, cancel: { id, by, reason } });
+    if (force !== true) return { kind: "applied", seq: execution.seq };
+  }
   // @plant cancel ends the clean-up
   if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
   // The clean-up has not begun yet, and will not.

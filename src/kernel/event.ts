@@ -216,6 +216,8 @@ export interface Continuing {
   readonly kind: "continuing";
   /** The input of the successor, as JSON text. */
   readonly input: string;
+  /** The execution was cancelled while it cleaned up: the successor begins cancelled. */
+  readonly cancel?: { readonly id: string; readonly by: string; readonly reason: string | null };
 }
 
 /** In the first execution of an id: the newest one of that id has begun, ended, or opened again. */

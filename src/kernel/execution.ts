@@ -9,6 +9,7 @@ import type { OwedOp } from "./command/owed-op.ts";
 import { RETURNS } from "./definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
 import type {
+  Continuing,
   Created,
   ExecutionError,
   FinalStatus,
@@ -466,6 +467,8 @@ export class Execution {
   succession: Omit<Succession, "seen"> | null = null;
   /** The input of the execution that continues this one, as JSON text; null if the code has not asked for that. */
   continuing: string | null = null;
+  /** The cancel that the execution which continues this one begins with; null if there is none. */
+  nextCancelled: (Continuing["cancel"] & {}) | null = null;
   /** The execution that continues this one; null if there is none. */
   continuedAs: string | null = null;
   /** In the first execution of an id: the newest one; null if there is no other. */

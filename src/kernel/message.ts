@@ -7,6 +7,7 @@ import type { Rejection } from "../std/rejection.ts";
 import { versionOfId } from "./definition/names.ts";
 import type { Afters, Items } from "./definition/task-name.ts";
 import {
+  type Continuing,
   type Newest,
   type Parent,
   type Place,
@@ -47,6 +48,8 @@ export interface StartMessage {
   readonly succession?: Succession;
   /** For an execution that continues another one: the signals that the other one has kept, in their order. */
   readonly kept?: readonly Omit<SignalMessage, "kind" | "from">[];
+  /** For an execution that continues another one: the cancel that the other one got while it cleaned up. */
+  readonly cancel?: Continuing["cancel"] & {};
 }
 
 /** A message that an event sends. */

@@ -8,7 +8,7 @@ import { sha256 } from "../std/hash.ts";
 import { advance, drained } from "./advance.ts";
 import { apply } from "./apply.ts";
 import { postOp, retryPostOp } from "./command/post-op.ts";
-import { control } from "./control.ts";
+import { cancelExecution, control } from "./control.ts";
 import type { Plan } from "./definition/plan.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
@@ -106,6 +106,8 @@ export function create(
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (deadline !== undefined)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
+  // @plant cancel not handed on
+  if (message.cancel !== undefined) cancelExecution(step, message.cancel);
   advance(step);
   const { seq } = execution;
   const answer: Answer =

@@ -61,6 +61,7 @@ export function startOfSuccessor(execution: Execution, input: string): StartMess
     succession: { first, number, after: id, seen: seenIds(execution, kept) },
     // @plant unread signals not handed on
     ...(kept.length === 0 ? {} : { kept }),
+    ...(execution.nextCancelled === null ? {} : { cancel: execution.nextCancelled }),
     ...(deadline === null ? {} : { deadline }),
     ...(trace === null ? {} : { trace }),
     ...(notifies === null ? {} : { notifies }),

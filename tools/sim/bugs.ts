@@ -343,6 +343,8 @@ const ENTITIES: readonly PlantedBug[] = [
   { name: "snapshot forgets that the code continues", seed: 12, change: '"round"' },
   { name: "snapshot forgets the newest execution", seed: 12, change: '"round"' },
   { name: "mail to an execution that has continued is lost", seed: 1, change: "" },
+  { name: "cancel not handed on", seed: 7, change: "" },
+  { name: "snapshot forgets a cancel of the next one", seed: 7, change: '"round"' },
 ];
 
 /** Bugs in streams, published values and updates. */

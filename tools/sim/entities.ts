@@ -46,17 +46,21 @@ const FAULTS: readonly Fault[] = [
   "purges",
 ];
 
+/** Whether the executions of a seed clean up before they continue. One that is cancelled in its work could not be retried then. */
+const closes = (seed: number): boolean => seed % 4 === 3;
+
 /** A definition of the entity. */
-function planOf(attempts: number): Plan {
+function planOf(attempts: number, isClosing: boolean): Plan {
   const handlers = { live: { use: ENTITY, retry: { attempts, crashes: 50, min: "10ms" } } };
-  return compilePlan(
-    unwrap(parseDefinition({ rondo: 1, name: "entity", phases: [{ name: "live", handlers }] })),
-  );
+  const live = { name: "live", handlers };
+  const close = { name: "close", handlers: { close: { sleep: "300ms" } } };
+  const parts = isClosing ? { phases: [live, close], finally: "close" } : { phases: [live] };
+  return compilePlan(unwrap(parseDefinition({ rondo: 1, name: "entity", ...parts })));
 }
 
 /** The world of a seed's entities: one node for an odd seed, else a cluster. */
 export function entitiesWorld(seed: number, show: ((line: string) => void) | null): World {
-  const [plan, newer] = [planOf(20), planOf(21)];
+  const [plan, newer] = [planOf(20, closes(seed)), planOf(21, closes(seed))];
   const relays = RELAY_DEFINITIONS.map(compilePlan);
   const races = {
     plan,
@@ -123,15 +127,23 @@ function sendItems(world: World, name: string, random: SeededRandom): void {
   send(0);
 }
 
-/** Pauses, resumes and cancels the newest execution of an entity, and retries it when it was cancelled. */
+/**
+ * Pauses, resumes and cancels the newest execution of an entity, and retries it when it was cancelled. If the executions clean up, they
+ * are cancelled meanwhile: the next one begins cancelled.
+ */
 function act(world: World, name: string, random: SeededRandom): void {
   world.timeline.after(random.below(ACTS_MS), () => {
     const newest = chainOf(world, name).at(-1);
     if (newest?.status === "cancelled") world.client.control(newest.id, "retry");
     else if (newest !== undefined && !newest.ended && world.has("crash"))
-      world.client.control(newest.id, random.pick(["pause", "resume", "resume", "cancel"] as const));
+      world.client.control(newest.id, random.pick(actsOn(world, newest)));
     if (newest?.status !== "done") act(world, name, random);
   });
+}
+
+function actsOn({ behaviour }: World, { cleanup }: Model): ("pause" | "resume" | "cancel")[] {
+  const mayCancel = !closes(behaviour.seed) || cleanup.ending !== null;
+  return mayCancel ? ["pause", "resume", "resume", "cancel"] : ["pause", "resume", "resume"];
 }
 
 /** Sends the items of an entity by events, whose messages are mail to its id. The last one follows when the others were taken. */
@@ -174,7 +186,7 @@ function check(world: World, name: string): void {
   const chain = chainOf(world, name);
   const [first] = chain;
   const last = chain.at(-1);
-  chain.forEach(({ id, status, chain: { continuedAs, place, input } }, i) => {
+  chain.forEach(({ id, ids, status, chain: { continuedAs, place, input } }, i) => {
     const before = chain[i - 1];
     must(status === "done", `${id}: an execution of an entity is done at the end, and this one is ${status}`);
     must(place?.after === before?.id, `${id}: continues ${place?.after}, not ${before?.id}`);
@@ -183,6 +195,8 @@ function check(world: World, name: string): void {
       `${id}: begins with ${input}, not with ${before?.chain.continuing}`,
     );
     must(continuedAs === (chain[i + 1]?.id ?? null), `${id}: is continued as ${continuedAs}`);
+    const handedOn = before?.chain.nextCancelled ?? null;
+    must(handedOn === null || ids.has(handedOn), `${id}: begins with the cancel ${handedOn}`);
   });
   must(chain.length > 5, `${name}: has ${chain.length} executions`);
   must(

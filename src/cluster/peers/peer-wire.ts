@@ -351,7 +351,7 @@ const _isComplete: readonly [
   Covers<
     Request,
     typeof message,
-    "start.gate" | "start.notifies" | "start.kept" | "signal.project" | "signal.from"
+    "start.gate" | "start.notifies" | "start.kept" | "start.cancel" | "signal.project" | "signal.from"
   >,
   Covers<Report, typeof report>,
   Covers<Outcome, typeof outcome>,

@@ -238,7 +238,10 @@ function ofOneTask(
 
 /** The fields of an event about the executions that follow one another under an id; null for any other event. */
 function ofSuccession(event: Event): Record<string, unknown> | null {
-  if (event.kind === "continuing") return { input: parse(event.input) };
+  if (event.kind === "continuing") {
+    const { input, cancel } = event;
+    return { input: parse(input), ...(cancel === undefined ? {} : { cancel }) };
+  }
   if (event.kind !== "newest") return null;
   return { newest: event.execution, number: event.number, isOpen: event.isOpen };
 }

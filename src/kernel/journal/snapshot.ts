@@ -61,6 +61,8 @@ const PLAIN = [
   "succession",
   // @plant snapshot forgets that the code continues
   "continuing",
+  // @plant snapshot forgets a cancel of the next one
+  "nextCancelled",
   "continuedAs",
   // @plant snapshot forgets the newest execution
   "newest",

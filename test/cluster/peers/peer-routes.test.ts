@@ -216,7 +216,7 @@ test("requests of every kind are understood", () => {
   const signal: Omit<Required<SignalMessage>, "project" | "from"> = {
     ...{ kind: "signal", id, signal: "s", data: "1" },
   };
-  const start: Omit<Required<StartMessage>, "gate" | "notifies" | "kept" | "signal"> = {
+  const start: Omit<Required<StartMessage>, "gate" | "notifies" | "kept" | "cancel" | "signal"> = {
     ...{
       kind: "start",
       execution: "e~2",

@@ -271,6 +271,38 @@ describe("a trigger", () => {
     expect((await cancelled())[0]?.input).toEqual({ order: "a" });
   });
 
+  test("cancelOn reaches an entity that cleans up before it continues", async () => {
+    let begun = 0;
+    const entity = workflow<{ id: string }>({
+      name: "entity",
+      on: on(event<{ id: string }>("opened"), { key: "/id", cancelOn: { event: "closed", key: "/id" } }),
+      finally: "close",
+    })
+      .phase("live", {
+        process({ continueAs }): Promise<never> {
+          begun++;
+          return continueAs({ id: "a" });
+        },
+      })
+      .waitFor("close");
+    const rondo = await open([entity]);
+    await rondo.send({ name: "opened", data: { id: "a" } });
+    await until("the clean-up", async () => (await rondo.list({ status: "cleaning" })).data.length === 1);
+    const id = (await rondo.list({ status: "cleaning" })).data[0]?.id as string;
+    await rondo.send({ name: "closed", data: { id: "a" }, id: "c" });
+    let continues = 0;
+    for await (const { kind } of rondo.execution(`${id}~1`).events())
+      if (kind === "workflow.continuing" && ++continues === 2) break;
+    await rondo.execution(id).signal("close");
+    await expect(rondo.execution(id).result()).rejects.toThrow("cancelled");
+    const views = (await rondo.list({ workflow: "entity" })).data.map((one) => `${one.id} ${one.status}`);
+    expect(views.toSorted()).toEqual([`${id} done`, `${id}~2 cancelled`]);
+    expect(begun).toBe(1);
+    // The gate has heard of the end, so the next event starts another entity.
+    await rondo.send({ name: "opened", data: { id: "a" } });
+    await until("the next one", async () => begun === 2);
+  });
+
   test("is refused where its options do not go together", () => {
     const name = "w";
     const refused = (options: object) => {

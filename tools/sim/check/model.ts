@@ -399,6 +399,7 @@ export class Model {
       case "moved":
         return this.#moved(event);
       case "continuing":
+        if (event.cancel !== undefined) this.#once(event.cancel.id);
         return this.chain.continues(event);
       case "newest":
         return this.chain.told(event);

@@ -19,6 +19,8 @@ export class SuccessionModel {
   place: Created["succession"] | null = null;
   /** The input of the execution that continues this one; null if the code has not asked for that. */
   continuing: string | null = null;
+  /** The cancel that the execution which continues this one begins with. */
+  nextCancelled: string | null = null;
   continuedAs: string | null = null;
   /** In the first execution of an id: the newest one. */
   newest: Newest | null = null;
@@ -39,9 +41,13 @@ export class SuccessionModel {
       this.taken.push(takenItem(event));
   }
 
-  continues({ input }: Extract<Event, { kind: "continuing" }>): void {
-    must(this.continuing === null, `${this.#id}: its code continues once`);
+  continues({ input, cancel }: Extract<Event, { kind: "continuing" }>): void {
+    const isFirst = cancel === undefined;
+    must((this.continuing === null) === isFirst, `${this.#id}: its code continues once`);
+    must(this.nextCancelled === null, `${this.#id}: hands one cancel on`);
+    must(isFirst || this.continuing === input, `${this.#id}: a cancel does not change how it continues`);
     this.continuing = input;
+    this.nextCancelled = cancel?.id ?? null;
   }
 
   told(newest: Newest): void {
