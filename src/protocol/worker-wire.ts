@@ -49,6 +49,8 @@ export interface ClaimRequest {
 
 export interface Claimed {
   readonly work: readonly WorkItem[];
+  /** Only in a brief answer: tasks without a history, which `work` then leaves out. */
+  readonly batches?: readonly TaskBatch[];
   /** The inputs of the executions in `work`, once each. */
   readonly inputs: Readonly<Record<string, unknown>>;
   /** The counts of the phases so far of these executions. */
@@ -119,6 +121,22 @@ export interface WorkItem {
   readonly result?: unknown;
 }
 
+/** Tasks of one handler in a brief answer: the fields that all of them share, and the tasks. */
+export interface TaskBatch
+  extends Omit<WorkItem, "attempt" | "token" | "number" | "task" | "idempotencyKey" | "n" | "do"> {
+  readonly do: "process";
+  readonly round: number;
+  readonly epoch: number;
+  /** For each task its number, the attempt's number, the number of the claim, the attempt's token, and the task itself. */
+  readonly tasks: readonly (readonly [
+    number: number,
+    n: number,
+    claim: number,
+    token: string,
+    task: unknown,
+  ])[];
+}
+
 /**
  * A finished step or wait with its result or error; or a sleep, which is over or lasts `until` a time. Items of a `map` are left
  * out: only the child of the map reads them.
@@ -142,7 +160,12 @@ export interface EventsRequest {
   readonly events: readonly WireEvent[];
 }
 
-export type WireEvent = { readonly attempt: string; readonly n: number } & WireEventBody;
+/** `token`: in place of an entry in `tokens`. A server of version 0.2 refuses it. */
+export type WireEvent = {
+  readonly attempt: string;
+  readonly token?: string;
+  readonly n: number;
+} & WireEventBody;
 
 export type WireEventBody =
   | { readonly kind: "accepted" | "started" }
@@ -310,6 +333,8 @@ export interface WireError {
 }
 
 export interface EventsAnswer {
+  /** Only in a brief answer: the verdict on all attempts that it does not name. All their events are stored. */
+  readonly rest?: "accepted";
   /** The number of the last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
   /**
@@ -357,5 +382,10 @@ export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
  * back the work of the lost answer. Version 0.2 ignores it.
  */
 export const CLAIM_ID_HEADER = "rondo-claim-id";
+/**
+ * The header of a claim or of events, with the value `1`, if the worker reads brief answers: tasks in `batches`, verdicts by `rest`.
+ * Version 0.2 ignores it.
+ */
+export const BRIEF_HEADER = "rondo-brief";
 /** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

@@ -1,5 +1,6 @@
 /** The status of each run of the attempts that a worker holds, taken from its reports, for the worker's status API. */
 import type { Report } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
 
 export interface RunStatus {
   readonly status: "running" | "finished" | "crashed";
@@ -12,8 +13,13 @@ export type RunStatuses = Map<string, RunStatus>;
 
 const STATUS_OF = { "run.started": "running", run: "finished", "run.crashed": "crashed" } as const;
 
-/** Applies a report about a run to the statuses; other reports change nothing. */
-export function noteRun(runs: RunStatuses, report: Report, now: number): void {
-  if (report.kind === "run" || report.kind === "run.started" || report.kind === "run.crashed")
-    runs.set(report.name, { status: STATUS_OF[report.kind], since: now });
+/** Applies a report about a run to the statuses of its attempt; other reports change nothing. Most attempts have no runs. */
+export function noteRun(
+  attempt: { runs: RunStatuses | null },
+  report: Report,
+  clock: Pick<Clock, "now">,
+): void {
+  if (report.kind !== "run" && report.kind !== "run.started" && report.kind !== "run.crashed") return;
+  attempt.runs ??= new Map();
+  attempt.runs.set(report.name, { status: STATUS_OF[report.kind], since: clock.now() });
 }

@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { DONE, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
+import { type ReadItem, readWork } from "../../src/worker/http/read-work.ts";
+import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const numbers = ({ work }: Claimed) => work.map(({ number }) => number);
 const first = ({ work }: Claimed) => work[0] as WorkItem;
@@ -48,6 +49,36 @@ test("an item says everything that is needed to do it, and inputs come once per 
     heartbeatMs: 9_000,
     batch: 1,
   });
+});
+
+test("a brief answer has tasks without a history in batches, and what has one in `work`", async () => {
+  const bench = await SessionFixture.open();
+  bench.join("one", ["w.a", "w.b"]);
+  const retry = { attempts: 2, min: 1, max: 1 };
+  await bench.start("e1", [tasksPhase("a", [{ n: 1 }, "é"], { retry })]);
+  const [work] = (await bench.claim("one", 1)).work as [WorkItem];
+  await bench.tell("one", [work, 1, { kind: "step", name: "s", result: 7 }], [work, 2, FAILED]);
+  await bench.clock.advance(1_000);
+  const asked = { max: 10, waitMs: 0, isBrief: true };
+  const claim = unwrap(bench.sessions.claim("one", asked, new AbortController().signal));
+  await bench.clock.settle();
+  const claimed = JSON.parse((await claim)?.text ?? "") as Claimed;
+  expect(claimed.work.map(({ number, n, steps }) => ({ number, n, steps }))).toEqual([
+    { number: 0, n: 2, steps: [{ name: "s", result: 7 }] },
+  ]);
+  const [batch] = claimed.batches ?? [];
+  expect(claimed.batches).toHaveLength(1);
+  expect(batch).toMatchObject({ do: "process", execution: "e1", phase: "a", use: "w.a", round: 1, epoch: 1 });
+  expect(batch?.tasks.map(([number, n, , , task]) => [number, n, task])).toEqual([[1, 1, "é"]]);
+  // The worker that reads the batch knows the attempt by the id and the token that the server knows.
+  const { items, grants } = readWork(claimed, () => 0);
+  expect(grants.map(({ items: list }) => list.map(({ task }) => task))).toEqual([['{"n":1}'], ['"é"']]);
+  const [again, fresh] = items as [ReadItem, ReadItem];
+  const events = [again, fresh].map(({ id, token }) => ({ attempt: id, token, n: 1, ...DONE }));
+  const answer = bench.sessions.events("one", { tokens: {}, events }, true);
+  await bench.clock.settle();
+  expect(await answer).toEqual({ stored: {}, verdicts: {}, rest: "accepted" });
+  expect((await bench.status("e1")).status).toBe("done");
 });
 
 test("C2 a claim without work waits, and is answered the moment there is some", async () => {

@@ -40,6 +40,30 @@ describe("events are taken in order", () => {
     expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "lost" });
   });
 
+  test("a brief answer names only attempts with another verdict, or with events that are not stored", async () => {
+    const [bench, [a, b, c]] = (await claimed(["x", "y", "z"])) as [
+      SessionFixture,
+      [WorkItem, WorkItem, WorkItem],
+    ];
+    await bench.tell("one", [a, 1, DONE]);
+    const event = ({ attempt, token }: WorkItem, n: number, body: WireEventBody) => ({
+      attempt,
+      token,
+      n,
+      ...body,
+    });
+    const events = [event(a, 1, DONE), event(b, 1, STARTED), event(b, 2, DONE), event(c, 2, DONE)];
+    const answer = bench.sessions.events("one", { tokens: {}, events }, true);
+    await bench.clock.settle();
+    expect(await answer).toEqual({
+      stored: { [a.attempt]: 1, [c.attempt]: 0 },
+      verdicts: { [a.attempt]: "duplicate", [c.attempt]: "gap" },
+      rest: "accepted",
+    });
+    const wrong = { ...event(c, 1, DONE), token: a.token };
+    expect(isRejection(await bench.sessions.events("one", { tokens: {}, events: [wrong] }, true))).toBe(true);
+  });
+
   test("C7 two requests with the same events at the same time: both are answered after the commit, stored once", async () => {
     const [bench, [work]] = await claimed(["x"]);
     const said = [

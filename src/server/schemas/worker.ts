@@ -104,9 +104,25 @@ const workItem = z
   })
   .openapi("WorkItem");
 
+const taskBatch = workItem
+  .omit({ attempt: true, token: true, number: true, task: true, idempotencyKey: true, n: true })
+  .extend({
+    round: count,
+    epoch: count,
+    tasks: z
+      .array(z.tuple([count, count, count, z.string(), json]))
+      .describe(
+        "for each task its number, the attempt's number, the claim's number, the token, and the task; the attempt's id joins `<execution>.<phase>.<visit>.<handler>.<round>.`, the three numbers and the epoch by dots",
+      ),
+  });
+
 export const claimedSchema = z
   .object({
     work: z.array(workItem),
+    batches: z
+      .array(taskBatch)
+      .optional()
+      .describe("only in a brief answer: tasks without a history, by handler; `work` leaves them out"),
     inputs: z.record(z.string(), json).describe("by execution"),
     phases: z
       .record(z.string(), z.array(phaseCounts))
@@ -210,6 +226,7 @@ export const eventsSchema = described(
         Object.entries(kinds).map(([kind, fields]) =>
           z.strictObject({
             attempt: z.string(),
+            token: z.string().optional().meta({ description: "in place of an entry in `tokens`" }),
             n: z.number().int().min(1).max(EVENT_NUMBER_MAX),
             kind: z.literal(kind),
             ...(fields as z.ZodRawShape),
@@ -223,6 +240,12 @@ export const eventsSchema = described(
 
 export const eventsAnswerSchema = z
   .object({
+    rest: z
+      .literal("accepted")
+      .optional()
+      .describe(
+        "only in a brief answer: every attempt that it does not name has this verdict, and all its events are stored",
+      ),
     stored: z
       .record(z.string(), count)
       .describe("the number of the last handled event of each attempt; send later events again"),

@@ -82,7 +82,7 @@ export class AttemptRecord {
   verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
   /** Why numbered events were refused. A repeated event gets the same refusal. */
-  readonly #refused = new Map<number, RefusedEvent>();
+  #refused: Map<number, RefusedEvent> | null = null;
 
   constructor(id: string, token: string, given: GivenAttempt) {
     this.id = id;
@@ -126,6 +126,7 @@ export class AttemptRecord {
 
   /** Records a refused event. The number of a refused event is used up, like that of a stored one. */
   noteRefused(n: number, refusal: RefusedEvent): void {
+    this.#refused ??= new Map();
     this.#refused.set(n, refusal);
     for (const oldest of this.#refused.keys()) {
       if (this.#refused.size <= REFUSED_MAX) break;
@@ -135,13 +136,13 @@ export class AttemptRecord {
 
   /** Why the event with this number was refused; undefined if it was not. */
   refusalOf(n: number): RefusedEvent | undefined {
-    return this.#refused.get(n);
+    return this.#refused?.get(n);
   }
 
   /** Called when the commit with the attempt's newest events failed. The events may arrive again, here or at another node. */
   undo(): void {
     this.received = this.stored;
-    for (const n of this.#refused.keys()) if (n > this.stored) this.#refused.delete(n);
+    for (const n of this.#refused?.keys() ?? []) if (n > this.stored) this.#refused?.delete(n);
     this.hasReceipt = false;
     this.undone++;
   }

@@ -5,6 +5,7 @@ import { EVENT_NUMBER_MAX, type EventsAnswer, type RefusedEvent } from "../../pr
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ReadEvent } from "./read-event.ts";
+import type { AttemptEvent } from "./read-events.ts";
 
 /** A report, and the attempts that its verdicts are for: one attempt per verdict, or one for all. */
 interface Told {
@@ -211,37 +212,48 @@ const NO_TOTAL: Omit<RefusedEvent, "n"> = {
 };
 
 /**
- * The answer to a request: for each attempt its last stored event and its verdict. `named` has the numbers of the attempt's
- * events in this request.
+ * The answer to a request: for each attempt its last stored event and its verdict. A brief answer leaves out attempts whose
+ * events are all stored and accepted.
  */
 export function answerOf(
-  named: ReadonlyMap<AttemptRecord, readonly number[]>,
-  batch: EventBatch,
-  gaps: ReadonlySet<AttemptRecord>,
+  events: readonly AttemptEvent[],
+  {
+    batch,
+    gaps,
+    isBrief,
+  }: {
+    readonly batch: EventBatch;
+    readonly gaps: ReadonlySet<AttemptRecord>;
+    readonly isBrief: boolean;
+  },
 ): EventsAnswer {
   const stored: Record<string, number> = {};
   const verdicts: Record<string, EventsAnswer["verdicts"][string]> = {};
   const refused: Record<string, RefusedEvent> = {};
-  for (const [record, numbers] of named) {
-    stored[record.id] = record.stored;
+  for (const { record, n } of events) {
+    const { id, verdict } = record;
     const isRepeat = record.hasReceipt && !batch.newest.has(record);
-    const { verdict } = record;
-    const refusal = batch.refused.get(record) ?? lastRefusal(record, numbers);
-    if (refusal !== undefined) refused[record.id] = refusal;
-    if (isRepeat) verdicts[record.id] = "duplicate";
-    else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
-    else if (refusal !== undefined && !record.hasReceipt) verdicts[record.id] = "stale";
+    const isAccepted = (verdict ?? "accepted") === "accepted";
+    // An earlier request may have caused the refusal. The last refused event of the attempt is named.
+    const ofEvent = n === null ? undefined : record.refusalOf(n);
+    const refusal = batch.refused.get(record) ?? ofEvent ?? refused[id];
+    const isPlain = isAccepted && !isRepeat && refusal === undefined && (n ?? 0) <= record.stored;
+    if (isBrief && isPlain) continue;
+    stored[id] = record.stored;
+    if (refusal !== undefined) refused[id] = refusal;
+    if (isRepeat) verdicts[id] = "duplicate";
+    else if (verdict === "elsewhere") verdicts[id] = "not_owner";
+    else if (refusal !== undefined && !record.hasReceipt) verdicts[id] = "stale";
     // An earlier event of the attempt is missing, so not all of its events are stored.
-    else if (gaps.has(record) && (verdict ?? "accepted") === "accepted") verdicts[record.id] = "gap";
-    else verdicts[record.id] = verdict ?? "accepted";
+    else if (gaps.has(record) && isAccepted) verdicts[id] = "gap";
+    else verdicts[id] = verdict ?? "accepted";
   }
-  return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };
-}
-
-/** The last refusal among these events; an earlier request may have caused it. */
-function lastRefusal(record: AttemptRecord, numbers: readonly number[]): RefusedEvent | undefined {
-  const last = numbers.findLast((n) => record.refusalOf(n) !== undefined);
-  return last === undefined ? undefined : record.refusalOf(last);
+  return {
+    stored,
+    verdicts,
+    ...(isBrief ? { rest: "accepted" } : {}),
+    ...(Object.keys(refused).length === 0 ? {} : { refused }),
+  };
 }
 
 /** The rejection if no worker is registered under this id. */

@@ -75,7 +75,7 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     run_finished: ["run", "state", "index", "oversized", "stats"],
     run_crashed: ["run", "message", "stats"],
     receipt: ["status", "result", "total", "wait", "waits", "error", "stats", "adds", "continueAs"],
-  }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
+  }).map(([kind, fields]) => [kind, new Set(["attempt", "token", "n", "kind", ...fields])]),
 );
 
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];

@@ -54,7 +54,7 @@ export function readEvents(
     if (elsewhere.has(attempt)) continue;
     let record = opened.get(attempt);
     if (record === undefined) {
-      const found = open(attempt, tokens[attempt]);
+      const found = open(attempt, fields["token"] ?? tokens[attempt]);
       if (isRejection(found)) {
         if (found.code !== "not_owner") return found;
         elsewhere.add(attempt);

@@ -7,24 +7,60 @@ import type { ItemHistory } from "./item-history.ts";
 
 /** An item that waits for a claim, ready to be sent. */
 export interface ReadyItem {
-  readonly record: AttemptRecord;
   readonly grant: Grant;
-  readonly json: string;
+  readonly item: GrantItem;
+  readonly record: AttemptRecord;
+  readonly writer: GrantWriter;
+  /** The item as JSON; null for a task without a history, whose form depends on the claim. */
+  readonly json: string | null;
 }
 
+/** Makes an item ready. `history`: that of earlier attempts, null if there is none. */
+export function readyItem(given: Omit<ReadyItem, "json">, history: ItemHistory | null): ReadyItem {
+  const { grant, item, record, writer } = given;
+  const isPlain = grant.do === "process" && history === null && item.compensates === undefined;
+  return { grant, item, record, writer, json: isPlain ? null : writer.write(item, record, history) };
+}
+
+/** Writes the items of one grant. The fields that all items share are written once. */
 export class GrantWriter {
   readonly #grant: Grant;
-  readonly #key: string;
-  readonly #tail: string;
+  readonly #leaseUntil: number;
+  #shared: string | null = null;
 
   constructor(grant: Grant, leaseUntil: number) {
-    const { execution, workflow, project, phase, visit, handler, use, version } = grant;
-    const { timeoutMs, heartbeatMs, batch, resume, phases, trace } = grant;
     this.#grant = grant;
-    this.#key = idempotencyPrefix(grant);
-    const tail = {
-      leaseUntil,
-      do: grant.do,
+    this.#leaseUntil = leaseUntil;
+  }
+
+  /** An item of `work`, with all its fields. */
+  write(item: GrantItem, record: AttemptRecord, history: ItemHistory | null): string {
+    const { id, token } = record;
+    const { resume } = this.#grant;
+    const head = `{"attempt":"${id}","token":"${token}","number":${item.number},"n":${item.attempt}`;
+    const key = `${idempotencyPrefix(this.#grant)}${item.number}`;
+    const task = `,"task":${this.#task(item, record)},"idempotencyKey":"${key}"`;
+    const resumed =
+      resume === null
+        ? ""
+        : `,"resume":{"count":${resume.count},"checksum":${resume.checksum},"last":${resume.last}}`;
+    return `${head}${task}${this.#more(item, history)},${this.#sharedFields()}${resumed}}`;
+  }
+
+  /** A batch of tasks of this grant. */
+  writeBatch(tasks: readonly string[]): string {
+    const { round, epoch } = this.#grant;
+    return `{${this.#sharedFields()},"round":${round},"epoch":${epoch},"tasks":[${tasks.join(",")}]}`;
+  }
+
+  #sharedFields(): string {
+    if (this.#shared !== null) return this.#shared;
+    const { execution, workflow, project, phase, visit, handler, use, version } = this.#grant;
+    const { timeoutMs, heartbeatMs, batch, phases, trace } = this.#grant;
+    const isDecision = this.#grant.do === "next" || this.#grant.do === "returns";
+    const shared = {
+      leaseUntil: this.#leaseUntil,
+      do: this.#grant.do,
       execution,
       workflow,
       project,
@@ -36,21 +72,11 @@ export class GrantWriter {
       timeoutMs,
       heartbeatMs,
       batch,
-      ...(grant.do === "next" || grant.do === "returns" ? { phases } : {}),
+      ...(isDecision ? { phases } : {}),
       ...(trace === null ? {} : { traceparent: trace }),
     };
-    const more =
-      resume === null
-        ? ""
-        : `,"resume":{"count":${resume.count},"checksum":${resume.checksum},"last":${resume.last}}`;
-    this.#tail = `,${JSON.stringify(tail).slice(1, -1)}${more}}`;
-  }
-
-  write(item: GrantItem, record: AttemptRecord, history: ItemHistory | null): string {
-    const { id, token } = record;
-    const head = `{"attempt":"${id}","token":"${token}","number":${item.number},"n":${item.attempt}`;
-    const task = `,"task":${this.#task(item, record)},"idempotencyKey":"${this.#key}${item.number}"`;
-    return `${head}${task}${this.#more(item, history)}${this.#tail}`;
+    this.#shared = JSON.stringify(shared).slice(1, -1);
+    return this.#shared;
   }
 
   /** A command contains a mark. The receipt of the command on a topic must repeat this mark. */
@@ -88,6 +114,9 @@ function scriptProgress(
 /** The most characters of work in one answer. The rest waits for the next claim. */
 const ANSWER_CHARS_MAX = 4 * 1_048_576;
 
+/** The characters of an item without a history, besides its task: an estimate. */
+const TASK_CHARS = 500;
+
 export interface ClaimParts {
   readonly items: readonly ReadyItem[];
   readonly cancel: readonly string[];
@@ -95,13 +124,14 @@ export interface ClaimParts {
   readonly drain: boolean;
   /** The nodes of the cluster; null for a single server. */
   readonly nodes: readonly string[] | null;
+  /** Whether the worker reads batches. */
+  readonly isBrief: boolean;
 }
 
-export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): string {
+export function claimJson({ items, cancel, lost, drain, nodes, isBrief }: ClaimParts): string {
   const inputs = new Map<string, Grant>();
   for (const { grant } of items) inputs.set(grant.execution, grant);
-  const work: string[] = [];
-  for (const { json } of items) work.push(json);
+  const { work, batches } = workTexts(items, isBrief);
   const input = [...inputs.values()].map((grant) => `${JSON.stringify(grant.execution)}:${grant.input}`);
   const phases = [...inputs.values()].map(
     (grant) => `${JSON.stringify(grant.execution)}:${phasesJson(grant)}`,
@@ -109,7 +139,28 @@ export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): st
   const told = `"cancel":${JSON.stringify(cancel)},"lost":${JSON.stringify(lost)}`;
   const list = nodes === null ? "" : `,"nodes":${JSON.stringify(nodes)}`;
   const end = `${list}${drain ? `,"drain":true` : ""}}`;
-  return `{"work":[${work.join(",")}],"inputs":{${input.join(",")}},"phases":{${phases.join(",")}},${told}${end}`;
+  const tasks = batches.length === 0 ? "" : `,"batches":[${batches.join(",")}]`;
+  return `{"work":[${work.join(",")}]${tasks},"inputs":{${input.join(",")}},"phases":{${phases.join(",")}},${told}${end}`;
+}
+
+/** The items as JSON texts: tasks without a history in batches, if the worker reads batches. */
+function workTexts(
+  items: readonly ReadyItem[],
+  isBrief: boolean,
+): { readonly work: readonly string[]; readonly batches: readonly string[] } {
+  const work: string[] = [];
+  const batches = new Map<GrantWriter, string[]>();
+  for (const { item, record, writer, json } of items) {
+    if (json !== null || !isBrief) {
+      work.push(json ?? writer.write(item, record, null));
+      continue;
+    }
+    const task = `[${item.number},${item.attempt},${item.claim},"${record.token}",${item.task ?? "null"}]`;
+    const others = batches.get(writer);
+    if (others === undefined) batches.set(writer, [task]);
+    else others.push(task);
+  }
+  return { work, batches: Array.from(batches, ([writer, tasks]) => writer.writeBatch(tasks)) };
 }
 
 const phasesTexts = new WeakMap<object, string>();
@@ -130,8 +181,8 @@ export function countForAnswer(ready: readonly ReadyItem[], max: number): number
   let chars = 0;
   let execution = "";
   while (count < ready.length && count < max && chars < ANSWER_CHARS_MAX) {
-    const { json, grant } = ready[count++] as ReadyItem;
-    chars += json.length;
+    const { item, json, grant } = ready[count++] as ReadyItem;
+    chars += json?.length ?? TASK_CHARS + (item.task?.length ?? 0);
     if (grant.execution !== execution) chars += grant.input.length;
     execution = grant.execution;
   }

@@ -1,6 +1,7 @@
 /** The routes of the worker protocol: `workers`, `attempts` and `scaling`. */
 import { z } from "@hono/zod-openapi";
 import {
+  BRIEF_HEADER,
   CLAIM_ID_HEADER,
   EVENTS_BYTES_MAX,
   KEEP_ALIVE_HEADER,
@@ -35,6 +36,11 @@ const KEYS_MAX = 1_000_000;
 /** The largest body with events: the state of a script may be large, and is sent in one event. */
 const BYTES_MAX = 4 * EVENTS_BYTES_MAX;
 
+const BRIEF_CLAIM =
+  "`1`: tasks without a history come in `batches`, which `work` leaves out; an older server ignores it";
+const BRIEF_EVENTS =
+  "`1`: attempts whose events are all stored and accepted are left out of the answer, and `rest` says so; an older server ignores it";
+
 const route = routesOver<WorkerSessions>("workers");
 
 const sessionRoutes = [
@@ -61,6 +67,7 @@ const sessionRoutes = [
     headers: {
       [CLAIM_ID_HEADER]:
         "an id of this claim, up to 64 letters, digits, `.`, `_` and `-`: a claim that failed is repeated with its id, and the work of the lost answer is handed back at once. Every other claim needs a new id",
+      [BRIEF_HEADER]: BRIEF_CLAIM,
       [KEEP_ALIVE_HEADER]:
         "an interval in milliseconds: while the claim waits, the server sends a space ahead of the JSON at this interval, so that the worker notices a dead connection",
     },
@@ -80,6 +87,7 @@ const sessionRoutes = [
     body: eventsSchema,
     bodyBytesMax: BYTES_MAX,
     bodyKeysMax: KEYS_MAX,
+    headers: { [BRIEF_HEADER]: BRIEF_EVENTS },
     answers: {
       200: {
         description: "the last stored event and the verdict of each attempt",
@@ -87,8 +95,14 @@ const sessionRoutes = [
       },
     },
     refusals: ["stale_attempt", "not_storable", "not_ready"],
-    async handle({ params: { id }, body, caller }, sessions) {
-      const answer = sessions.refusalFor(id, caller.project) ?? (await sessions.events(id, body));
+    async handle(ask, sessions) {
+      const {
+        params: { id },
+        body,
+        caller,
+      } = ask;
+      const isBrief = ask.header(BRIEF_HEADER) === "1";
+      const answer = sessions.refusalFor(id, caller.project) ?? (await sessions.events(id, body, isBrief));
       return isRejection(answer) ? answer : json(answer);
     },
   }),
@@ -127,7 +141,8 @@ async function claim(
     ? keepAlive(outgoing, sessions.clock, Number(aliveMs))
     : () => {};
   const claimId = ask.header(CLAIM_ID_HEADER) ?? "";
-  const asked = CLAIM_ID.test(claimId) ? { ...body, id: claimId } : body;
+  const isBrief = ask.header(BRIEF_HEADER) === "1";
+  const asked = { ...body, isBrief, id: CLAIM_ID.test(claimId) ? claimId : undefined };
   const claimed = await Promise.resolve(sessions.claim(id, asked, signal)).finally(endSigns);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");

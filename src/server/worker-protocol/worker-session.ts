@@ -17,10 +17,10 @@ import { atMost } from "../../std/within.ts";
 import type { Store } from "../../store/store.ts";
 import { WorkerInquiry } from "./ask-worker.ts";
 import { AttemptRecord, GrantPlace, handedBackReports } from "./attempt-record.ts";
-import { type ItemHistory, readHistory } from "./item-history.ts";
+import { readHistory } from "./item-history.ts";
 import { Presence } from "./presence.ts";
 import type { CheckedRegistration } from "./registration.ts";
-import { claimJson, countForAnswer, GrantWriter, type ReadyItem } from "./work-json.ts";
+import { claimJson, countForAnswer, GrantWriter, type ReadyItem, readyItem } from "./work-json.ts";
 
 /** The parts of the process that sessions use. */
 export interface SessionParts {
@@ -37,9 +37,13 @@ export interface SessionParts {
   readonly onFault: (fault: unknown) => void;
 }
 
-/** A claim of a worker. `id`: chosen by the worker, the same in a repeat of a claim whose answer was lost. */
+/**
+ * A claim of a worker. `id`: chosen by the worker, the same in a repeat of a claim whose answer was lost. `isBrief`: whether the
+ * worker reads batches.
+ */
 export interface IdentifiedClaim extends ClaimRequest {
   readonly id?: string | undefined;
+  readonly isBrief?: boolean;
 }
 
 /** The answer to a claim; `ended` resolves with whether the answer was written completely. */
@@ -48,15 +52,9 @@ export interface ClaimAnswer {
   ended(isWritten: boolean): void;
 }
 
-interface GivenItem {
-  readonly grant: Grant;
-  readonly item: GrantItem;
-  readonly record: AttemptRecord;
-  readonly writer: GrantWriter;
-}
-
 interface OpenClaim {
   readonly id: string | undefined;
+  readonly isBrief: boolean;
   readonly max: number;
   readonly resolve: (answer: ClaimAnswer | null) => void;
   readonly stop: () => void;
@@ -164,6 +162,7 @@ export class WorkerSession implements WorkerLink {
       });
       const open: OpenClaim = {
         id: asked.id,
+        isBrief: asked.isBrief === true,
         max,
         resolve,
         stop: () => {
@@ -187,7 +186,7 @@ export class WorkerSession implements WorkerLink {
     if (this.#isOver) return this.#handBack(given.map(({ record }) => record));
     for (const { item, record } of given) {
       if (item.checkpoints) this.#recall({ grant, item, record, writer });
-      else this.#makeReady({ grant, item, record, writer }, null);
+      else this.#ready.push(readyItem({ grant, item, record, writer }, null));
     }
     this.#wake();
   }
@@ -202,7 +201,7 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** Reads the history of earlier attempts before the item is sent. */
-  #recall(given: GivenItem): void {
+  #recall(given: Omit<ReadyItem, "json">): void {
     const { store, clock, onFault, records } = this.#parts;
     const { grant, item, record } = given;
     this.#recalling.add(record);
@@ -210,7 +209,7 @@ export class WorkerSession implements WorkerLink {
       .then(
         (history) => {
           if (!this.#recalling.has(record) || !records.has(record.id)) return;
-          this.#makeReady(given, history);
+          this.#ready.push(readyItem(given, history));
           this.#wake();
         },
         (fault: unknown) => {
@@ -219,10 +218,6 @@ export class WorkerSession implements WorkerLink {
         },
       )
       .finally(() => this.#recalling.delete(record));
-  }
-
-  #makeReady({ grant, item, record, writer }: GivenItem, history: ItemHistory | null): void {
-    this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 
   /** Keeps attempts that the engine wants to stop, for the answer to the worker's next claim or heartbeat. */
@@ -335,6 +330,7 @@ export class WorkerSession implements WorkerLink {
       lost: [...this.#lostNews],
       drain: this.isDraining,
       nodes: this.tellNodes(),
+      isBrief: open.isBrief,
     });
     this.#cancelNews.clear();
     this.#lostNews.clear();
@@ -370,7 +366,14 @@ export class WorkerSession implements WorkerLink {
   /** Answers a claim without items, because another claim of the same worker has arrived. The items go to the new claim. */
   #supersede(open: OpenClaim): void {
     this.#close(open);
-    const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining, nodes: null });
+    const text = claimJson({
+      items: [],
+      cancel: [],
+      lost: [],
+      drain: this.isDraining,
+      nodes: null,
+      isBrief: false,
+    });
     open.resolve({ text, ended: () => {} });
   }
 

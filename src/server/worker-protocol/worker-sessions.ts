@@ -146,8 +146,8 @@ export class WorkerSessions {
     return session.claim(asked, signal).finally(() => this.#silence.watch(session));
   }
 
-  /** Applies events of a worker. Resolves when they are committed. */
-  async events(worker: string, body: unknown): Promise<EventsAnswer | Rejection> {
+  /** Applies events of a worker. Resolves when they are committed. `isBrief`: whether the worker reads `rest`. */
+  async events(worker: string, body: unknown, isBrief = false): Promise<EventsAnswer | Rejection> {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
     session.seen();
@@ -156,7 +156,7 @@ export class WorkerSessions {
     );
     if (isRejection(read)) return read;
     for (const [record, n] of read.acknowledged) record.noteAcknowledged(n);
-    const answer = await this.#applyEvents(worker, read.events);
+    const answer = await this.#applyEvents(worker, read.events, isBrief);
     if (isRejection(answer) || read.elsewhere.size === 0) return answer;
     const others = Object.fromEntries(Array.from(read.elsewhere, (id) => [id, "not_owner" as const]));
     return { ...answer, verdicts: { ...answer.verdicts, ...others } };
@@ -382,7 +382,11 @@ export class WorkerSessions {
     return this.engine.holderOf(at);
   }
 
-  async #applyEvents(worker: string, events: readonly AttemptEvent[]): Promise<EventsAnswer | Rejection> {
+  async #applyEvents(
+    worker: string,
+    events: readonly AttemptEvent[],
+    isBrief = false,
+  ): Promise<EventsAnswer | Rejection> {
     const batch = new EventBatch(
       (execution) => this.engine.epochOf(execution) ?? 0,
       ({ shared, task, attempt, claim }) =>
@@ -390,11 +394,7 @@ export class WorkerSessions {
     );
     const gaps = new Set<AttemptRecord>();
     const commits = new Set<Promise<Rejection | null>>();
-    const named = new Map<AttemptRecord, number[]>();
     for (const { record, n, event } of events) {
-      const numbers = named.get(record) ?? [];
-      named.set(record, numbers);
-      if (n !== null) numbers.push(n);
       // Events that follow an earlier receipt do not count as stored.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
@@ -410,7 +410,7 @@ export class WorkerSessions {
       commits.add(commit);
     }
     for (const failed of await Promise.all(commits)) if (failed !== null) return failed;
-    return answerOf(named, batch, gaps);
+    return answerOf(events, { batch, gaps, isBrief });
   }
 
   /**

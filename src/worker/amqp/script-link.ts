@@ -36,7 +36,7 @@ export interface ScriptLinkOptions {
 
 interface OpenScript {
   readonly held: HeldTask;
-  readonly runs: RunStatuses;
+  runs: RunStatuses | null;
   /** Resolves when the server has answered all reports so far. */
   sent: Promise<unknown>;
   readonly stopBeats: () => void;
@@ -87,7 +87,7 @@ export class ScriptLink {
       checkpoints[finished - 1] = { kind: "run", name: runs[finished - 1]?.name ?? "", seq: this.#number };
     }
     const stopBeats = every(this.#options.clock, BEAT_MS, () => this.#beat(held));
-    this.#open.set(held.id, { held, runs: new Map(), sent: Promise.resolve(), stopBeats });
+    this.#open.set(held.id, { held, runs: null, sent: Promise.resolve(), stopBeats });
     return {
       ...grant,
       do: "script",
@@ -119,7 +119,7 @@ export class ScriptLink {
   send(id: string, report: Report): Promise<string> | null {
     const open = this.#open.get(id);
     if (open === undefined) return null;
-    noteRun(open.runs, report, this.#options.clock.now());
+    noteRun(open, report, this.#options.clock);
     const request = requestOf(report);
     if (request === null) return null;
     const verdict = open.sent.then(() => this.#post(open.held, request));
@@ -138,7 +138,7 @@ export class ScriptLink {
 
   /** The status of a run; null if this worker does not have the attempt, or has not begun the run. */
   about(id: string, run: string): Readonly<Record<string, unknown>> | null {
-    const found = this.#open.get(id)?.runs.get(run);
+    const found = this.#open.get(id)?.runs?.get(run);
     return found === undefined ? null : { attempt: id, run, ...found };
   }
 

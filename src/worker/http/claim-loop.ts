@@ -143,8 +143,8 @@ export class ClaimLoop {
     this.#isKeptAlive = called.kind === "answered" && (this.#isKeptAlive || called.isKeptAlive === true);
     if (called.kind === "answered") {
       onClaimed(called.value);
-      const { work, cancel, lost } = called.value;
-      const isEmpty = work.length + cancel.length + lost.length === 0;
+      const { work, batches = [], cancel, lost } = called.value;
+      const isEmpty = work.length + batches.length + cancel.length + lost.length === 0;
       if (!isEmpty) this.#backOff.reset();
       else if (max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
     } else return this.#again();

@@ -36,6 +36,8 @@ export class EventQueue<E extends SpooledEvent> {
   #isSending = false;
   #isClosed = false;
   #entriesMax = ENTRIES_MAX;
+  /** Whether the node takes tokens in the events. A node that gives brief answers does. */
+  #hasTokensInside = false;
   /** How often in a row a batch of one event was refused. */
   #refusals = 0;
   readonly #backOff: BackOff;
@@ -58,7 +60,7 @@ export class EventQueue<E extends SpooledEvent> {
     this.#isSending = true;
     while (this.#queue.length > 0 && !this.#isClosed) {
       const batch = this.#nextBatch();
-      const called = await this.#options.post(bodyOf(batch));
+      const called = await this.#options.post(this.#hasTokensInside ? briefBodyOf(batch) : bodyOf(batch));
       if (this.#isClosed) break;
       if (called.kind === "answered" && isAbout(called.value, batch)) this.#answered(batch, called.value);
       else if (called.kind === "answered") await this.#pause();
@@ -80,22 +82,25 @@ export class EventQueue<E extends SpooledEvent> {
     return this.#queue.slice(0, count);
   }
 
-  #answered(batch: readonly E[], { stored, verdicts }: EventsAnswer): void {
+  #answered(batch: readonly E[], { stored, verdicts, rest }: EventsAnswer): void {
     this.#refusals = 0;
+    this.#hasTokensInside = rest !== undefined;
     this.#backOff.reset();
     const again: E[] = [];
     const settled: { entry: E; verdict: string }[] = [];
     const elsewhere = new Set<string>();
     for (const entry of batch) {
       const { attempt, n } = entry;
-      if (verdicts[attempt] === "not_owner") {
+      const isNamed = attempt in stored || attempt in verdicts;
+      if (!isNamed && rest !== undefined) settled.push({ entry, verdict: rest });
+      else if (verdicts[attempt] === "not_owner") {
         elsewhere.add(attempt);
         again.push(entry);
       } else if ((stored[attempt] ?? 0) < n) again.push(entry);
       else settled.push({ entry, verdict: verdicts[attempt] ?? "accepted" });
     }
-    const rest = this.#queue.slice(batch.length);
-    this.#queue = again.length === 0 ? rest : [...again, ...rest];
+    const later = this.#queue.slice(batch.length);
+    this.#queue = again.length === 0 ? later : [...again, ...later];
     if (settled.length > 0) this.#options.onSettled(settled);
     if (elsewhere.size > 0) this.#options.onMoved(this.#remove(elsewhere));
     // The node will never accept these events: earlier events of their attempts are missing.
@@ -106,6 +111,8 @@ export class EventQueue<E extends SpooledEvent> {
 
   /** Sends smaller batches until the refused event is alone, so that other events still get through. */
   async #refused(batch: readonly E[], why: Refused): Promise<void> {
+    // A node of an earlier version may answer at this address now.
+    this.#hasTokensInside = false;
     if (batch.length > 1) this.#entriesMax = Math.max(1, batch.length >> 1);
     else if (++this.#refusals >= REFUSALS_MAX) {
       this.#refusals = 0;
@@ -134,8 +141,8 @@ export class EventQueue<E extends SpooledEvent> {
 }
 
 /** Whether an answer settles any of the events that were sent. */
-function isAbout({ stored, verdicts }: EventsAnswer, batch: readonly SpooledEvent[]): boolean {
-  return batch.some(({ attempt }) => attempt in stored || attempt in verdicts);
+function isAbout({ stored, verdicts, rest }: EventsAnswer, batch: readonly SpooledEvent[]): boolean {
+  return rest !== undefined || batch.some(({ attempt }) => attempt in stored || attempt in verdicts);
 }
 
 function bodyOf(batch: readonly SpooledEvent[]): string {
@@ -147,4 +154,15 @@ function bodyOf(batch: readonly SpooledEvent[]): string {
   }
   const named = Array.from(tokens, ([attempt, token]) => `"${attempt}":"${token}"`);
   return `{"tokens":{${named.join(",")}},"events":[${events.join(",")}]}`;
+}
+
+/** The body with each token in the first event of its attempt. A map with the ids as keys is slow to parse. */
+function briefBodyOf(batch: readonly SpooledEvent[]): string {
+  let last = "";
+  const events = batch.map(({ attempt, token, json }) => {
+    if (attempt === last) return json;
+    last = attempt;
+    return `{"token":"${token}",${json.slice(1)}`;
+  });
+  return `{"tokens":{},"events":[${events.join(",")}]}`;
 }

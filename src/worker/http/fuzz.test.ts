@@ -37,8 +37,26 @@ const WORK: readonly WorkItem[] = [
   { ...ITEM, do: "returns", phases: [{ phase: "map", visit: 1, firstSeq: 0, lastSeq: 1, handlers: [] }] },
   { ...ITEM, do: "command", use: "topic:t", task: { cmd_metadata: { rondo: { step: 2 } } } },
 ];
+const { attempt: _a, token: _t, number: _n, task: _k, idempotencyKey: _i, n: _m, ...SHARED } = ITEM;
+const BATCH = {
+  ...SHARED,
+  round: 1,
+  epoch: 1,
+  tasks: [
+    [0, 1, 0, "t", { x: 1 }],
+    [1, 2, 1, "u", null],
+  ],
+};
 const CLAIMED = {
-  ...{ work: WORK, inputs: { e1: { any: 1 } }, phases: { e1: [] }, cancel: [A], lost: [B], drain: true },
+  ...{
+    work: WORK,
+    batches: [BATCH],
+    inputs: { e1: { any: 1 } },
+    phases: { e1: [] },
+    cancel: [A],
+    lost: [B],
+    drain: true,
+  },
   nodes: ["http://a:1", "http://b:2"],
 } as unknown as Claimed;
 const ANSWER: EventsAnswer = {
@@ -54,7 +72,9 @@ test("any answer to a claim is work that can be begun, or no answer", () => {
       const claimed = readClaimed(value);
       if (claimed === null) return;
       const { grants, items } = readWork(claimed, () => 0);
-      expect(items).toHaveLength(claimed.work.length);
+      const batched = (claimed.batches ?? []).flatMap(({ tasks }) => tasks);
+      expect(items).toHaveLength(claimed.work.length + batched.length);
+      for (const { id } of items) expect(decodeAttempt(id)).not.toBeNull();
       for (const { script, resume, items: tasks, visit, batch } of grants) {
         for (const { expression, name } of script?.runs ?? [])
           expect([typeof expression, typeof name]).toEqual(["string", "string"]);

@@ -21,7 +21,8 @@ export interface HeldAttempt {
   n: number;
   hasStarted: boolean;
   hasEnded: boolean;
-  readonly runs: RunStatuses;
+  /** The runs of a script that have begun; null if there are none. */
+  runs: RunStatuses | null;
 }
 
 export class HeldAttempts {

@@ -161,7 +161,7 @@ export class Outbox {
         if (held === undefined || held.hasEnded) return;
         const n = ++held.n;
         if (report.kind !== "accepted") held.hasStarted = true;
-        noteRun(held.runs, report, this.#options.clock.now());
+        noteRun(held, report, this.#options.clock);
         const json = `{"attempt":"${attempt}","n":${n},${rest}`;
         const { token } = held;
         entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });

@@ -2,12 +2,13 @@
  * Decodes the answers of a server to a worker. A decoder returns null for an answer of the wrong form, such as a proxy's page
  * or damaged bytes.
  */
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
   Claimed,
   EventsAnswer,
   HeartbeatAnswer,
   Registered,
+  TaskBatch,
   WorkItem,
 } from "../../protocol/worker-wire.ts";
 import {
@@ -79,6 +80,37 @@ const workItem = object(
   KEPT,
 ) as Decode<unknown> as Decode<WorkItem>;
 
+/** Numbers in the id of an attempt have at most 15 digits. */
+const isCount = (value: unknown): boolean =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) < 1e15;
+
+/** Tells whether an entry of a batch has the numbers and the token of an attempt. */
+const taskEntry: Decode<TaskBatch["tasks"][number]> = where(
+  "the number, attempt, claim and token of a task, and the task",
+  (value) => {
+    if (!Array.isArray(value) || value.length !== 5) return false;
+    const [task, attemptNumber, claim, token] = value as unknown[];
+    return isCount(task) && isCount(attemptNumber) && isCount(claim) && typeof token === "string";
+  },
+);
+
+const sharedFields = object(
+  {
+    ...{ execution: string, workflow: string, project: string, phase: string, handler: string, use: string },
+    ...{ version: orNull(string), traceparent: optional(string), heartbeatMs: positive },
+    ...{ timeoutMs: orNull(positive), visit: integer(1), batch: integer(1) },
+    ...{ do: oneOf(["process"]), round: integer(), epoch: integer() },
+    tasks: listOf(taskEntry),
+  },
+  KEPT,
+) as Decode<unknown> as Decode<TaskBatch>;
+
+/** A batch of tasks. The ids of its attempts must be readable, like those of other attempts. */
+const taskBatch: Decode<TaskBatch> = where(
+  "tasks whose attempts have readable ids",
+  (value) => decodeAttempt(encodeAttempt({ ...sharedFields(value), task: 0, attempt: 1, claim: 0 })) !== null,
+);
+
 const registered = object(
   { worker: text({ min: 1 }), heartbeatMs: positive, leaseMs: positive, nodes, logFields: optional(flag) },
   { others: "dropped" },
@@ -87,6 +119,7 @@ const registered = object(
 const claimed = object(
   {
     work: listOf(workItem),
+    batches: optional(listOf(taskBatch)),
     inputs: mapOf((value) => value),
     phases: mapOf(phaseCounts),
     cancel: listOf(attempt),
@@ -98,7 +131,7 @@ const claimed = object(
 ) as Decode<unknown> as Decode<Claimed>;
 
 const eventsAnswer = object(
-  { stored: mapOf(number), verdicts: mapOf(string) },
+  { stored: mapOf(number), verdicts: mapOf(string), rest: optional(oneOf(["accepted"])) },
   KEPT,
 ) as Decode<unknown> as Decode<EventsAnswer>;
 

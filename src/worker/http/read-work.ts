@@ -1,6 +1,6 @@
 /** Converts claimed work to grants. Values are kept as JSON texts; consecutive items of one handler become one grant. */
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import { attemptPrefix, decodeAttempt } from "../../protocol/attempt-id.ts";
 import {
   type Checkpoint,
   type CommandWork,
@@ -10,7 +10,7 @@ import {
   readCompensation,
   type ScriptWork,
 } from "../../protocol/work.ts";
-import type { Claimed, WorkItem } from "../../protocol/worker-wire.ts";
+import type { Claimed, TaskBatch, WorkItem } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 
 /** A checkpoint of an earlier attempt, kept under a number in place of its position in the journal. */
@@ -19,9 +19,13 @@ export type KeptCheckpoint = { readonly result: string } | { readonly error: str
 /** Stores a checkpoint in memory; returns the number by which it can be read. */
 export type Keep = (payload: KeptCheckpoint) => number;
 
+/** An attempt that was claimed. */
 export interface ReadItem {
-  readonly work: WorkItem;
+  readonly id: string;
+  readonly token: string;
+  readonly heartbeatMs: number;
   readonly at: ReportedAttempt;
+  /** The numbers of its checkpoints. */
   readonly kept: readonly number[];
 }
 
@@ -30,7 +34,7 @@ export interface ReadWork {
   readonly items: readonly ReadItem[];
 }
 
-export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWork {
+export function readWork({ work, batches = [], inputs, phases }: Claimed, keep: Keep): ReadWork {
   const texts = new Map<string, string>();
   const inputOf = (execution: string): string => {
     let text = texts.get(execution);
@@ -52,7 +56,7 @@ export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWor
       kept.push(number);
       return number;
     });
-    items.push({ work: one, at, kept });
+    items.push({ id: one.attempt, token: one.token, heartbeatMs: one.heartbeatMs, at, kept });
     if (open === null || !isSameGrant(open, one, at)) {
       const list: GrantItem[] = [];
       open = { first: one, at, list };
@@ -61,7 +65,26 @@ export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWor
     }
     open.list.push(item);
   }
+  for (const batch of batches) {
+    const counts = phases[batch.execution] ?? [];
+    const list = readBatch(batch, items);
+    grants.push({ ...grantOf(batch, batch), input: inputOf(batch.execution), phases: counts, items: list });
+  }
   return { grants, items };
+}
+
+const NONE: readonly number[] = [];
+
+/** Reads the tasks of a batch, and adds their attempts to `items`. */
+function readBatch(batch: TaskBatch, items: ReadItem[]): readonly GrantItem[] {
+  const { execution, phase, visit, handler, round, epoch, heartbeatMs } = batch;
+  const prefix = attemptPrefix(batch);
+  return batch.tasks.map(([number, attempt, claim, token, task]) => {
+    const id = `${prefix}${number}.${attempt}.${claim}.${epoch}`;
+    const at = { execution, phase, visit, handler, round, epoch, task: number, attempt, claim };
+    items.push({ id, token, heartbeatMs, at, kept: NONE });
+    return { number, attempt, claim, task: JSON.stringify(task), checkpoints: null };
+  });
 }
 
 /**
@@ -122,7 +145,11 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
   };
 }
 
-function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "phases" | "items"> {
+/** The fields of a grant without its items, from a work item or a batch. */
+function grantOf(
+  one: WorkItem | TaskBatch,
+  at: { readonly round: number; readonly epoch: number },
+): Omit<Grant, "input" | "phases" | "items"> {
   const { resume } = one;
   return {
     do: one.do,

@@ -5,6 +5,7 @@
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
+  BRIEF_HEADER,
   CLAIM_ID_HEADER,
   KEEP_ALIVE_HEADER,
   MEMORY_HEADER,
@@ -309,6 +310,7 @@ export class ServerLink {
     const request = {
       ...{ method: "POST", path, body, timeoutMs: waitMs + answerMs },
       headers: {
+        ...(route === "heartbeat" ? {} : { [BRIEF_HEADER]: "1" }),
         ...(route === "claim" ? { [MEMORY_HEADER]: String(this.#memoryBytes()) } : {}),
         ...(claimId === undefined ? {} : { [CLAIM_ID_HEADER]: claimId }),
         ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),

@@ -194,7 +194,7 @@ export class WorkerLane {
   /** The status of a run of an attempt; null if the worker does not have the attempt, or has not begun the run. */
   aboutRun(id: string, run: string): Readonly<Record<string, unknown>> | null {
     const attempt = this.#held.get(id);
-    const found = attempt === undefined || attempt.left > 0 ? undefined : attempt.runs.get(run);
+    const found = attempt === undefined || attempt.left > 0 ? undefined : attempt.runs?.get(run);
     return found === undefined ? null : { attempt: id, run, ...found };
   }
 
@@ -307,7 +307,7 @@ export class WorkerLane {
   #claimed(session: NodeSession, claimed: Claimed): void {
     if (claimed.cancel.length > 0) this.#worker.cancel(beatsOf(claimed.cancel), "cancel");
     if (claimed.lost.length > 0) this.#worker.cancel(beatsOf(claimed.lost), "lost");
-    if (claimed.work.length > 0) this.#startClaimed(session, claimed);
+    if (claimed.work.length > 0 || claimed.batches !== undefined) this.#startClaimed(session, claimed);
     if (claimed.drain === true) this.#options.onDrain();
   }
 
@@ -316,9 +316,8 @@ export class WorkerLane {
     const since = this.#options.clock.now();
     // If the session of the node has ended since, another node owns the attempt.
     const home = this.#sessions.get(session.name) === undefined ? null : session.name;
-    for (const { work, at, kept } of items) {
-      const { attempt: id, token, heartbeatMs } = work;
-      const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false, runs: new Map() };
+    for (const { id, token, heartbeatMs, at, kept } of items) {
+      const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false, runs: null };
       this.#held.add({ id, token, at, heartbeatMs, since, kept, home, ...fresh });
     }
     if (home === null) this.#sessions.search();
@@ -342,7 +341,7 @@ export class WorkerLane {
     assert(at !== null, "an attempt in the spool has a readable id");
     const held: HeldAttempt = {
       ...{ id, token, at, heartbeatMs: LEFT_HEARTBEAT_MS, since: this.#options.clock.now(), kept: [] },
-      ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true, runs: new Map() },
+      ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true, runs: null },
     };
     this.#held.add(held);
     return held;
