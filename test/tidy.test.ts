@@ -144,7 +144,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   kernel: 12_400,
   mcp: 720,
   net: 2_050,
-  protocol: 2_250,
+  protocol: 2_300,
   retention: 350,
   rondo: 1_450,
   schedule: 1_800,

@@ -2,9 +2,9 @@
  * Ids and tokens of attempts. An id joins all parts that identify the attempt by dots (the execution's id is percent-encoded
  * and so has none), so any owner can decode it. A token is an HMAC of the id with the store's key, so any owner can check it.
  */
+import { createHmac } from "node:crypto";
 import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
-import { hmacSha256 } from "../std/hash.ts";
 import type { Beat, GrantItem, ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";
@@ -74,7 +74,7 @@ export function decodeAttempt(id: string): ReportedAttempt | null {
 
 /** Computes the token of an attempt. */
 export function signAttempt(key: string, id: string): string {
-  return hmacSha256(key, id);
+  return createHmac("sha256", key).update(id).digest("base64url");
 }
 
 /** Whether the token belongs to the attempt, compared in constant time. */

@@ -333,6 +333,8 @@ export interface WireError {
 }
 
 export interface EventsAnswer {
+  /** The work that a claim in the same request got (CLAIM_HEADER). */
+  readonly claimed?: Claimed;
   /** Only in a brief answer: the verdict on all attempts that it does not name. All their events are stored. */
   readonly rest?: "accepted";
   /** The number of the last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
@@ -387,5 +389,10 @@ export const CLAIM_ID_HEADER = "rondo-claim-id";
  * Version 0.2 ignores it.
  */
 export const BRIEF_HEADER = "rondo-brief";
+/**
+ * The header of events with the number of attempts that the worker claims in the same request. The answer has the work that is there
+ * after the commit of the events; it does not wait for more. Servers that give brief answers know it.
+ */
+export const CLAIM_HEADER = "rondo-claim";
 /** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

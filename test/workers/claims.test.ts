@@ -1,7 +1,7 @@
 // Claims and leases of remote workers: who gets what, and what becomes of work whose worker does not begin.
 import { expect, test } from "vitest";
-import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
-import { unwrap } from "../../src/std/rejection.ts";
+import type { Claimed, EventsAnswer, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { type ReadItem, readWork } from "../../src/worker/http/read-work.ts";
 import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
@@ -79,6 +79,48 @@ test("a brief answer has tasks without a history in batches, and what has one in
   await bench.clock.settle();
   expect(await answer).toEqual({ stored: {}, verdicts: {}, rest: "accepted" });
   expect((await bench.status("e1")).status).toBe("done");
+});
+
+test("a claim that comes with events gets the tasks that follow them, and waits for no others", async () => {
+  const bench = await SessionFixture.open();
+  bench.join("one", ["w.a", "w.b"]);
+  await bench.start("e1", [tasksPhase("a", ["x"]), tasksPhase("b", ["y"])]);
+  const { signal } = new AbortController();
+  const tell = async ({ attempt, token }: Pick<WorkItem, "attempt" | "token">, id: string) => {
+    const body = { tokens: {}, events: [{ attempt, token, n: 1, ...DONE }] };
+    const given = bench.sessions.eventsWithClaim("one", body, {
+      asked: { max: 5, isBrief: true, id },
+      signal,
+    });
+    await bench.clock.settle();
+    const { text, claimed } = unwrap(await given);
+    return { answer: JSON.parse(text) as EventsAnswer, claimed };
+  };
+  const work = first(await bench.claim("one"));
+  const { answer, claimed } = await tell(work, "c1");
+  expect(answer).toMatchObject({ stored: {}, verdicts: {}, rest: "accepted" });
+  expect(answer.claimed?.batches?.map(({ phase, tasks }) => [phase, tasks.length])).toEqual([["b", 1]]);
+  // The answer is lost: the claim is repeated under its id, and its work is given out again.
+  claimed?.ended(true);
+  const again = first(await bench.claim("one", 5, "c1"));
+  expect([again.phase, again.number]).toEqual(["b", 0]);
+  const last = await tell(again, "c2");
+  expect(last.answer.claimed).toEqual({ work: [], inputs: {}, phases: {}, cancel: [], lost: [] });
+  expect((await bench.status("e1")).status).toBe("done");
+});
+
+test("the work of a claim whose events are refused is handed back", async () => {
+  const bench = await SessionFixture.open();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x", "y"])]);
+  const work = first(await bench.claim("one", 1));
+  const body = { tokens: {}, events: [{ attempt: work.attempt, token: "wrong", n: 1, ...DONE }] };
+  const { signal } = new AbortController();
+  const given = bench.sessions.eventsWithClaim("one", body, { asked: { max: 5 }, signal });
+  await bench.clock.settle();
+  expect(isRejection(await given)).toBe(true);
+  await bench.clock.settle();
+  expect(numbers(await bench.claim("one"))).toEqual([1]);
 });
 
 test("C2 a claim without work waits, and is answered the moment there is some", async () => {

@@ -201,7 +201,7 @@ test("connections cut after so many bytes, again and again: every task is done a
   const proxy = await Proxy.start(bench.server.url);
   const random = new SeededRandom("cuts");
   const worker = await bench.worker({ url: proxy.url, args: ["--capacity", "20"] });
-  proxy.cutAfter = () => random.between(1, 30_000);
+  proxy.cutAfter = () => random.between(1, 6_000);
   proxy.cut();
   const tasks = effort({ usual: 60, long: 150 });
   const ids = await Promise.all([0, 1, 2].map(() => bench.start({ tasks })));

@@ -240,6 +240,9 @@ export const eventsSchema = described(
 
 export const eventsAnswerSchema = z
   .object({
+    claimed: claimedSchema
+      .optional()
+      .describe("the work of a claim in the same request (header `rondo-claim`)"),
     rest: z
       .literal("accepted")
       .optional()

@@ -1,9 +1,12 @@
 /** The routes of the worker protocol: `workers`, `attempts` and `scaling`. */
+import type { ServerResponse } from "node:http";
 import { z } from "@hono/zod-openapi";
 import {
   BRIEF_HEADER,
+  CLAIM_HEADER,
   CLAIM_ID_HEADER,
   EVENTS_BYTES_MAX,
+  type EventsAnswer,
   KEEP_ALIVE_HEADER,
   MEMORY_HEADER,
   WAIT_MS_MAX,
@@ -26,6 +29,7 @@ import {
 } from "../schemas/worker.ts";
 import { attemptRoutes } from "./attempt-routes.ts";
 import { WORKER_PATTERN } from "./registration.ts";
+import type { ClaimAnswer } from "./worker-session.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 import { scalingOf } from "./worker-views.ts";
 
@@ -87,7 +91,12 @@ const sessionRoutes = [
     body: eventsSchema,
     bodyBytesMax: BYTES_MAX,
     bodyKeysMax: KEYS_MAX,
-    headers: { [BRIEF_HEADER]: BRIEF_EVENTS },
+    headers: {
+      [BRIEF_HEADER]: BRIEF_EVENTS,
+      [CLAIM_HEADER]:
+        "only with a brief answer: how many attempts the worker claims in the same request. `claimed` has the work that is there after the commit of the events, in the form of a claim's answer; it does not wait for more",
+      [CLAIM_ID_HEADER]: "the id of that claim",
+    },
     answers: {
       200: {
         description: "the last stored event and the verdict of each attempt",
@@ -95,16 +104,7 @@ const sessionRoutes = [
       },
     },
     refusals: ["stale_attempt", "not_storable", "not_ready"],
-    async handle(ask, sessions) {
-      const {
-        params: { id },
-        body,
-        caller,
-      } = ask;
-      const isBrief = ask.header(BRIEF_HEADER) === "1";
-      const answer = sessions.refusalFor(id, caller.project) ?? (await sessions.events(id, body, isBrief));
-      return isRejection(answer) ? answer : json(answer);
-    },
+    handle: (ask, sessions) => takeEvents(sessions, ask),
   }),
   route({
     id: "heartbeat",
@@ -125,7 +125,7 @@ const sessionRoutes = [
   }),
 ];
 
-/** Answers a claim. If the answer is not written completely, the client has disconnected, and its work is handed back. */
+/** Answers a claim. */
 async function claim(
   sessions: WorkerSessions,
   ask: Ask<{ id: string }, unknown, { max: number; waitMs: number }>,
@@ -140,16 +140,45 @@ async function claim(
   const endSigns = /^\d{1,5}$/.test(aliveMs)
     ? keepAlive(outgoing, sessions.clock, Number(aliveMs))
     : () => {};
-  const claimId = ask.header(CLAIM_ID_HEADER) ?? "";
   const isBrief = ask.header(BRIEF_HEADER) === "1";
-  const asked = { ...body, isBrief, id: CLAIM_ID.test(claimId) ? claimId : undefined };
+  const asked = { ...body, isBrief, id: claimIdOf(ask) };
   const claimed = await Promise.resolve(sessions.claim(id, asked, signal)).finally(endSigns);
   if (isRejection(claimed)) return claimed;
   if (claimed === null) return reject("not_ready", "the server closes");
-  const close = () => claimed.ended(outgoing.writableFinished);
+  return claimAnswer(claimed.text, claimed, outgoing);
+}
+
+/** Answers events: with the work of a claim, if the worker claims in the same request. */
+async function takeEvents(
+  sessions: WorkerSessions,
+  ask: Ask<{ id: string }, unknown, unknown>,
+): Promise<Answer<EventsAnswer>> {
+  const { body, caller } = ask;
+  const { id } = ask.params;
+  const refusal = sessions.refusalFor(id, caller.project);
+  if (refusal !== null) return refusal;
+  const isBrief = ask.header(BRIEF_HEADER) === "1";
+  const max = ask.header(CLAIM_HEADER) ?? "";
+  if (!isBrief || !/^\d{1,6}$/.test(max)) {
+    const answer = await sessions.events(id, body, isBrief);
+    return isRejection(answer) ? answer : json(answer);
+  }
+  const asked = { max: Number(max), isBrief, id: claimIdOf(ask) };
+  const given = await sessions.eventsWithClaim(id, body, { asked, signal: ask.signal });
+  return isRejection(given) ? given : claimAnswer(given.text, given.claimed, ask.outgoing);
+}
+
+function claimIdOf(ask: Pick<Ask, "header">): string | undefined {
+  const id = ask.header(CLAIM_ID_HEADER) ?? "";
+  return CLAIM_ID.test(id) ? id : undefined;
+}
+
+/** An answer with the work of a claim. If it is not written completely, the work is handed back. */
+function claimAnswer(body: string, claimed: ClaimAnswer | null, outgoing: ServerResponse): Answer<never> {
+  const close = () => claimed?.ended(outgoing.writableFinished);
   if (outgoing.closed) close();
   else outgoing.once("close", close);
-  return { kind: "bytes", status: 200, type: "application/json", body: claimed.text };
+  return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
 const viewRoutes = [

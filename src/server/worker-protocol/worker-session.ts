@@ -146,35 +146,45 @@ export class WorkerSession implements WorkerLink {
     return this.#claim !== null;
   }
 
-  /** Waits for work or a notice; null if the client has disconnected. */
-  claim(asked: IdentifiedClaim, signal: AbortSignal): Promise<ClaimAnswer | null> {
+  /**
+   * Opens a claim. Its answer comes with the first work or notice, after `waitMs`, or when `end` is called; it is null if the
+   * client has disconnected.
+   */
+  claim(
+    asked: IdentifiedClaim,
+    signal: AbortSignal,
+  ): { readonly answer: Promise<ClaimAnswer | null>; readonly end: () => void } {
     this.seen();
     if (asked.id !== undefined) this.#handBackLostAnswer(asked.id);
     if (this.#claim !== null) this.#supersede(this.#claim);
-    if (signal.aborted) return Promise.resolve(null);
+    if (signal.aborted) return { answer: Promise.resolve(null), end: () => {} };
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
     // The worker has fewer free slots than when these items were requested from the engine.
     this.#handBack(this.#ready.splice(max).map(({ record }) => record));
-    return new Promise((resolve) => {
-      const gone = () => this.#gone(open);
-      const cancelTimer = this.#after(this.isDraining ? 0 : asked.waitMs, () => {
-        if (this.#claim === open) this.#answer();
-      });
-      const open: OpenClaim = {
-        id: asked.id,
-        isBrief: asked.isBrief === true,
-        max,
-        resolve,
-        stop: () => {
-          cancelTimer();
-          signal.removeEventListener("abort", gone);
-        },
-      };
-      signal.addEventListener("abort", gone);
-      this.#claim = open;
-      this.#parts.engine.claim(this.id, Math.max(0, max - this.#ready.length));
-      if (this.#hasNews(open)) this.#wake();
+    let resolve: OpenClaim["resolve"] = () => {};
+    const answer = new Promise<ClaimAnswer | null>((settle) => {
+      resolve = settle;
     });
+    const end = () => {
+      if (this.#claim === open) this.#answer();
+    };
+    const gone = () => this.#gone(open);
+    const cancelTimer = this.#after(this.isDraining ? 0 : asked.waitMs, end);
+    const open: OpenClaim = {
+      id: asked.id,
+      isBrief: asked.isBrief === true,
+      max,
+      resolve,
+      stop: () => {
+        cancelTimer();
+        signal.removeEventListener("abort", gone);
+      },
+    };
+    signal.addEventListener("abort", gone);
+    this.#claim = open;
+    this.#parts.engine.claim(this.id, Math.max(0, max - this.#ready.length));
+    if (this.#hasNews(open)) this.#wake();
+    return { answer, end };
   }
 
   /** Accepts work that the engine grants to this worker. */

@@ -12,7 +12,12 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder, ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
 import { type Beat, BROKER_WORKER, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
-import type { EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
+import {
+  type EventsAnswer,
+  type HeartbeatAnswer,
+  type Registered,
+  WAIT_MS_MAX,
+} from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Fields, invalid, isObject } from "../../std/decode.ts";
 import { newExecutionId } from "../../std/id.ts";
@@ -143,7 +148,30 @@ export class WorkerSessions {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
     // The time of the worker's silence begins at the end of the claim.
-    return session.claim(asked, signal).finally(() => this.#silence.watch(session));
+    return session.claim(asked, signal).answer.finally(() => this.#silence.watch(session));
+  }
+
+  /**
+   * Applies events of a worker, and claims work in the same request. The claim is open while the events are committed, so that it
+   * gets the tasks that follow them; it does not wait for others.
+   */
+  async eventsWithClaim(
+    worker: string,
+    body: unknown,
+    { asked, signal }: { readonly asked: Omit<IdentifiedClaim, "waitMs">; readonly signal: AbortSignal },
+  ): Promise<{ readonly text: string; readonly claimed: ClaimAnswer | null } | Rejection> {
+    const session = this.#sessions.get(worker);
+    if (session === undefined) return unknownWorker(worker);
+    const claim = session.claim({ ...asked, waitMs: WAIT_MS_MAX }, signal);
+    const answer = await this.events(worker, body, true).finally(claim.end);
+    const claimed = await claim.answer;
+    this.#silence.watch(session);
+    if (isRejection(answer)) {
+      claimed?.ended(false);
+      return answer;
+    }
+    const text = JSON.stringify(answer);
+    return { text: claimed === null ? text : `${text.slice(0, -1)},"claimed":${claimed.text}}`, claimed };
   }
 
   /** Applies events of a worker. Resolves when they are committed. `isBrief`: whether the worker reads `rest`. */

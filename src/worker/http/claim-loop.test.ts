@@ -1,15 +1,15 @@
 // When a worker claims, and for how much. Virtual time; the server is the test.
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Claimed } from "../../protocol/worker-wire.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
-import { ClaimLoop, type ClaimWaits } from "./claim-loop.ts";
+import { ClaimLoop, type ClaimWaits, type Ride } from "./claim-loop.ts";
 import type { Called } from "./server-link.ts";
 
 const NOTHING: Claimed = { work: [], inputs: {}, phases: {}, cancel: [], lost: [] };
 const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed;
 
-function setUp(capacity: number) {
+function setUp(capacity: number, rides = false) {
   const clock = new VirtualClock();
   const sent: (ClaimWaits & {
     claimId: string;
@@ -24,6 +24,7 @@ function setUp(capacity: number) {
     isReady: () => true,
     heartbeatMs: () => 30_000,
     room: () => capacity - held,
+    canRide: () => rides,
     onClaimed: (claimed) => {
       held += claimed.work.length;
       taken.push(claimed);
@@ -217,4 +218,81 @@ test("a session that has ended claims no more", async () => {
   loop.restart();
   await clock.advance(60_000);
   expect(sent).toHaveLength(1);
+});
+
+describe("a claim goes with events", () => {
+  test("after an answer with a few attempts, if their events are sent soon; and so on", async () => {
+    const { begin, clock, loop, sent, taken, end } = setUp(10, true);
+    await begin();
+    await sent[0]?.answer(some(1));
+    await end(1);
+    expect(sent).toHaveLength(1);
+    const ride = loop.ride() as Ride;
+    expect(ride.max).toBe(10);
+    expect(ride.claimId).not.toBe(sent[0]?.claimId);
+    expect(loop.ride()).toBeNull();
+    await clock.advance(100);
+    expect(sent).toHaveLength(1);
+    loop.rode(ride, some(2));
+    expect(taken).toHaveLength(2);
+    await end(2);
+    expect(loop.ride()).not.toBeNull();
+  });
+
+  test("no longer than a moment: then a claim of its own is sent", async () => {
+    const { begin, clock, loop, sent } = setUp(10, true);
+    await begin();
+    await sent[0]?.answer(some(1));
+    await clock.advance(1);
+    expect(sent).toHaveLength(1);
+    await clock.advance(2);
+    expect(sent.map(({ max }) => max)).toEqual([10, 9]);
+    expect(loop.ride()).toBeNull();
+  });
+
+  test("an empty answer, or none, is followed by a claim of its own, which repeats the id if none came", async () => {
+    for (const claimed of [NOTHING, null]) {
+      const { begin, clock, loop, sent, end } = setUp(10, true);
+      await begin();
+      await sent[0]?.answer(some(1));
+      await end(1);
+      const ride = loop.ride() as Ride;
+      loop.rode(ride, claimed);
+      await clock.settle();
+      expect(sent).toHaveLength(2);
+      expect(sent[1]?.claimId === ride.claimId).toBe(claimed === null);
+    }
+  });
+
+  test("not after many attempts, and not if the server does not take it", async () => {
+    for (const [rides, count] of [
+      [true, 5],
+      [false, 1],
+    ] as const) {
+      const { begin, loop, sent, end } = setUp(10, rides);
+      await begin();
+      await sent[0]?.answer(some(count));
+      expect(sent).toHaveLength(2);
+      await end(count);
+      expect(loop.ride()).toBeNull();
+    }
+  });
+
+  test("a stop waits for the events that carry a claim", async () => {
+    const { begin, clock, loop, sent, taken, end } = setUp(10, true);
+    await begin();
+    await sent[0]?.answer(some(1));
+    await end(1);
+    const ride = loop.ride() as Ride;
+    let isStopped = false;
+    const stopped = loop.stop().then(() => {
+      isStopped = true;
+    });
+    await clock.settle();
+    await sent.at(-1)?.answer(NOTHING);
+    expect(isStopped).toBe(false);
+    loop.rode(ride, some(1));
+    await stopped;
+    expect(taken.at(-1)?.work).toHaveLength(1);
+  });
 });

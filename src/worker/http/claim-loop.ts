@@ -4,7 +4,8 @@
  * must not delay the worker or the work for long. A failed claim is repeated under its id, so that the server gives out the work
  * of a lost answer again. Claims are short until keep-alive bytes have arrived from the server during one. After
  * that they are long, and a claim without keep-alive bytes has failed. The first claim after a registration does not wait: its
- * answer shows at once whether claims work.
+ * answer shows at once whether claims work. After an answer with a few attempts, the next claim waits a moment: if they end
+ * by then, it goes with their events, in one request.
  */
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -21,8 +22,16 @@ export interface ClaimLoopOptions {
   readonly heartbeatMs: () => number;
   /** The number of free slots: attempts that the worker can accept now. */
   readonly room: () => number;
+  /** Whether the server takes claims with events. */
+  readonly canRide: () => boolean;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/** A claim that goes with events. */
+export interface Ride {
+  readonly max: number;
+  readonly claimId: string;
 }
 
 /** How long a claim waits at the server, and how often the server sends keep-alive bytes during the wait. */
@@ -37,6 +46,10 @@ const FULL_MS = 250;
 const SHORT_MS = 5_000;
 const LONG_MS = 20_000;
 const NO_WAIT: ClaimWaits = { waitMs: 0 };
+/** After at most this many attempts in an answer, the next claim waits for their events. */
+const FEW = 4;
+/** How long the next claim waits for events. */
+const RIDE_MS = 2;
 /** An empty answer that arrives sooner than this did not wait at the server. The loop then pauses before the next claim. */
 const SOON_MS = 1_000;
 
@@ -56,6 +69,8 @@ export class ClaimLoop {
   #isKeptAlive = false;
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
+  /** Ends the wait for events with which the next claim may go; null if the next claim does not wait. */
+  #stopRideWait: (() => void) | null = null;
   #onQuiet: (() => void)[] = [];
 
   constructor(options: ClaimLoopOptions) {
@@ -78,6 +93,7 @@ export class ClaimLoop {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#stopWaiting?.();
+    this.#endRideWait();
     if (this.#open.size === 0) return;
     const quiet = new Promise<void>((resolve) => this.#onQuiet.push(resolve));
     // The server answers a waiting claim at once when the same worker sends another one.
@@ -85,9 +101,29 @@ export class ClaimLoop {
     await quiet;
   }
 
+  /** Called when events are about to be sent: returns the claim that goes with them; null if there is none to go. */
+  ride(): Ride | null {
+    const max = this.#options.room();
+    if (this.#stopRideWait === null || this.#isStopped || max === 0 || this.#isClaiming) return null;
+    this.#endRideWait();
+    const ride = { max, claimId: this.#nextId() };
+    this.#open.add(ride);
+    return ride;
+  }
+
+  /** Called after the events were answered, with the answer to their claim; null if none came. */
+  rode(ride: Ride, claimed: Claimed | null): void {
+    this.#open.delete(ride);
+    if (claimed === null) this.#failed.push(ride.claimId);
+    else this.#answered(claimed);
+    this.#checkQuiet();
+    if (this.#stopRideWait === null) this.wake();
+  }
+
   /** Called when the session was registered again: sends a claim at once, to see whether claims work. */
   restart(): void {
     if (this.#isStopped) return;
+    this.#endRideWait();
     this.#isProven = false;
     this.#isKeptAlive = false;
     this.#claim(this.#options.room(), NO_WAIT).catch(this.#options.onBug);
@@ -97,14 +133,21 @@ export class ClaimLoop {
   end(): void {
     this.#isStopped = true;
     this.#stopWaiting?.();
+    this.#endRideWait();
+  }
+
+  /** Whether a claim for work is open. */
+  get #isClaiming(): boolean {
+    for (const { max } of this.#open) if (max > 0) return true;
+    return false;
   }
 
   #update(): void {
-    if (this.#isStopped || !this.#options.isReady()) return;
+    if (this.#isStopped || this.#stopRideWait !== null || !this.#options.isReady()) return;
     this.#stopWaiting?.();
     this.#stopWaiting = null;
     const room = this.#options.room();
-    if ([...this.#open].some(({ max }) => max > 0)) return;
+    if (this.#isClaiming) return;
     if (room > 0) this.#claim(room, this.#waits()).catch(this.#options.onBug);
     else if (this.#open.size === 0)
       this.#stopWaiting = this.#options.clock.after(FULL_MS, () => {
@@ -129,32 +172,61 @@ export class ClaimLoop {
   }
 
   async #claim(max: number, waits: ClaimWaits): Promise<void> {
-    const { clock, post, onClaimed } = this.#options;
+    const { clock, post } = this.#options;
     const claim = { max };
     this.#open.add(claim);
     const from = clock.now();
     const { waitMs } = waits;
     const asked: ClaimRequest = { max, waitMs };
-    const claimId = this.#failed.shift() ?? `${this.#idPrefix}-${++this.#claims}`;
+    const claimId = this.#nextId();
     const called = await post(JSON.stringify(asked), { ...waits, claimId });
     this.#open.delete(claim);
     if (called.kind !== "answered") this.#failed.push(claimId);
     this.#isProven = called.kind === "answered";
     this.#isKeptAlive = called.kind === "answered" && (this.#isKeptAlive || called.isKeptAlive === true);
-    if (called.kind === "answered") {
-      onClaimed(called.value);
-      const { work, batches = [], cancel, lost } = called.value;
-      const isEmpty = work.length + batches.length + cancel.length + lost.length === 0;
-      if (!isEmpty) this.#backOff.reset();
-      else if (max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
-    } else return this.#again();
+    if (called.kind !== "answered") return this.#again();
+    const isEmpty = this.#answered(called.value);
+    if (isEmpty && max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
+    this.#checkQuiet();
+    if (this.#stopRideWait === null) this.wake();
+  }
+
+  /** Passes an answer on; returns whether it was empty. */
+  #answered(claimed: Claimed): boolean {
+    const { work, batches = [], cancel, lost } = claimed;
+    const count = batches.reduce((sum, { tasks }) => sum + tasks.length, work.length);
+    // The wait begins before the work does, which may end at once.
+    if (count > 0 && count <= FEW && this.#options.canRide()) this.#waitForRide();
+    this.#options.onClaimed(claimed);
+    const isEmpty = count + cancel.length + lost.length === 0;
+    if (!isEmpty) this.#backOff.reset();
+    return isEmpty;
+  }
+
+  #waitForRide(): void {
+    this.#endRideWait();
+    this.#stopRideWait = this.#options.clock.after(RIDE_MS, () => {
+      this.#stopRideWait = null;
+      this.wake();
+    });
+  }
+
+  #endRideWait(): void {
+    this.#stopRideWait?.();
+    this.#stopRideWait = null;
+  }
+
+  #nextId(): string {
+    return this.#failed.shift() ?? `${this.#idPrefix}-${++this.#claims}`;
+  }
+
+  #checkQuiet(): void {
     if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
-    this.wake();
   }
 
   /** Sends the next claim after a back-off. */
   #again(): void {
-    if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
+    this.#checkQuiet();
     if (!this.#isStopped) this.#options.clock.after(this.#backOff.next(), () => this.wake());
   }
 }

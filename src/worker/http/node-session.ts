@@ -1,5 +1,5 @@
 /** A worker's session at one node: its connection, claims, heartbeats and events. */
-import type { Claimed } from "../../protocol/worker-wire.ts";
+import type { Claimed, EventsAnswer } from "../../protocol/worker-wire.ts";
 import { ClaimLoop, type ClaimLoopOptions } from "./claim-loop.ts";
 import { EventQueue } from "./event-queue.ts";
 import { Heartbeats } from "./heartbeats.ts";
@@ -7,7 +7,7 @@ import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { SessionEvents } from "./node-sessions.ts";
 import type { Entry, Outbox } from "./outbox.ts";
 import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answers.ts";
-import { type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
+import { type Called, type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 
 /** The parts that all sessions of a worker share. */
@@ -42,6 +42,8 @@ export class NodeSession {
   readonly claims: ClaimLoop;
   readonly heartbeats: Heartbeats;
   readonly events: EventQueue<Entry>;
+  /** Whether the node gives brief answers. Such a node also takes claims with events. */
+  #isBrief = false;
 
   constructor(options: NodeSessionOptions, parts: SessionParts) {
     const { name, isOneOfMany, onAnswered, ...way } = options;
@@ -63,6 +65,7 @@ export class NodeSession {
       isReady: () => this.link.isConnected,
       heartbeatMs: parts.heartbeatMs,
       room: parts.room,
+      canRide: () => this.#isBrief,
       onClaimed: (claimed) => {
         parts.onClaimed(this, claimed);
         onAnswered("claim", claimed.nodes);
@@ -81,7 +84,7 @@ export class NodeSession {
     this.events = new EventQueue<Entry>({
       clock,
       random,
-      post: (body) => this.link.post("events", body, { read: readEventsAnswer, isOnce: isOneOfMany }),
+      post: (body) => this.#postEvents(body, isOneOfMany),
       onSettled: (settled) => {
         parts.onTaken();
         outbox.settled(settled);
@@ -96,6 +99,17 @@ export class NodeSession {
   ready(address: string): void {
     this.link.ready(address);
     this.claims.restart();
+  }
+
+  /** Sends events, and with them the next claim if it waits for that. */
+  async #postEvents(body: string, isOnce: boolean): Promise<Called<EventsAnswer>> {
+    const ride = this.claims.ride();
+    const claims = ride === null ? {} : { claimId: ride.claimId, claimMax: ride.max };
+    const called = await this.link.post("events", body, { read: readEventsAnswer, isOnce, ...claims });
+    const answer = called.kind === "answered" ? called.value : null;
+    this.#isBrief = answer?.rest !== undefined;
+    if (ride !== null) this.claims.rode(ride, answer?.claimed ?? null);
+    return called;
   }
 
   async close(options: CloseOptions & { readonly worker: string | null }): Promise<void> {

@@ -131,7 +131,12 @@ const claimed = object(
 ) as Decode<unknown> as Decode<Claimed>;
 
 const eventsAnswer = object(
-  { stored: mapOf(number), verdicts: mapOf(string), rest: optional(oneOf(["accepted"])) },
+  {
+    stored: mapOf(number),
+    verdicts: mapOf(string),
+    rest: optional(oneOf(["accepted"])),
+    claimed: optional(claimed),
+  },
   KEPT,
 ) as Decode<unknown> as Decode<EventsAnswer>;
 

@@ -6,6 +6,7 @@ import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/htt
 import { HttpFault } from "../../net/http-fault.ts";
 import {
   BRIEF_HEADER,
+  CLAIM_HEADER,
   CLAIM_ID_HEADER,
   KEEP_ALIVE_HEADER,
   MEMORY_HEADER,
@@ -44,6 +45,8 @@ export interface PostOptions<T> {
   readonly waitMs?: number;
   /** The id of a claim, the same in each repeat of it. */
   readonly claimId?: string;
+  /** How many attempts are claimed with events. Only the first try claims: the answer to it may be lost together with work. */
+  readonly claimMax?: number;
   /** How often the server sends keep-alive bytes while it waits. */
   readonly keepAlive?: KeepAlive;
   /** Whether the request is sent only once, so that after a failure the caller decides what to do next. */
@@ -216,10 +219,14 @@ export class ServerLink {
 
   async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
     const backOff = new BackOff({ random: this.#options.random });
+    const { claimMax, ...later } = options;
+    let isFirst = true;
     while (!this.#isClosed) {
       const address = await this.#registered(options.isOnce !== true);
       if (address === null) break;
-      const called = await this.#postNow(address, route, { ...options, body });
+      const claims = isFirst && claimMax !== undefined ? { claimMax } : {};
+      isFirst = false;
+      const called = await this.#postNow(address, route, { ...later, ...claims, body });
       if (called !== "failed") {
         if (called !== "forgotten") return called;
         continue;
@@ -301,7 +308,7 @@ export class ServerLink {
   async #postNow<T>(
     address: string,
     route: Route,
-    { body, waitMs = 0, read, claimId, keepAlive }: PostOptions<T> & { readonly body: string },
+    { body, waitMs = 0, read, claimId, claimMax, keepAlive }: PostOptions<T> & { readonly body: string },
   ): Promise<Called<T> | "failed" | "forgotten"> {
     const { clock, worker } = this.#options;
     const path = `/v1/workers/${encodeURIComponent(worker())}/${route}`;
@@ -312,6 +319,7 @@ export class ServerLink {
       headers: {
         ...(route === "heartbeat" ? {} : { [BRIEF_HEADER]: "1" }),
         ...(route === "claim" ? { [MEMORY_HEADER]: String(this.#memoryBytes()) } : {}),
+        ...(claimMax === undefined ? {} : { [CLAIM_HEADER]: String(claimMax) }),
         ...(claimId === undefined ? {} : { [CLAIM_ID_HEADER]: claimId }),
         ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),
       },
