@@ -69,7 +69,7 @@ const programs: UserConfig = {
             },
             {
               name: "engine",
-              test: /\/src\/(engine|rondo|store\/(?!postgres)|compose\/compose\.ts|net\/hosts|server\/(http\/listen|remote-mark|services\/version-log))/,
+              test: /\/src\/(engine|rondo|commands\/post-ops\/broadcast|store\/(?!postgres)|compose\/compose\.ts|net\/hosts|server\/(http\/listen|remote-mark|services\/version-log))/,
             },
             { name: "zod", test: /\/node_modules\/zod\// },
             { name: "server", test: /\/src\/server\/(serve|metrics)\.ts/ },

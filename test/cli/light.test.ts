@@ -21,7 +21,29 @@ const hooks = \`
 register("data:text/javascript," + encodeURIComponent(hooks), import.meta.url);
 `;
 
-const server = fileServer({ "recorder.mjs": RECORDER });
+const FLOW = `
+import { flow } from "rondo";
+export default flow("light", () => "done");
+`;
+
+const server = fileServer({ "recorder.mjs": RECORDER, "light.mjs": FLOW });
+
+/** Runs a verb; the modules that it has loaded from files, and its output. */
+async function filesOf(
+  args: readonly string[],
+): Promise<{ modules: string[]; stdout: string; stderr: string }> {
+  const { cwd } = server();
+  const loaded = join(cwd, `${args[0]}.txt`);
+  const { stdout, stderr } = await cli(args, {
+    cwd,
+    env: { LOADED: loaded },
+    nodeArgs: ["--import", join(cwd, "recorder.mjs")],
+  });
+  const modules = readFileSync(loaded, "utf8")
+    .split("\n")
+    .filter((url) => url.startsWith("file:"));
+  return { modules, stdout, stderr };
+}
 
 test.each([
   [["ps"]],
@@ -34,18 +56,16 @@ test.each([
   [["workers"]],
   [["wait", "x", "--timeout", "1ms"]],
 ])("rondo %j loads no engine, no store, no zod, no jiti", async (args) => {
-  const { cwd } = server();
-  const loaded = join(cwd, `${args[0]}.txt`);
-  const { stderr } = await cli(args, {
-    cwd,
-    env: { LOADED: loaded },
-    nodeArgs: ["--import", join(cwd, "recorder.mjs")],
-  });
+  const { modules, stderr } = await filesOf(args);
   expect(stderr).not.toContain("no server");
-  const modules = readFileSync(loaded, "utf8")
-    .split("\n")
-    .filter((url) => url.startsWith("file:"));
   expect(modules.filter((url) => HEAVY.test(url))).toEqual([]);
   expect(modules.length).toBeGreaterThan(5);
   expect(modules.length).toBeLessThanOrEqual(MODULES_MAX);
+});
+
+test("rondo run loads the engine, but no server and no zod", async () => {
+  const { modules, stdout } = await filesOf(["run", "light.mjs", "--store", "memory:"]);
+  expect(stdout).toBe('"done"\n');
+  expect(modules.filter((url) => /\/dist\/rondo\/engine-/.test(url))).toHaveLength(1);
+  expect(modules.filter((url) => /\/dist\/(?:tools|src|rondo\/(?:server|zod)-)/.test(url))).toEqual([]);
 });
