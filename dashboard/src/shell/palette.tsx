@@ -151,7 +151,7 @@ function useFound(text: string): { readonly found: readonly Choice[]; readonly p
           id: `schedule ${id}`,
           label: id,
           note: "schedule",
-          run: () => go("/schedules"),
+          run: () => go(addressOf("/schedules", { q: id })),
         })),
         ...hosts.map(({ id, name }) => ({
           id: `worker ${id}`,

@@ -11,6 +11,9 @@ export function messageOf(error: unknown): string {
   return typeof name === "string" && name !== "Error" ? `${name}: ${said}` : said;
 }
 
+/** Messages with more characters may scroll. */
+const LONG = 200;
+
 const FRAME = /^\s*at /;
 
 /** Whether a line of a stack is in the user's own code. */
@@ -64,7 +67,10 @@ export function ErrorView({
         <h3>{title}</h3>
         <Button kind="bare" icon="copy" label="Copy the error" onClick={() => copy(errorText(error))} />
       </div>
-      <p class="failed-text error-message">{messageOf(error)}</p>
+      {/* A long message scrolls, so that the source line below it is in sight. */}
+      <p class="failed-text error-message" tabIndex={messageOf(error).length > LONG ? 0 : undefined}>
+        {messageOf(error)}
+      </p>
       {source === null ? null : <p class="mono error-line">{source}</p>}
       {children}
       {stack === null ? null : (

@@ -387,6 +387,8 @@ function Progress({
   );
 }
 
+const LONG = 100;
+
 /** Explains in a sentence why the execution waits, with the signals that would let it go on. */
 function WhyLine(props: {
   readonly why: Why | null;
@@ -398,9 +400,13 @@ function WhyLine(props: {
   const who = useSession();
   const isBlocked = why?.waits === "worker" || why?.waits === "limit" || facts.status === "damaged";
   const tone = facts.status === "failed" ? " is-failed" : isBlocked ? " is-blocked" : "";
+  const text = why === null ? "\u00a0" : `${isPast ? "Now: " : ""}${sentenceOf(why, facts)}`;
   return (
     <div class={`execution-why${tone}`}>
-      <p>{why === null ? "\u00a0" : <Linked text={`${isPast ? "Now: " : ""}${sentenceOf(why, facts)}`} />}</p>
+      {/* A long text scrolls, so it can have the focus. */}
+      <p tabIndex={text.length > LONG ? 0 : undefined}>
+        <Linked text={text} />
+      </p>
       {(why?.signals ?? []).slice(0, 3).map((name) => (
         <Button
           key={name}

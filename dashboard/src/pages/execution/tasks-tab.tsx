@@ -42,12 +42,20 @@ function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): re
     },
     { id: "n", head: "Task", width: "76px", isNumber: true, cell: ({ n }) => count(n) },
     { id: "status", head: "Status", width: "112px", cell: ({ status }) => <Badge state={status} /> },
-    { id: "attempts", head: "Attempts", width: "82px", isNumber: true, cell: ({ attempts }) => attempts },
+    {
+      id: "attempts",
+      head: "Attempts",
+      width: "82px",
+      isNumber: true,
+      isExtra: true,
+      cell: ({ attempts }) => attempts,
+    },
     {
       id: "ms",
       head: "Ran",
       width: "84px",
       isNumber: true,
+      isExtra: true,
       cell: ({ ms, child }) => (ms === null || child !== undefined ? "" : duration(ms)),
     },
     {

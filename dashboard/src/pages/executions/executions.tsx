@@ -76,8 +76,10 @@ export function Executions() {
         <SearchField input={search} value={filter.q ?? ""} />
         <WorkflowChoice chosen={filter.workflow} />
         <StatusChoice counted={counts} chosen={filter.status} isWaiting={filter.isWaiting} />
-        <DateField name="since" label="From" value={filter.since} />
-        <DateField name="until" label="To" value={filter.until} />
+        <div class="filter-dates">
+          <DateField name="since" label="From" value={filter.since} />
+          <DateField name="until" label="to" value={filter.until} />
+        </div>
         <label class="field inline">
           <input
             type="checkbox"

@@ -20,7 +20,13 @@ const STATES: Readonly<Record<Item["kind"], { readonly state: BadgeState; readon
 export function Attention() {
   const { data } = useLive("attention", (signal) => get<Page<Item>>("/v1/attention", { signal }), EVERY_MS);
   const items = data?.data ?? [];
-  if (items.length === 0) return null;
+  // The line is there from the first moment, so that what follows it does not jump.
+  if (items.length === 0)
+    return (
+      <p class={`attention-none${data === null ? "" : " is-known"}`}>
+        {data === null ? "Checking what needs attention…" : "Nothing needs attention."}
+      </p>
+    );
   return (
     <Panel title="Needs attention" aside={count(items.length)} isFlush class="attention">
       <ul>
@@ -60,7 +66,7 @@ function placeOf({ kind, name }: Item): string {
     case "unserved":
       return "/queues";
     case "schedule":
-      return addressOf("/schedules", { id: name });
+      return addressOf("/schedules", { q: name });
     case "error":
       return addressOf("/dead-letters", { group: name });
   }

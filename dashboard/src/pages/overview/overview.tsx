@@ -86,7 +86,7 @@ function Tiles({ facts }: { readonly facts: Facts }) {
     ...(facts.waiting > 0
       ? [
           {
-            label: "of them sleeping or waiting",
+            label: "sleeping or waiting",
             value: count(facts.waiting),
             tone: "",
             to: addressOf("/executions", { waiting: true }),

@@ -9,6 +9,7 @@ import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
+import { useFinder } from "../../ui/finder.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
@@ -28,9 +29,15 @@ export function Schedules() {
     8_000,
   );
   const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
+  // Failing schedules come first: they are what an operator looks for.
+  const sorted = (data?.data ?? []).toSorted(
+    (a, b) => Number(b.state.lastError !== null) - Number(a.state.lastError !== null),
+  );
+  const { shown, field, foot } = useFinder("schedules", sorted, textOf);
   return (
     <>
-      <PageHead title="Schedules">
+      <PageHead title="Schedules" about={data === null ? "" : aboutOf(data.data)}>
+        {field}
         <Button icon="plus" whyNot={whyNot} onClick={() => setIsMaking(true)}>
           New schedule
         </Button>
@@ -50,25 +57,49 @@ export function Schedules() {
           </Empty>
         </section>
       ) : (
-        <div class="schedule-list">
-          {data.data.map((schedule) => (
-            <ScheduleCard key={schedule.id} schedule={schedule} whyNot={whyNot} onChange={reload} />
-          ))}
-        </div>
+        <>
+          <div class="schedule-list">
+            {shown.map((schedule) => (
+              <ScheduleCard
+                key={schedule.id}
+                {...{ schedule, whyNot }}
+                opensRuns={sorted.length <= FEW}
+                onChange={reload}
+              />
+            ))}
+          </div>
+          {foot}
+        </>
       )}
       {isMaking ? <ScheduleDialog onClose={() => setIsMaking(false)} onDone={reload} /> : null}
     </>
   );
 }
 
+/** The text in which a schedule is found. */
+function textOf({ id, workflow, cron, timeZone, state: { paused, lastError } }: Schedule): string {
+  return `${id} ${workflow} ${cron} ${timeZone}${paused ? " paused" : ""}${lastError === null ? "" : " failing"}`;
+}
+
+function aboutOf(all: readonly Schedule[]): string {
+  const failing = all.filter(({ state }) => state.lastError !== null).length;
+  const paused = all.filter(({ state }) => state.paused).length;
+  return [
+    ...(all.length === 0 ? [] : [plural(all.length, "schedule")]),
+    ...(failing === 0 ? [] : [`${count(failing)} failing`]),
+    ...(paused === 0 ? [] : [`${count(paused)} paused`]),
+  ].join(", ");
+}
+
 type Asked = "pause" | "delete" | "edit" | "backfill" | null;
 
 function ScheduleCard(props: {
   readonly schedule: Schedule;
+  readonly opensRuns: boolean;
   readonly whyNot: string | null;
   readonly onChange: () => void;
 }) {
-  const { schedule, whyNot, onChange } = props;
+  const { schedule, opensRuns, whyNot, onChange } = props;
   const { id, workflow, cron, timeZone, state } = schedule;
   const path = `/v1/schedules/${encodeURIComponent(id)}`;
   const [asked, setAsked] = useState<Asked>(null);
@@ -89,7 +120,9 @@ function ScheduleCard(props: {
       class="schedule"
       title={
         <span class="row">
-          {id} {state.paused ? <Badge state="paused" /> : null}
+          <span class="clip">{id}</span>
+          {state.paused ? <Badge state="paused" /> : null}
+          {state.lastError === null ? null : <Badge state="failed" text="failing" />}
         </span>
       }
       aside={<a href={`/definitions/${encodeURIComponent(workflow)}`}>{workflow}</a>}
@@ -103,7 +136,7 @@ function ScheduleCard(props: {
         </p>
         <Next next={schedule.next} timeZone={schedule.timeZone} isPaused={state.paused} />
         <Past schedule={schedule} />
-        <History schedule={schedule} />
+        <LastRuns schedule={schedule} opens={opensRuns} />
         <div class="row">
           {state.paused ? (
             <Button icon="play" whyNot={whyNot} onClick={resume}>
@@ -175,6 +208,20 @@ function ScheduleDialogs(props: {
 
 const LAST = 5;
 
+/** With more schedules than this, their last runs are loaded when they are opened. */
+const FEW = 6;
+
+function LastRuns({ schedule, opens }: { readonly schedule: Schedule; readonly opens: boolean }) {
+  const [isOpen, setIsOpen] = useState(opens);
+  if (schedule.state.lastDue === null) return null;
+  return (
+    <details open={opens} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+      <summary>Last runs</summary>
+      {isOpen ? <History schedule={schedule} /> : null}
+    </details>
+  );
+}
+
 /** The last executions that the schedule started. Their ids begin with its own. */
 function History({ schedule: { id, workflow, state } }: { readonly schedule: Schedule }) {
   const { data } = useLive(
@@ -205,7 +252,9 @@ function History({ schedule: { id, workflow, state } }: { readonly schedule: Sch
   );
 }
 
-/** The next due time, in the schedule's own time zone. */
+const NEXT = 3;
+
+/** The next due times, in the schedule's own time zone. */
 function Next({
   next,
   timeZone,
@@ -220,7 +269,7 @@ function Next({
   if (next.length === 0) return <p class="muted">No further due times.</p>;
   return (
     <ol class="firings" aria-label="Next runs">
-      {next.slice(0, 5).map((at, i) => (
+      {next.slice(0, NEXT).map((at, i) => (
         <li key={at} class={i === 0 ? "is-first" : ""}>
           <span title={`${moment(at)} here`}>{momentIn(timeZone, at)}</span>
           <span class="muted">{relative(at, now)}</span>

@@ -10,6 +10,7 @@ import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
+import { useFinder } from "../../ui/finder.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { ReasonDialog } from "../../ui/reason-dialog.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
@@ -34,6 +35,9 @@ export function Workers() {
     EVERY_MS,
   );
   const { data, problem } = workers;
+  // The chosen worker comes first, so that it is in sight.
+  const sorted = (data?.data ?? []).toSorted((a, b) => Number(b.id === chosen) - Number(a.id === chosen));
+  const { shown, field, foot } = useFinder("workers", sorted, textOf);
   if (data === null)
     return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={workers.reload} />;
   const held = data.data.reduce((sum, worker) => sum + worker.held, 0);
@@ -47,7 +51,9 @@ export function Workers() {
             ? ""
             : `${plural(data.data.length, "worker")}, ${count(held)} of ${count(capacity)} slots in use`
         }
-      />
+      >
+        {field}
+      </PageHead>
       <div class="stack">
         {data.data.length === 0 ? (
           <section class="panel">
@@ -56,21 +62,30 @@ export function Workers() {
             </Empty>
           </section>
         ) : (
-          <ul class="worker-list">
-            {data.data.map((worker) => (
-              <WorkerCard
-                key={worker.id}
-                worker={worker}
-                isChosen={worker.id === chosen}
-                onChange={workers.reload}
-              />
-            ))}
-          </ul>
+          <>
+            <ul class="worker-list">
+              {shown.map((worker) => (
+                <WorkerCard
+                  key={worker.id}
+                  worker={worker}
+                  isChosen={worker.id === chosen}
+                  onChange={workers.reload}
+                />
+              ))}
+            </ul>
+            {foot}
+          </>
         )}
         <Attempts attempts={attempts.data?.data ?? null} chosen={chosen} />
       </div>
     </>
   );
+}
+
+/** The text in which a worker is found. */
+function textOf({ id, name, url, version, handlers, topics, draining }: Worker): string {
+  const serves = [...handlers.map(({ use }) => use), ...topics].join(" ");
+  return `${id} ${name} ${url ?? ""} ${version ?? ""} ${serves}${draining ? " draining" : ""}`;
 }
 
 function WorkerCard(props: {
