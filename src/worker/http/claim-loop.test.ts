@@ -264,16 +264,17 @@ describe("a claim goes with events", () => {
     }
   });
 
-  test("not after many attempts, and not if the server does not take it", async () => {
-    for (const [rides, count] of [
-      [true, 5],
-      [false, 1],
-    ] as const) {
-      const { begin, loop, sent, end } = setUp(10, rides);
+  test("not after many attempts, not if the server does not take it, and not if there may be more work", async () => {
+    for (const { rides, count, capacity } of [
+      { rides: true, count: 5, capacity: 10 },
+      { rides: false, count: 1, capacity: 10 },
+      { rides: true, count: 3, capacity: 3 },
+    ]) {
+      const { begin, loop, sent, end } = setUp(capacity, rides);
       await begin();
       await sent[0]?.answer(some(count));
-      expect(sent).toHaveLength(2);
       await end(count);
+      expect(sent).toHaveLength(2);
       expect(loop.ride()).toBeNull();
     }
   });

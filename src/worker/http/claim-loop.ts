@@ -4,8 +4,9 @@
  * must not delay the worker or the work for long. A failed claim is repeated under its id, so that the server gives out the work
  * of a lost answer again. Claims are short until keep-alive bytes have arrived from the server during one. After
  * that they are long, and a claim without keep-alive bytes has failed. The first claim after a registration does not wait: its
- * answer shows at once whether claims work. After an answer with a few attempts, the next claim waits a moment: if they end
- * by then, it goes with their events, in one request.
+ * answer shows at once whether claims work. After an answer with a few attempts, and fewer than were claimed, the next claim
+ * waits a moment: if they end by then, it goes with their events, in one request. After a full answer there may be more work,
+ * which need not wait for the commit of these events.
  */
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -115,7 +116,7 @@ export class ClaimLoop {
   rode(ride: Ride, claimed: Claimed | null): void {
     this.#open.delete(ride);
     if (claimed === null) this.#failed.push(ride.claimId);
-    else this.#answered(claimed);
+    else this.#answered(claimed, ride.max);
     this.#checkQuiet();
     if (this.#stopRideWait === null) this.wake();
   }
@@ -185,18 +186,18 @@ export class ClaimLoop {
     this.#isProven = called.kind === "answered";
     this.#isKeptAlive = called.kind === "answered" && (this.#isKeptAlive || called.isKeptAlive === true);
     if (called.kind !== "answered") return this.#again();
-    const isEmpty = this.#answered(called.value);
+    const isEmpty = this.#answered(called.value, max);
     if (isEmpty && max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
     this.#checkQuiet();
     if (this.#stopRideWait === null) this.wake();
   }
 
-  /** Passes an answer on; returns whether it was empty. */
-  #answered(claimed: Claimed): boolean {
+  /** Passes on the answer to a claim for `max` attempts; returns whether it was empty. */
+  #answered(claimed: Claimed, max: number): boolean {
     const { work, batches = [], cancel, lost } = claimed;
     const count = batches.reduce((sum, { tasks }) => sum + tasks.length, work.length);
     // The wait begins before the work does, which may end at once.
-    if (count > 0 && count <= FEW && this.#options.canRide()) this.#waitForRide();
+    if (count > 0 && count <= FEW && count < max && this.#options.canRide()) this.#waitForRide();
     this.#options.onClaimed(claimed);
     const isEmpty = count + cancel.length + lost.length === 0;
     if (!isEmpty) this.#backOff.reset();
