@@ -54,6 +54,10 @@ describe.each(stores)("over a %s store", (_, store) => {
       { id: newest },
       { id: "ann" },
     ]);
+    expect((await api.get("/v1/executions?detail=full")).body["data"]).toMatchObject([
+      { id: newest, continues: `ann~${TIMES}` },
+      { id: "ann", continuedAs: "ann~2" },
+    ]);
     expect(await client.execution("ann~1").describe()).toMatchObject({
       status: "done",
       continuedAs: "ann~2",
