@@ -1,10 +1,13 @@
 /**
  * A loader hook in front of jiti's. jiti puts compiled code into a function, whose head is on the first line of the code, so that
- * the columns of that line are wrong in its source map. The hook moves the head to a line of its own, and the map along.
+ * the columns of that line are wrong in its source map. The hook moves the head to a line of its own, and the map along. Imports of
+ * the code are loaded by register-jiti.ts.
  */
 import type { LoadHook } from "node:module";
 
 const HEAD = "jitiImport) { ";
+/** How the compiled code imports jiti, on its first line. */
+const IMPORT = /^import \{ createJiti as __createJiti__ \} from "[^"]*";/;
 const MAP = /\/\/# sourceMappingURL=data:application\/json;charset=utf-8;base64,([A-Za-z0-9+/=]+)/;
 
 export const load: LoadHook = async (url, context, nextLoad) => {
@@ -18,7 +21,11 @@ export const load: LoadHook = async (url, context, nextLoad) => {
   const moved = `${source.slice(0, begin)}\n${source.slice(begin)}`;
   // A comment of jiti's cache may follow on the line of the map; Node.js reads a map only from a line of its own.
   const later = `//# sourceMappingURL=data:application/json;charset=utf-8;base64,${lineLater(map[1] as string)}\n`;
-  return { ...loaded, source: moved.replace(map[0], later) };
+  const jiti = new URL("./register-jiti.js", import.meta.url).href;
+  const mapped = moved
+    .replace(map[0], later)
+    .replace(IMPORT, `import { createJiti as __createJiti__ } from ${JSON.stringify(jiti)};`);
+  return { ...loaded, source: mapped };
 };
 
 /** A source map, in base64, of code that begins one line later. */

@@ -1,6 +1,7 @@
 /**
  * `node --import rondo/register` lets Node.js load TypeScript files, on every runtime that Rondo supports. Stacks have the
- * lines and columns of the TypeScript files: jiti writes source maps, and register-hooks.ts corrects those of its wrapper.
+ * lines and columns of the TypeScript files: jiti writes source maps, register-hooks.ts corrects those of its wrapper, and
+ * register-jiti.ts makes those of imported files known.
  */
 import { register } from "node:module";
 import process from "node:process";

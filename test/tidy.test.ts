@@ -94,6 +94,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   client: [...BASE, "sdk", "type server/schemas", "type worker"],
   cli: [...BASE, ...PORT, "client", "commands", "compose", "config", "mcp", "net", "sdk", "worker"].concat([
     "package-root.ts",
+    "register-jiti.ts",
     "index.ts",
     "client.ts",
     "testing.ts",
@@ -109,6 +110,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "testing.ts": [...BASE, "store", "compose", "sdk", "testing", "type rondo", "type worker"],
   "register.ts": [],
   "register-hooks.ts": [],
+  "register-jiti.ts": [],
   tools: ANYTHING,
 };
 

@@ -1,6 +1,6 @@
 // `node --import rondo/register`: stacks name the lines and columns of the TypeScript files.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
@@ -29,6 +29,34 @@ test("a stack has the lines and columns of the file, also when its compiled form
     const found = [...stack.matchAll(/program\.ts:(\d+:\d+)/g)].map(([, place]) => place);
     expect([run, ...found.slice(0, 2)]).toEqual([run, ...places]);
   }
+});
+
+/** Its column is another one in the compiled form: the block of `await using` is inside of a `try`. */
+const IMPORTED = `class Resource { async [Symbol.asyncDispose](): Promise<void> {} }
+export async function stack(): Promise<string | undefined> {
+  await using resource = new Resource();
+  return [resource].map(() => new Error("here").stack)[0];
+}
+`;
+
+test("a file that is imported has its lines and columns too, and so have files that the CLI loads", () => {
+  const directory = temporaryDirectory();
+  writeFileSync(join(directory, "imported.ts"), IMPORTED);
+  const main = `import { flow } from "rondo";
+import { stack } from "./imported";
+export const f = flow("f", () => stack());
+if (process.argv[2] === undefined) console.log(await stack());
+`;
+  mkdirSync(join(directory, "node_modules"));
+  symlinkSync(resolve("."), join(directory, "node_modules/rondo"));
+  writeFileSync(join(directory, "main.ts"), main);
+  const column = (IMPORTED.split("\n")[3] as string).indexOf("new Error") + 1;
+  const register = ["--import", resolve("dist/src/register.js"), "main.ts"];
+  const run = [resolve("bin/rondo.js"), "run", "main.ts", "--store", "memory:"];
+  for (const args of [register, register, run])
+    expect(execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" })).toContain(
+      `imported.ts:4:${column})`,
+    );
 });
 
 test("aliases of tsconfig.json are resolved", () => {

@@ -8,7 +8,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { createJiti } from "jiti";
+import { createJiti } from "../../register-jiti.ts";
 import { explainLoadError } from "./explain-load-error.ts";
 
 /** The exports of a module, by name. */
@@ -44,8 +44,6 @@ async function importPlain(path: string): Promise<ModuleExports | null> {
 
 async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
   const jiti = createJiti(path, {
-    // No cache is used: other users could change code in a cache in a shared temporary directory.
-    fsCache: false,
     virtualModules,
     // Aliases of the nearest tsconfig.json above the file are resolved.
     tsconfigPaths: true,
