@@ -5,6 +5,7 @@
  *    lists these executions (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is loaded.
  * 3. Receipts of commands that the engine has counted are also published on an exchange of their own.
  * 4. The end of an execution is also published to a queue of its own, if a client has declared one.
+ * 5. Events for which no queue is bound are left out, except for those that show that none is (event-routes.ts).
  */
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
@@ -18,6 +19,7 @@ import type { Outgoing } from "../net/amqp/publisher.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import type { BridgeParts } from "./bridge-parts.ts";
+import { EventRoutes, type Route } from "./event-routes.ts";
 import type { BrokerNames } from "./names.ts";
 
 type Shared = Pick<BridgeParts, "engine" | "store" | "clock" | "names" | "publisher" | "onFault">;
@@ -36,9 +38,12 @@ const CHARS = 1_048_576;
 
 export class EventPublisher {
   readonly #options: EventPublisherOptions;
-  #waiting: EventsOut[] = [];
+  #waiting: Arrived[] = [];
+  /** The number of commits whose events have arrived here. */
+  #arrived = 0;
+  readonly #routes = new EventRoutes();
   /** Callbacks for events that the broker has not confirmed, by event id. */
-  readonly #callbacks = new Map<string, () => void>();
+  readonly #callbacks = new Map<string, (isRouted: boolean) => void>();
   #unconfirmed = 0;
   #isBusy = false;
   /** Whether there may be executions with unpublished events. */
@@ -74,7 +79,7 @@ export class EventPublisher {
     // Without a connection events are not kept in memory: they are in the store.
     if (!this.#options.isUp() || this.#waiting.length >= WAITING_MAX) this.#isBehind = true;
     else {
-      this.#waiting.push(out);
+      this.#waiting.push({ out, number: ++this.#arrived });
       this.#resume();
     }
   }
@@ -95,6 +100,8 @@ export class EventPublisher {
 
   async #run(): Promise<void> {
     const { isUp } = this.#options;
+    // The events of a commit arrive in one turn. One message of a route can speak for all that have arrived.
+    await Promise.resolve();
     while (isUp()) {
       if (this.#unconfirmed >= UNCONFIRMED_MAX) return;
       const next = this.#waiting.shift();
@@ -134,8 +141,9 @@ export class EventPublisher {
     });
   }
 
-  async #publish({ execution, from, to, rows, plan }: EventsOut): Promise<void> {
-    if (rows !== null) return this.#send({ execution, plan }, rows.flatMap(decodeReadable), to);
+  async #publish({ out, number }: Arrived): Promise<void> {
+    const { execution, from, to, events, plan } = out;
+    if (events !== null) return this.#send({ execution, plan, number }, events, to);
     const { store } = this.#options;
     for (let next = from; next <= to; ) {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
@@ -144,7 +152,7 @@ export class EventPublisher {
       // Events of a damaged row cannot be published; the execution is shown as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
-      this.#send({ execution, plan }, found, next - 1);
+      await this.#send({ execution, plan, number }, found, next - 1);
     }
   }
 
@@ -152,53 +160,60 @@ export class EventPublisher {
    * Publishes events, and the receipts among them on their own exchange. After the confirmation it tells the engine up to which
    * event.
    */
-  #send(
-    { execution, plan }: Pick<EventsOut, "execution" | "plan">,
-    events: readonly Recorded[],
-    upTo: number,
-  ): void {
+  async #send({ execution, plan, number }: Origin, events: readonly Recorded[], upTo: number): Promise<void> {
     const { names, engine } = this.#options;
-    const messages = events.flatMap((recorded) => {
-      const { seq, event } = recorded;
-      const shown = publicEvent(execution, recorded, "summary");
-      const message = {
-        exchange: names.events,
-        key: names.eventKey(shown.kind),
-        id: `${encodeName(execution)}/${seq}`,
-        body: Buffer.from(JSON.stringify({ ...shown, workflow_id: execution })),
-      };
-      const receipt =
-        event.kind === "command.receipted" ? receiptMessage(names, { execution, seq, plan }, event) : null;
-      return receipt === null ? [message] : [message, receipt];
-    });
-    let open = messages.length;
-    this.#unconfirmed += open;
-    const done = (): void => {
-      this.#unconfirmed--;
+    let open = 1;
+    const settle = (): void => {
       open--;
       if (open === 0) engine.outbox.published(execution, upTo);
+    };
+    const done = (): void => {
+      this.#unconfirmed--;
+      settle();
       if (this.#unconfirmed === UNCONFIRMED_MAX - 1 || this.#unconfirmed === 0) this.#resume();
     };
-    for (const message of messages) this.#sendOne(message, done);
-    for (const { seq, event } of events)
+    const sendOn = (route: Route, message: Outgoing): void => {
+      open++;
+      this.#unconfirmed++;
+      this.#sendOne(route, message, done);
+    };
+    for (const recorded of events) {
+      const { seq, event } = recorded;
+      const route = this.#routes.get(event.kind);
+      // Almost all events are decided without a wait.
+      if (route.isUndecided(number)) await route.decided(number);
+      if (route.isHeard(number)) sendOn(route, eventMessage(names, execution, recorded));
+      if (event.kind === "command.receipted") {
+        const topics = this.#routes.get(topicsOf(plan, event));
+        if (topics.isUndecided(number)) await topics.decided(number);
+        const receipt = topics.isHeard(number)
+          ? receiptMessage(names, { execution, seq, plan }, event)
+          : null;
+        if (receipt !== null) sendOn(topics, receipt);
+      }
       if (event.kind === "finished")
         this.#publishEnd(execution, event.status, `${encodeName(execution)}/${seq}`);
+    }
+    settle();
   }
 
-  #sendOne(message: Outgoing, done: () => void): void {
+  #sendOne(route: Route, message: Outgoing, done: () => void): void {
     const { id } = message;
+    const onRouted = route.sent(this.#arrived);
     // An execution that was loaded again hands out unconfirmed events again; one confirmation settles both.
     const before = this.#callbacks.get(id);
-    this.#callbacks.set(id, () => {
-      before?.();
+    this.#callbacks.set(id, (isRouted) => {
+      before?.(isRouted);
+      onRouted(isRouted);
       done();
     });
     this.#options.publisher.publish({
       ...message,
-      done: () => {
+      mandatory: true,
+      done: (isRouted) => {
         const confirmed = this.#callbacks.get(id);
         this.#callbacks.delete(id);
-        confirmed?.();
+        confirmed?.(isRouted);
       },
     });
   }
@@ -211,6 +226,30 @@ export class EventPublisher {
       body: Buffer.from(JSON.stringify({ workflow_id: execution, status })),
     });
   }
+}
+
+/** The events of a commit, with the number of the commit among those that have arrived here. */
+interface Arrived {
+  readonly out: EventsOut;
+  readonly number: number;
+}
+
+type Origin = Pick<EventsOut, "execution" | "plan"> & Pick<Arrived, "number">;
+
+function eventMessage(names: BrokerNames, execution: string, recorded: Recorded): Outgoing {
+  const shown = publicEvent(execution, recorded, "summary");
+  return {
+    exchange: names.events,
+    key: names.eventKey(shown.kind),
+    id: `${encodeName(execution)}/${recorded.seq}`,
+    body: Buffer.from(JSON.stringify({ ...shown, workflow_id: execution })),
+  };
+}
+
+/** The name of the route of a receipt, which depends on both topics. No kind of event has such a name. */
+function topicsOf({ commands }: Plan, { step }: CommandReceipted): string {
+  const { topic = "", receiptTopic = "" } = commands[step]?.command ?? {};
+  return `${receiptTopic} ${topic}`;
 }
 
 /** The message of a receipt on the exchange of receipts, without the token; null if the plan has no such command. */

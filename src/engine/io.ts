@@ -4,7 +4,7 @@
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
-import type { FinalStatus } from "../kernel/event.ts";
+import type { FinalStatus, Recorded } from "../kernel/event.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type {
   Answer,
@@ -363,7 +363,7 @@ export type Output =
       readonly execution: string;
       readonly from: number;
       readonly to: number;
-      readonly rows: readonly Entry[] | null;
+      readonly events: readonly Recorded[] | null;
       readonly plan: Plan;
     }
   /** A notice that no task of the handler may begin now: a queue returns tasks that no worker has received. */

@@ -65,6 +65,25 @@ test("every event comes, in order, by its kind, in summary, with the id of its p
   }
 });
 
+test("a queue that is bound after events were left out gets every later one, in order", async () => {
+  const rondo = await bench.open();
+  await bench.worker({ work: { process: ({ data }) => data } });
+  // Nobody gets these.
+  for (let i = 0; i < 3; i++)
+    await rondo.run(described("flow", PHASES), null as never, { id: `unheard-${i}` });
+  const heard = await listen();
+  const handles = await Promise.all(
+    [1, 2, 3].map(() => rondo.start(described("flow", PHASES), null as never)),
+  );
+  for (const handle of handles) {
+    await handle.result({ timeout: 100_000 });
+    const events = await all(handle.events());
+    await until("all have come", () => new Set(seqs(heard, handle.id)).size === events.length);
+    const first = [...new Set(seqs(heard, handle.id))];
+    expect(first).toEqual(events.map(({ seq }) => seq));
+  }
+});
+
 test("the end of an execution comes to the queue of its own, if there is one", async () => {
   const rondo = await bench.open();
   const connection = await bench.broker.connect();

@@ -110,7 +110,8 @@ export class AfterCommit {
         });
       }
     }
-    if (node.settings.outbox && write !== null) publishEvents(node, slot, write.entries);
+    if (node.settings.outbox && write !== null)
+      publishEvents(node, slot, { entries: write.entries, kept: stepped.kept });
     this.#cache.count(slot);
     this.#closeQueues(slot);
     for (const queue of slot.queues) this.#dropSettledPages(slot, queue);

@@ -43,7 +43,7 @@ import {
   writesRunNotices,
 } from "../leases/report-intake.ts";
 import { toMailboxMessage } from "../mailbox/mailbox.ts";
-import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
+import { EVENTS_DUE, EVENTS_TIMER, keptEvents, outboxMark, outboxRow } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { type SettledColumns, settledIn } from "../views/figures.ts";
 import { type EndedPhase, endedPhases } from "../views/phase-span.ts";
@@ -59,6 +59,8 @@ export interface Stepped {
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
   /** The number of events. Events are large, so only their number, pages and totals are kept until the verdict. */
   readonly eventCount: number;
+  /** The events, if they are small and are to be published. */
+  readonly kept: readonly Recorded[] | null;
   /** The version of events that every node must be able to read before these are written; 0 if every node is. */
   readonly needs: number;
   readonly pages: readonly Recorded[];
@@ -123,6 +125,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
     eventCount: events.length,
+    kept: keptEvents(node, events, chars),
     needs: node.writes < EVENT_VERSION ? needs(slot, events) : 0,
     pages: pagesIn(events),
     totals: totalsOf(events, slot.execution?.plan.definition.name ?? ""),

@@ -2,6 +2,7 @@
  * The outbox of events for a broker. A mark has the number of the last published event; a timer row exists while later events
  * are unpublished.
  */
+import type { Recorded } from "../../kernel/event.ts";
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Partitions } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -36,17 +37,35 @@ export function restoreOutbox(slot: Slot): void {
   slot.hasEventsRow = mark !== undefined && mark < seq;
 }
 
-/** Publishes rows that were just committed; large ones are read from the journal later. */
-export function publishEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
-  const [first] = rows;
-  const last = rows.at(-1);
+/** The events of a step that are kept until they are published; null if they are to be read from the journal. */
+export function keptEvents(
+  { settings }: NodeState,
+  events: readonly Recorded[],
+  chars: number,
+): readonly Recorded[] | null {
+  return settings.outbox && chars <= KEPT_CHARS_MAX ? events : null;
+}
+
+/** Publishes the events of a write that was just committed. `kept` is null if they are to be read from the journal. */
+export function publishEvents(
+  node: NodeState,
+  slot: Slot,
+  { entries, kept }: { readonly entries: readonly Entry[]; readonly kept: readonly Recorded[] | null },
+): void {
+  const [first] = entries;
+  const last = entries.at(-1);
   const plan = slot.execution?.plan;
   if (first === undefined || last === undefined || slot.publishing !== first.seq - 1) return;
   if (plan === undefined) return;
   slot.publishing = last.seq + last.count - 1;
-  const isSmall = rows.reduce((sum, { body }) => sum + body.length, 0) <= KEPT_CHARS_MAX;
-  const to = slot.publishing;
-  node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null, plan });
+  node.emit({
+    kind: "publish",
+    execution: slot.id,
+    from: first.seq,
+    to: slot.publishing,
+    events: kept,
+    plan,
+  });
 }
 
 /** Publishes the remaining events of a clean execution from its journal. */
@@ -56,7 +75,7 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   const from = slot.publishing + 1;
   const { plan } = execution;
   slot.publishing = execution.seq;
-  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null, plan });
+  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, events: null, plan });
 }
 
 /** Called when events up to this number are published. If nothing else is to be written, the row is removed. */
