@@ -2,7 +2,7 @@
  * Converts a submission to a definition: one phase per step (`step-0`, `step-1`, ...), each with one command handler of the
  * same name. The workflow's name contains the hash of its commands, so that the executions can be found by that hash.
  */
-import { commandsHash } from "../kernel/command/command-plan.ts";
+import { commandHashes } from "../kernel/command/command-plan.ts";
 import { receiptTopicOf } from "../kernel/command/topic-rules.ts";
 import type { Definition } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
@@ -44,7 +44,7 @@ export function submissionDefinition(
   const commands = parsed.phases.flatMap(({ handlers }) =>
     Object.values(handlers).flatMap(({ command }) => (command === undefined ? [] : [command])),
   );
-  const workflowHash = commandsHash(commands);
+  const { workflowHash } = commandHashes(commands);
   return { definition: { ...parsed, name: submissionName(workflowHash) }, workflowHash };
 }
 

@@ -1,6 +1,9 @@
 import { expect, it } from "vitest";
 import type { CommandDefinition } from "../definition/definition.ts";
-import { commandHash, commandsHash } from "./command-plan.ts";
+import { commandHashes } from "./command-plan.ts";
+
+const commandHash = (command: CommandDefinition) => commandHashes([command]).hashes[0];
+const commandsHash = (commands: readonly CommandDefinition[]) => commandHashes(commands).workflowHash;
 
 /** The example of the document that commands come from. */
 const embed: CommandDefinition = {

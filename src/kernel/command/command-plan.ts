@@ -2,8 +2,9 @@
  * The plan of a command: its topics, hashes, references and post-operations with their policies. It is made once, when a
  * definition is compiled. Hashes cover the submitted form, before references are resolved, without filled-in fields.
  */
-import { contentHash } from "../../std/canonical-json.ts";
+import { canonicalJson } from "../../std/canonical-json.ts";
 import { durationMs } from "../../std/duration.ts";
+import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import {
   type CommandDefinition,
@@ -64,12 +65,13 @@ export function commandPlanner(definition: Definition): (handler: HandlerDefinit
     .flatMap(({ handlers }) => Object.values(handlers))
     .flatMap(({ command }) => (command === undefined ? [] : [command]));
   if (commands.length === 0) return () => null;
-  const workflowHash = commandsHash(commands);
+  const { hashes, workflowHash } = commandHashes(commands);
   let step = 0;
-  return (handler) =>
-    handler.command === undefined
-      ? null
-      : planCommand(handler, handler.command, { step: step++, workflowHash });
+  return (handler) => {
+    if (handler.command === undefined) return null;
+    const hash = hashes[step] as string;
+    return planCommand(handler, handler.command, { step: step++, hash, workflowHash });
+  };
 }
 
 /** The plan of a post-operation; undefined if the command has no such post-operation. */
@@ -113,9 +115,8 @@ interface WrittenPolicy {
 function planCommand(
   { topic = "", receiptTopic }: HandlerDefinition,
   command: CommandDefinition,
-  { step, workflowHash }: { step: number; workflowHash: string },
+  { step, hash, workflowHash }: Pick<CommandPlan, "step" | "hash" | "workflowHash">,
 ): CommandPlan {
-  const hash = commandHash(command);
   const { cmd_type, cmd_data = {}, cmd_metadata = {} } = command;
   const written = (cmd_metadata["cmd_post_op"] ?? {}) as WrittenPostOps;
   const kept = written.cmd_result_persistence;
@@ -167,18 +168,18 @@ function planPolicy({ retry = {}, timeout }: WrittenPolicy): PostOpPolicy {
   };
 }
 
-/** The `cmd_hash` of a command. */
-export function commandHash(command: CommandDefinition): string {
-  return contentHash(hashed(command));
+/** The `cmd_hash` of each of the commands, and the `workflow_hash` of all of them in their order. */
+export function commandHashes(commands: readonly CommandDefinition[]): {
+  readonly hashes: readonly string[];
+  readonly workflowHash: string;
+} {
+  const texts = commands.map(hashedText);
+  // This text is the canonical form of the list.
+  return { hashes: texts.map(sha256), workflowHash: sha256(`[${texts.join(",")}]`) };
 }
 
-/** The `workflow_hash` of commands in their order. */
-export function commandsHash(commands: readonly CommandDefinition[]): string {
-  return contentHash(commands.map(hashed));
-}
-
-/** The part of a command that is hashed. Absent data counts as `{}`; null is a value of its own. */
-function hashed({ cmd_type, cmd_data = {}, cmd_metadata }: CommandDefinition): Json {
+/** The canonical text of the part of a command that is hashed. Absent data counts as `{}`; null is a value of its own. */
+function hashedText({ cmd_type, cmd_data = {}, cmd_metadata }: CommandDefinition): string {
   const { cmd_hash: _, workflow_hash: __, rondo: ___, ...metadata } = cmd_metadata ?? {};
-  return { cmd_type, cmd_data, cmd_metadata: metadata };
+  return canonicalJson({ cmd_type, cmd_data, cmd_metadata: metadata });
 }

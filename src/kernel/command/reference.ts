@@ -30,7 +30,7 @@ const PART = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9]\d{0,6})\]|\["((?:[^"\\]|\\.
 /** Finds all references in `data`, each once; throws if a `${...}` is not a reference. */
 export function parseReferences(data: Json, path: string): readonly Reference[] {
   const found = new Map<string, Reference>();
-  for (const { text, at } of texts(data, path)) {
+  for (const { text, at } of textsWithReferences(data, path)) {
     for (const [, escape, inner = ""] of text.matchAll(REFERENCE)) {
       if (escape === "$") continue;
       const reference = parseReference(inner);
@@ -100,10 +100,22 @@ function unquote(text: string): string {
   return text.replaceAll(/\\(.)/g, "$1");
 }
 
-function* texts(data: Json, at: string): Generator<{ text: string; at: string }> {
-  if (typeof data === "string") yield { text: data, at };
-  else if (typeof data === "object" && data !== null)
-    for (const [key, member] of Object.entries(data)) yield* texts(member, `${at}.${key}`);
+interface FoundText {
+  readonly text: string;
+  readonly at: string;
+}
+
+/** The texts in `data` that may have references, with their paths. Most data has none. */
+function textsWithReferences(data: Json, at: string, into: FoundText[] = []): readonly FoundText[] {
+  if (typeof data === "string") {
+    if (data.includes("${")) into.push({ text: data, at });
+  } else if (typeof data === "object" && data !== null)
+    for (const key of Object.keys(data)) {
+      const member = (data as Readonly<Record<string, Json>>)[key] as Json;
+      if (typeof member === "object" || typeof member === "string")
+        textsWithReferences(member, `${at}.${key}`, into);
+    }
+  return into;
 }
 
 function replace(data: Json, find: (inner: string) => { readonly value: Json }): Json {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { isRejection } from "../../std/rejection.ts";
 import { parseDefinition, parseStored } from "../definition/parse-definition.ts";
-import { commandHash } from "./command-plan.ts";
+import { commandHashes } from "./command-plan.ts";
 
 const step = (name: string, topic: string, more: object = {}) => ({
   name,
@@ -39,7 +39,8 @@ test("names of Rondo's own queues are refused in definitions, and read where the
 
 test("cmd_data that is null has a hash of its own; only what is absent counts as {}", () => {
   const hash = (cmd_data?: null | object) =>
-    commandHash({ cmd_type: "T", ...(cmd_data === undefined ? {} : { cmd_data: cmd_data as never }) });
-  expect(hash()).toBe(hash({}));
-  expect(hash(null)).not.toBe(hash());
+    commandHashes([{ cmd_type: "T", ...(cmd_data === undefined ? {} : { cmd_data: cmd_data as never }) }])
+      .hashes;
+  expect(hash()).toEqual(hash({}));
+  expect(hash(null)).not.toEqual(hash());
 });

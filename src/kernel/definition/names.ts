@@ -106,7 +106,7 @@ export function decodeName(text: string): string | null {
 
 /** The longest prefix of a text that has at most `bytesMax` bytes. */
 export function cutToBytes(text: string, bytesMax: number): string {
-  if (text.length * 3 <= bytesMax) return text;
+  if (text.length * 3 <= bytesMax || (text.length <= bytesMax && byteLength(text) <= bytesMax)) return text;
   let bytes = 0;
   let kept = "";
   for (const character of text) {
