@@ -1,4 +1,5 @@
 /** The options of a driver, and the types that its callers use. */
+import type { CommandView } from "../kernel/command/command-view.ts";
 import type { Answer } from "../kernel/message.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Beat, Grant, ReportPlace, SentAt, Serves } from "../protocol/work.ts";
@@ -86,6 +87,8 @@ export interface Reply {
   readonly answer: Answer;
   readonly existed: boolean;
   readonly view?: ExecutionView;
+  /** The commands of the execution, if it has any and the view was asked for. */
+  readonly commands?: readonly CommandView[];
 }
 
 /** Called after each commit; `end` is set at the end of the execution, and is `stopped` if the engine stops. */

@@ -354,6 +354,8 @@ export type Output =
       readonly answer: Answer;
       readonly existed?: boolean;
       readonly view?: ExecutionView;
+      /** The commands of the execution, if it has any and the view was asked for. */
+      readonly commands?: readonly CommandView[];
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }

@@ -76,9 +76,8 @@ export class AfterCommit {
         this.#endLost(slot, queued.message);
         if (!isApplied) requeueChildren(slot, queued.message);
         if (queued.request !== null) {
-          const view = queued.views === true && answer.kind !== "rejection" ? this.#view(slot) : null;
-          const reply = { kind: "reply", request: queued.request, answer, existed } as const;
-          node.emit(view === null ? reply : { ...reply, view });
+          const seen = queued.views === true && answer.kind !== "rejection" ? this.#views(slot) : {};
+          node.emit({ kind: "reply", request: queued.request, answer, existed, ...seen });
         }
       }
     }
@@ -298,6 +297,15 @@ export class AfterCommit {
       node.emit({ kind: "inspected", request, inspection });
     }
     if (slot.status === "clean" && slot.queue.length === 0) this.#cache.settle(slot);
+  }
+
+  /** The view of an execution, and its commands if it has any. */
+  #views(slot: Slot): Pick<Extract<Output, { kind: "reply" }>, "view" | "commands"> {
+    const { execution } = slot;
+    const view = this.#view(slot);
+    if (execution === null || view === null) return {};
+    if (execution.plan.commands.length === 0) return { view };
+    return { view, commands: viewCommands(execution, this.#node.now, runningOf(slot), queuedOf(slot)) };
   }
 
   #view(slot: Slot): ExecutionView | null {

@@ -17,11 +17,12 @@ export class PendingReplies {
   deliver(output: ReplyOutput): void {
     switch (output.kind) {
       case "reply": {
-        const { answer, existed = false, view } = output;
+        const { answer, existed = false, view, commands } = output;
         return this.replies.answer(output.request, {
           answer,
           existed,
           ...(view === undefined ? {} : { view }),
+          ...(commands === undefined ? {} : { commands }),
         });
       }
       case "inspected":

@@ -14,7 +14,7 @@ import { hash } from "../schemas/workflow.ts";
 import { readCommands } from "../services/command-reader.ts";
 import type { KnownDefinition } from "../services/definitions.ts";
 import { filterOf, type Hashes, hasHashes } from "../services/find-by-hash.ts";
-import { submitAll } from "../services/submit-commands.ts";
+import { type Submitted, submitAll } from "../services/submit-commands.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("commands");
@@ -79,7 +79,7 @@ const submitRoute = route({
         .slice(0, 200),
       project,
     );
-    const read = await Promise.all(started.map(({ id, known }) => documentOf(services, id, known)));
+    const read = await Promise.all(started.map((one) => documentOfStart(services, one)));
     const refusal = read.find(isRejection);
     if (refusal !== undefined) return refusal;
     const documents = read as readonly WorkflowDocument[];
@@ -158,6 +158,14 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   const next = from < page.heads.length ? String(page.heads[from - 1]?.order) : page.next;
   const body = `{${JSON.stringify(project)}:{"workflows":[${texts.join(",")}]},"next":${JSON.stringify(next)}}`;
   return bytes(body);
+}
+
+/** Reads an execution that a submission has started, or that existed before. */
+function documentOfStart(services: Services, started: Submitted): Promise<WorkflowDocument | Rejection> {
+  const { id, existed, known, view, commands } = started;
+  // The answer to the start has the commands of a new execution: none is sent yet.
+  if (existed || commands === undefined) return documentOf(services, id, known);
+  return readCommands(services, { view, commands }, known);
 }
 
 /** Reads an execution as a document. `known` is its definition, if the caller has it. */

@@ -16,7 +16,7 @@ export interface ReaderParts {
 /** Reads the document of an execution. `given` is its definition, if the caller has it. */
 export async function readCommands(
   { store, definitions }: ReaderParts,
-  { view, commands = [] }: Inspection,
+  { view, commands = [] }: Pick<Inspection, "view" | "commands">,
   given?: KnownDefinition,
 ): Promise<WorkflowDocument | Rejection> {
   if (commands.length === 0)

@@ -11,6 +11,7 @@ import {
   signalState,
 } from "../../engine/signal-with-start.ts";
 import { startIfExists } from "../../engine/successors.ts";
+import type { CommandView } from "../../kernel/command/command-view.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { splitVersionedName } from "../../kernel/definition/version-name.ts";
 import type { SignalMessage } from "../../kernel/message.ts";
@@ -18,6 +19,7 @@ import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
+import { defined } from "../../std/defined.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -44,6 +46,8 @@ export interface Started {
   readonly existed: boolean;
   /** The view of the execution after the start. */
   readonly view: ExecutionView;
+  /** The commands of the execution at that time, if it has any and its owner has returned them. */
+  readonly commands?: readonly CommandView[];
 }
 
 export interface StartParts {
@@ -87,9 +91,9 @@ export class ExecutionStarter {
     const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
     const { id, reply } = await this.#send(known, text, request, { views: true });
-    const { answer, existed, view } = reply;
+    const { answer, existed, view, commands } = reply;
     if (isRejection(answer)) return answer;
-    if (view !== undefined) return { id, existed, view };
+    if (view !== undefined) return { id, existed, view, ...defined({ commands }) };
     // Another node has started the execution, or its id depends on others.
     const found = await inspectNewest((one) => engine.inspect(one), id);
     return isRejection(found) ? found : { id, existed, view: found.view };
