@@ -1,13 +1,18 @@
 /**
- * A loader hook in front of jiti's. jiti puts compiled code into a function, whose head is on the first line of the code, so that
- * the columns of that line are wrong in its source map. The hook moves the head to a line of its own, and the map along. Imports of
- * the code are loaded by register-jiti.ts.
+ * A loader hook in front of jiti's. It repairs two things:
+ * 1. jiti puts compiled code into a function, whose head is on the first line of the code, so that the columns of that line are wrong
+ *    in its source map. The hook moves the head to a line of its own, and the map along. Imports of the code are loaded by
+ *    register-jiti.ts.
+ * 2. jiti makes an ES module of a CommonJS file that has an `import()`. Node 20 cannot require that, so the hook gives Node the file itself.
  */
+import { readFile } from "node:fs/promises";
 import type { LoadHook } from "node:module";
 
 const HEAD = "jitiImport) { ";
 /** How the compiled code imports jiti, on its first line. */
 const IMPORT = /^import \{ createJiti as __createJiti__ \} from "[^"]*";/;
+/** A statement that only an ES module has. */
+const STATIC = /^\s*(?:import|export)(?:\s*["'{*]|\s+\w)/m;
 const MAP = /\/\/# sourceMappingURL=data:application\/json;charset=utf-8;base64,([A-Za-z0-9+/=]+)/;
 
 export const load: LoadHook = async (url, context, nextLoad) => {
@@ -15,6 +20,10 @@ export const load: LoadHook = async (url, context, nextLoad) => {
   const { source } = loaded;
   if (typeof source !== "string") return loaded;
   const head = source.indexOf(HEAD);
+  if (head >= 0 && url.endsWith(".js") && url.includes("/node_modules/")) {
+    const file = await readFile(new URL(url), "utf8");
+    if (!STATIC.test(file)) return { format: "commonjs", source: file, shortCircuit: true };
+  }
   const map = MAP.exec(source);
   if (head < 0 || map === null || source.lastIndexOf("\n", head) >= 0) return loaded;
   const begin = head + HEAD.length;

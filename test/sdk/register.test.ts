@@ -70,3 +70,24 @@ test("aliases of tsconfig.json are resolved", () => {
   const args = ["--import", resolve("dist/src/register.js"), "src/main.ts"];
   expect(execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" })).toBe("7\n");
 });
+
+test("a package in CommonJS that imports lazily is required, as OpenTelemetry does it", () => {
+  const directory = temporaryDirectory();
+  const lazy = join(directory, "node_modules/lazy");
+  mkdirSync(lazy, { recursive: true });
+  writeFileSync(join(lazy, "package.json"), '{ "name": "lazy", "main": "index.js" }');
+  writeFileSync(join(lazy, "index.js"), 'exports.seven = require("./inner.js").seven;');
+  writeFileSync(
+    join(lazy, "inner.js"),
+    'exports.seven = async () => (await import("./later.js")).default.n;',
+  );
+  writeFileSync(join(lazy, "later.js"), "module.exports = { n: 7 };");
+  writeFileSync(join(directory, "package.json"), '{ "type": "module" }');
+  writeFileSync(join(directory, "first.js"), 'import { seven } from "lazy"; console.log(await seven());');
+  writeFileSync(
+    join(directory, "main.ts"),
+    'import { seven } from "lazy"; const n: number = await seven(); console.log(n + 1);',
+  );
+  const args = ["--import", resolve("dist/src/register.js"), "--import", "./first.js", "main.ts"];
+  expect(execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" })).toBe("7\n8\n");
+});
