@@ -652,7 +652,8 @@ export interface RondoClient extends AsyncDisposable, Operations {
 /** Options of `close`. */
 export interface CloseOptions {
   /**
-   * How long running handlers may take to end, in milliseconds.
+   * How long running handlers may take to end, in milliseconds. Then their `signal` is aborted, and their tasks run again when the
+   * store is opened next. Sleeps and waits are not waited for.
    *
    * @default 10_000
    */
