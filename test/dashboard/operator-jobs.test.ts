@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, test, vi } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
 import { approval, nightly, seed, thumbnails } from "../fixtures/dashboard/seeds-fixture.ts";
+import { effort } from "../fixtures/long.ts";
 
 const CLICKS_MAX = 3;
 /** What is taller than this is in sight if this much of it is. */
@@ -77,6 +78,8 @@ class Operator {
   }
 }
 
+const isLong = effort({ usual: 0, long: 1 }) === 1;
+
 describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
   let server: RondoServer;
   let client: ReturnType<typeof connect>;
@@ -95,13 +98,16 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
     [1_440, 900],
     [390, 844],
   ])("at %i x %i", (width, height) => {
+    let jobs = 0;
+    // Each job is done at one of the sizes, in turn; with RONDO_TEST_LONG=1 at both.
+    const isTurn = (): boolean => isLong || (jobs++ % 2 === 0) === width > 1_000;
     const open = async (): Promise<Operator> => {
       const page = await openPage(server.url, { width, height });
       await page.getByRole("heading", { name: "Overview" }).waitFor();
       return new Operator(page);
     };
 
-    test("sees why something waits, and which executions", async () => {
+    test.runIf(isTurn())("sees why something waits, and which executions", async () => {
       const user = await open();
       await user.click(user.page.locator(".attention").getByRole("link", { name: /orphan.work/ }));
       await user.sees(user.page.getByText("no worker").first());
@@ -109,7 +115,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.sees(user.page.getByText('waits for a worker: none serves "orphan.work" now').first());
     });
 
-    test("finds the failed tasks, their error and its source line", async () => {
+    test.runIf(isTurn())("finds the failed tasks, their error and its source line", async () => {
       const user = await open();
       await user.click(user.page.locator(".attention").getByRole("link", { name: /mails/ }));
       await user.sees(user.page.getByText(/operator-jobs\.test\.ts:\d+/).first());
@@ -119,7 +125,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.sees(task.getByText(/operator-jobs\.test\.ts:\d+/).first());
     });
 
-    test("retries a group of failed tasks that were tolerated", async () => {
+    test.runIf(isTurn())("retries a group of failed tasks that were tolerated", async () => {
       const user = await open();
       await user.click(user.page.locator(".attention").getByRole("link", { name: /mails/ }));
       const group = user.page.getByRole("listitem").filter({ hasText: "mailbox is full" }).first();
@@ -128,7 +134,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.sees(user.page.getByText("3 tasks of 1 execution will run again."));
     });
 
-    test("cancels all executions with a tag", async () => {
+    test.runIf(isTurn())("cancels all executions with a tag", async () => {
       const tag = `size=${width}`;
       for (let i = 0; i < 3; i++) await server.rondo.start(naps, {}, { tags: { size: String(width) } });
       const user = await open();
@@ -140,7 +146,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.sees(user.page.getByText("3 executions cancelled."));
     });
 
-    test("cancels one execution", async () => {
+    test.runIf(isTurn())("cancels one execution", async () => {
       const id = `nap-${width}`;
       await server.rondo.start(naps, {}, { id });
       const user = await open();
@@ -150,7 +156,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.page.locator(".execution-line .badge", { hasText: "cancelled" }).waitFor();
     });
 
-    test("sends the signal that an execution waits for", async () => {
+    test.runIf(isTurn())("sends the signal that an execution waits for", async () => {
       const id = `approval-${width}`;
       await server.rondo.start(approval, {}, { id });
       const user = await open();
@@ -161,7 +167,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.sees(user.page.getByText(/^Completed in/));
     });
 
-    test("runs a workflow by its form", async () => {
+    test.runIf(isTurn())("runs a workflow by its form", async () => {
       const user = await open();
       await user.goTo("orphan", "orphan workflow");
       await user.click(user.button("Run…"));
@@ -170,7 +176,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.page.waitForURL("**/executions/*");
     });
 
-    test("pauses a schedule", async () => {
+    test.runIf(isTurn())("pauses a schedule", async () => {
       const user = await open();
       await user.goTo("go to schedules", "Go to Schedules");
       const card = user.page.locator(".schedule").filter({ hasText: "nightly" });
@@ -180,7 +186,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await card.getByRole("button", { name: "Pause…" }).waitFor();
     });
 
-    test("pauses a queue", async () => {
+    test.runIf(isTurn())("pauses a queue", async () => {
       const user = await open();
       await user.click(user.page.locator(".attention").getByRole("link", { name: /orphan.work/ }));
       await user.click(user.button("Pause orphan.work"));
@@ -189,28 +195,28 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await user.button("Pause orphan.work").waitFor();
     });
 
-    test("drains a worker", async () => {
+    test.runIf(isTurn())("drains a worker", async () => {
       const user = await open();
       await user.goTo("go to workers", "Go to Workers");
       await user.click(user.button("Drain…"));
       await user.sees(user.dialog.getByRole("button", { name: "Drain" }));
     });
 
-    test("sees an earlier state", async () => {
+    test.runIf(isTurn())("sees an earlier state", async () => {
       const user = await open();
       await user.goTo("thumbs-3", /thumbs-3 thumbnails$/);
       await user.click(user.button(/Previous event/));
       await user.sees(user.button("Back to now"));
     });
 
-    test("follows the log", async () => {
+    test.runIf(isTurn())("follows the log", async () => {
       const user = await open();
       await user.goTo("busy-1", /busy-1 thumbnails$/);
       await user.click(user.page.getByRole("tab", { name: "Logs" }));
       await user.sees(user.page.getByText("resizing photos/0.jpg").first());
     });
 
-    test("goes from a parent to its child and back", async () => {
+    test.runIf(isTurn())("goes from a parent to its child and back", async () => {
       const user = await open();
       await user.goTo("family-1", /family-1 family$/);
       await user.click(user.page.getByRole("link", { name: /family-1~/ }).first());

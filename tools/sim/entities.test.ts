@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { effort } from "../../test/fixtures/long.ts";
 import { runSeed } from "./run.ts";
 
-const SEEDS = Array.from({ length: effort({ usual: 2, long: 50 }) }, (_, i) => i + 1);
+// `npm run sim:ci` runs the first ones.
+const SEEDS = Array.from({ length: effort({ usual: 0, long: 50 }) }, (_, i) => i + 1);
 /** A client follows an id while the execution that it waits for begins, continues and is purged. */
 const PURGED_MEANWHILE = 106;
 /** The newest execution of an id is cancelled, and retried after a purge. */

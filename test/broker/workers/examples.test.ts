@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { ExampleFixture, hasPika, runPython } from "../../fixtures/broker/example-fixture.ts";
 import { openTestBroker } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import { effort } from "../../fixtures/long.ts";
 import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 import { until } from "../../fixtures/until.ts";
 
@@ -44,8 +45,14 @@ test.skipIf(!isPika).each(["SIGINT", "SIGTERM"] as const)(
   },
 );
 
+const isLong = effort({ usual: 0, long: 1 }) === 1;
+
 describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
-  test.skipIf(!isPika)(
+  // Each worker is tried over one of the stores; with RONDO_TEST_LONG=1 over both.
+  const isPythons = isPika && (isLong || kind === "sqlite");
+  const isOurs = isLong || kind === "postgres";
+
+  test.runIf(isPythons)(
     "the worker in Python enumerates, processes, does a command and returns; SIGTERM ends it with exit code 0",
     async () => {
       const bench = await ExampleFixture.open(await storeOf(kind));
@@ -65,7 +72,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     90_000,
   );
 
-  test.skipIf(!isPika)(
+  test.runIf(isPythons)(
     "the worker in Python goes on after its connections were closed",
     async () => {
       const bench = await ExampleFixture.open(await storeOf(kind));
@@ -81,31 +88,39 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     90_000,
   );
 
-  test("the worker of rondo worker --broker does the same, and ends with exit code 0", async () => {
-    const bench = await ExampleFixture.open(await storeOf(kind));
-    const worker = await bench.worker("amqp/orders.ts");
-    const handle = await bench.server.rondo.start("orders", { lines: LINES });
-    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
-    worker.kill("SIGTERM");
-    expect(await worker.ended).toMatchObject({ code: 0 });
-    await until(
-      "nothing of the visit is left at the broker",
-      async () => (await bench.visitQueues()).length === 0,
-    );
-    expect(bench.faults).toEqual([]);
-  }, 90_000);
+  test.runIf(isOurs)(
+    "the worker of rondo worker --broker does the same, and ends with exit code 0",
+    async () => {
+      const bench = await ExampleFixture.open(await storeOf(kind));
+      const worker = await bench.worker("amqp/orders.ts");
+      const handle = await bench.server.rondo.start("orders", { lines: LINES });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
+      worker.kill("SIGTERM");
+      expect(await worker.ended).toMatchObject({ code: 0 });
+      await until(
+        "nothing of the visit is left at the broker",
+        async () => (await bench.visitQueues()).length === 0,
+      );
+      expect(bench.faults).toEqual([]);
+    },
+    90_000,
+  );
 
-  test("a worker that is killed loses nothing: another does its tasks", async () => {
-    const bench = await ExampleFixture.open(await storeOf(kind));
-    const first = await bench.worker("amqp/orders.ts");
-    const many = Array.from({ length: 2_000 }, (_, i) => ({ article: `a${i}`, count: i }));
-    const handle = await bench.server.rondo.start("orders", { lines: many });
-    await until(
-      "some are done",
-      async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 50,
-    );
-    first.kill("SIGKILL");
-    await bench.worker("amqp/orders.ts");
-    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
-  }, 90_000);
+  test.runIf(isOurs)(
+    "a worker that is killed loses nothing: another does its tasks",
+    async () => {
+      const bench = await ExampleFixture.open(await storeOf(kind));
+      const first = await bench.worker("amqp/orders.ts");
+      const many = Array.from({ length: 2_000 }, (_, i) => ({ article: `a${i}`, count: i }));
+      const handle = await bench.server.rondo.start("orders", { lines: many });
+      await until(
+        "some are done",
+        async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 50,
+      );
+      first.kill("SIGKILL");
+      await bench.worker("amqp/orders.ts");
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
+    },
+    90_000,
+  );
 });
