@@ -168,7 +168,7 @@ const OPTIONS = [
  *
  * @example workflow<Row[]>({ name: "load", on: on(rowAdded, { batch: { max: 100, wait: "5s" } }) })
  */
-export function on<Data>(
+export function on<Data = Json>(
   event: EventType<Data> | string,
   options: TriggerOptions<Data> & { readonly batch: { readonly max: number; readonly wait: Duration } },
 ): Trigger<Data[]>;
@@ -177,7 +177,10 @@ export function on<Data>(
  *
  * @example workflow<{ order: string }>({ name: "ship", on: on(orderPaid, { key: "/order", debounce: { quiet: "5s" } }) })
  */
-export function on<Data>(event: EventType<Data> | string, options?: TriggerOptions<Data>): Trigger<Data>;
+export function on<Data = Json>(
+  event: EventType<Data> | string,
+  options?: TriggerOptions<Data>,
+): Trigger<Data>;
 export function on(event: { readonly event: string } | string, options: object = {}): Trigger<never> {
   checkFields(options, "on", OPTIONS);
   const { cancelOn, ...rest } = options as TriggerOptions<unknown>;

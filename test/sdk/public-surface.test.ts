@@ -54,12 +54,29 @@ describe("the package", () => {
     expect(surfaceComplaints(declarations, ENTRIES)).toEqual([]);
   });
 
+  test("exports no function that the program below does not use", () => {
+    const exported = ENTRIES.flatMap((entry) => {
+      const text = readFileSync(join(root, entry), "utf8");
+      const declared = [...text.matchAll(/^export declare function (\w+)/gm)].map(
+        ([, name]) => name as string,
+      );
+      const listed = [...text.matchAll(/^export \{([^}]*)\}/gm)].flatMap(([, names]) =>
+        (names as string).split(","),
+      );
+      return [...declared, ...listed.map((name) => name.trim())].filter((name) => /^[a-z]\w*$/.test(name));
+    });
+    expect(exported).toContain("flow");
+    expect(exported.filter((name) => !new RegExp(`\\b${name}[(<]`).test(PROGRAM))).toEqual([]);
+  });
+
   test("lets programs export inferred types with `declaration: true`", () => {
     writeFileSync(join(folder, "program.ts"), PROGRAM);
     const options = {
       target: "es2023",
       module: "nodenext",
       strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
       declaration: true,
       skipLibCheck: true,
     };
@@ -77,7 +94,8 @@ describe("the package", () => {
 /** Every entry point, with types that the compiler infers. */
 const PROGRAM = `
 import { connect } from "rondo/client";
-import { handler, openRondo, topic, workflow } from "rondo";
+import { defineSignal, defineUpdate, event, flow, handler, handlerFor, on, openRondo, topic, workflow } from "rondo";
+import { useExecution, useStream } from "rondo/react";
 import { simulate, testRondo } from "rondo/testing";
 import { z } from "zod";
 
@@ -90,10 +108,31 @@ export const typed = workflow({ name: "typed", input: z.object({ bucket: z.strin
   .waitFor("approved", { schema: z.object({ by: z.string() }), optional: true })
   .returns(({ phases }) => ({ by: phases.approved.value, count: phases.several.b.count }));
 export const shared = handler({ process: ({ task, log, step }) => step("a", () => task) });
+export const made = handlerFor<{ bucket: string }>()({ process: ({ input }) => input.bucket });
+export const approved = defineSignal("approved", z.object({ by: z.string() }));
+export const add = defineUpdate("add", { data: z.number(), answer: z.number() });
+export const paid = event<{ order: number }>("order/paid");
+export const triggered = workflow<{ order: number }>({ name: "triggered", on: on(paid, { key: "/order" }) })
+  .phase("a", { process: ({ input }) => input.order });
+export const flowing = flow("flowing", async (ctx, input: { n: number }) => {
+  const doubled = await ctx.step("double", () => input.n * 2);
+  const [by, all] = [await ctx.waitFor("approved"), await ctx.map("all", [1, 2], (n) => n * doubled)];
+  return { by, all, child: await ctx.run(typed, { bucket: "b" }) };
+});
 export const commands = topic("T", ({ cmd }) => cmd.cmd_data);
 export const open = () => openRondo({ store: "memory:" });
 export const client = connect({ url: "http://127.0.0.1:7777" });
 export const start = () => client.start(typed, { bucket: "b" });
+export const here = async () => (await open()).start(flowing, { n: 1 });
+export const same = async () => [await here(), await client.start(flowing, { n: 1 })] as const;
+export const told = async () => (await here()).signal(approved, { by: "me" });
+export const updated = async () => (await start()).update(add, 1);
+export const watched = async () => (await here()).watch();
+export const streamed = async () => (await start()).stream("out");
+export const sentEvent = () => client.send(paid({ order: 1 }));
+export const bulk = () => client.bulk("pause", { status: ["running"] });
+export const Followed = () => useExecution<typeof typed>("x", { url: "http://127.0.0.1:7777", token: "t" });
+export const Streamed = () => useStream<string>("x", "out", { url: "http://127.0.0.1:7777", token: "t" });
 export const describeIt = async () => (await start()).describe();
 export const page = () => client.list();
 export const submitted = () => client.submitted("p", "w");

@@ -19,6 +19,7 @@ same<Trigger<Paid[]>>()(on(paid, { batch: { max: 10, wait: "1s" } }));
 export const fits = [
   workflow<Paid>({ name: "a", on: on(paid) }),
   workflow<{ order: string }>({ name: "b", on: [on(paid), on<{ order: string }>("order/late")] }),
+  workflow({ name: "a", on: [on("order/paid")] }),
   workflow<Paid[]>({ name: "c", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
   workflow({ name: "d", input: z.object({ order: z.string() }), on: on(paid, { match: { amount: 3 } }) }),
   workflow<Paid>({
