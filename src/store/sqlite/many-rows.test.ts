@@ -3,15 +3,15 @@ import type { Connection, Value } from "./driver.ts";
 import { ManyRows } from "./many-rows.ts";
 
 /** What is run, as the rows of each statement. */
-function recording() {
+function recording(sql = (all: string) => `INSERT INTO t VALUES ${all}`) {
   const ran: Value[][] = [];
   const connection: Connection = {
     exec() {},
-    prepare: (sql) => ({
+    prepare: (text) => ({
       run(values) {
-        expect(values).toHaveLength(sql.split("?").length - 1);
+        expect(values).toHaveLength(text.split("?").length - 1);
         ran.push([...values]);
-        return 0;
+        return text.split("(?").length - 1;
       },
       get: () => undefined,
       all: () => [],
@@ -19,7 +19,7 @@ function recording() {
     rollback() {},
     close() {},
   };
-  return { ran, rows: new ManyRows(connection, 2, (all) => `INSERT INTO t VALUES ${all}`) };
+  return { ran, rows: new ManyRows(connection, 2, sql) };
 }
 
 test("rows go out in their order, none twice, in few statements", () => {
@@ -29,9 +29,9 @@ test("rows go out in their order, none twice, in few statements", () => {
   expect(ran).toEqual([]);
   rows.flush();
   expect(ran.flat()).toEqual(given.flat());
-  expect(ran.map((values) => values.length / 2)).toEqual([32, 32, 8, 1, 1, 1, 1, 1]);
+  expect(ran.map((values) => values.length / 2)).toEqual([64, 4, 4, 4, 1]);
   rows.flush();
-  expect(ran).toHaveLength(8);
+  expect(ran).toHaveLength(5);
 });
 
 test("rows of a commit that is taken back are forgotten", () => {
@@ -41,4 +41,26 @@ test("rows of a commit that is taken back are forgotten", () => {
   rows.add(2, "two");
   rows.flush();
   expect(ran).toEqual([[2, "two"]]);
+});
+
+test("values that rows share are bound once in a statement, and other values begin another statement", () => {
+  const { ran, rows } = recording((all) => `INSERT INTO t SELECT * FROM (VALUES ${all}), (SELECT ?)`);
+  rows.share(["a"]);
+  for (let n = 0; n < 5; n++) {
+    rows.share(["a"]);
+    rows.add(n, `row ${n}`);
+  }
+  expect(ran).toEqual([]);
+  rows.share(["b"]);
+  rows.add(5, "row 5");
+  expect(rows.flush()).toBe(6);
+  const [four, one, last] = ran;
+  expect(four).toEqual([0, "row 0", 1, "row 1", 2, "row 2", 3, "row 3", "a"]);
+  expect([one, last]).toEqual([
+    [4, "row 4", "a"],
+    [5, "row 5", "b"],
+  ]);
+  rows.add(6, "row 6");
+  expect(rows.flush()).toBe(1);
+  expect(ran.at(-1)).toEqual([6, "row 6", "b"]);
 });

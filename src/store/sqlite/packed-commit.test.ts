@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { logRow, start, step } from "../../../test/fixtures/store/example-writes.ts";
+import { headOf, logRow, start, step } from "../../../test/fixtures/store/example-writes.ts";
 import { unpackLog } from "../packed-log.ts";
+import type { Head } from "../store.ts";
 import { packWrites, unpackWrites } from "./packed-commit.ts";
 
 test("what a write does not bring takes no room", () => {
@@ -45,4 +46,21 @@ test("writes with every part, and with none, come out as they went in", () => {
   expect(unpackLog({ order: 7, attempt: row.attempt, body })).toEqual({ ...stored, order: 7 });
   expect(second).toMatchObject({ after: 1, records: null, snapshot: null });
   expect(third?.records).toEqual({ mail: [], logs: [], deadLetters: [], deadLettersCleared: 2 });
+});
+
+test("heads that are alike are sent once, and each comes out as it went in", () => {
+  const changes: readonly Partial<Head>[] = [
+    {},
+    { createdAt: 8 },
+    { createdAt: 9, tags: { k: "v" } },
+    { tags: { k: "v" } },
+    { status: "done", finishedAt: 4, phase: null, want: "nothing" },
+    { error: "failed: it" },
+  ];
+  const heads = changes.map((change, i) => ({ ...headOf(`e${i}`), ...change }));
+  const packed = packWrites(heads.map((head) => start(head.id, { head })));
+  const found = unpackWrites(packed).map(({ head }) => head);
+  expect(found).toEqual(heads.map(({ id: _, tags, ...head }) => ({ ...head, tags: JSON.stringify(tags) })));
+  const alike = packWrites([start("a", { head: headOf("a") }), start("b", { head: headOf("b") })]);
+  expect(alike.filter((value) => value === headOf("a").hash)).toHaveLength(1);
 });

@@ -32,13 +32,19 @@ export interface RowLog {
 
 const WITH_SNAPSHOT = 1;
 const WITH_RECORDS = 2;
+const NO_HEAD = 0;
+const WHOLE_HEAD = 1;
+/** The head is the one before it in the commit, except for the time of its creation. */
+const SAME_HEAD = 2;
 
 export function packWrites(writes: readonly ExecutionWrite[]): Packed {
   const packed: Packed = [];
+  let before: Head | null = null;
   for (const write of writes) {
     packed.push(write.execution, write.create ? 1 : 0, write.after, write.chain, write.entries.length);
     for (const { seq, count, at, body } of write.entries) packed.push(seq, count, at, body);
-    packHead(packed, write.head);
+    packHead(packed, write.head, before);
+    before = write.head ?? before;
     const opened = write.opened === null ? [] : Object.entries(write.opened);
     packed.push(write.timersSet.length, write.timersCleared.length, opened.length);
     for (const { timer, due } of write.timersSet) packed.push(timer, due);
@@ -58,6 +64,7 @@ export function packWrites(writes: readonly ExecutionWrite[]): Packed {
 export function unpackWrites(packed: Packed): RowWrite[] {
   const writes: RowWrite[] = [];
   const reader = new Reader(packed);
+  let before: RowHead | null = null;
   while (!reader.done) {
     const execution = reader.text();
     const create = reader.number() === 1;
@@ -69,7 +76,8 @@ export function unpackWrites(packed: Packed): RowWrite[] {
       at: reader.number(),
       body: reader.text(),
     }));
-    const head = unpackHead(reader);
+    const head = unpackHead(reader, before);
+    before = head ?? before;
     const setCount = reader.number();
     const clearedCount = reader.number();
     const openedCount = reader.number();
@@ -96,10 +104,17 @@ export function unpackWrites(packed: Packed): RowWrite[] {
   return writes;
 }
 
-function packHead(packed: Packed, head: Head | null): void {
-  packed.push(head === null ? 0 : 1);
-  if (head === null) return;
+function packHead(packed: Packed, head: Head | null, before: Head | null): void {
+  if (head === null) {
+    packed.push(NO_HEAD);
+    return;
+  }
+  if (before !== null && isAlike(head, before)) {
+    packed.push(SAME_HEAD, head.createdAt);
+    return;
+  }
   packed.push(
+    WHOLE_HEAD,
     head.partition,
     head.workflow,
     head.hash,
@@ -115,8 +130,32 @@ function packHead(packed: Packed, head: Head | null): void {
   );
 }
 
-function unpackHead(reader: Reader): RowHead | null {
-  if (reader.number() === 0) return null;
+/** Whether two heads are the same, except for the id and the time of creation. Most starts in a commit are alike. */
+function isAlike(a: Head, b: Head): boolean {
+  return (
+    a.workflow === b.workflow &&
+    a.hash === b.hash &&
+    a.project === b.project &&
+    a.status === b.status &&
+    a.phase === b.phase &&
+    a.want === b.want &&
+    a.partition === b.partition &&
+    a.priority === b.priority &&
+    a.finishedAt === b.finishedAt &&
+    a.error === b.error &&
+    (a.tags === b.tags || (isEmpty(a.tags) && isEmpty(b.tags)))
+  );
+}
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false;
+  return true;
+}
+
+function unpackHead(reader: Reader, before: RowHead | null): RowHead | null {
+  const kind = reader.number();
+  if (kind === NO_HEAD) return null;
+  if (kind === SAME_HEAD) return { ...(before as RowHead), createdAt: reader.number() };
   return {
     partition: reader.number(),
     workflow: reader.text(),

@@ -164,9 +164,8 @@ export class SqliteWriter {
   /** Adds the row of an execution to the batch. */
   #create(write: RowWrite, e: number): Known {
     const head = write.head as RowHead;
-    this.#statements.create.add(
-      e,
-      write.execution,
+    const { create } = this.#statements;
+    create.share([
       head.partition,
       head.workflow,
       head.hash,
@@ -175,12 +174,12 @@ export class SqliteWriter {
       head.phase,
       head.want,
       head.priority,
-      head.createdAt,
       head.finishedAt,
       head.tags,
       head.error === null ? null : textValue(head.error),
       this.#epoch,
-    );
+    ]);
+    create.add(e, write.execution, head.createdAt);
     const { status, want, finishedAt } = head;
     return { e, end: 0, status, want, finishedAt, epoch: this.#epoch };
   }
@@ -311,8 +310,12 @@ function prepareStatements(connection: Connection) {
     ),
     create: new ManyRows(
       connection,
-      15,
-      (rows) => `INSERT INTO executions VALUES ${rows} ON CONFLICT (id) DO NOTHING`,
+      3,
+      (rows) =>
+        `INSERT INTO executions (e, id, created_at, partition, workflow, hash, project, status, phase, want, priority,
+          finished_at, tags, error, epoch)
+          SELECT * FROM (VALUES ${rows}), (SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          WHERE true ON CONFLICT (id) DO NOTHING`,
     ),
     append: new ManyRows(
       connection,
