@@ -79,7 +79,7 @@ export const DEFAULT_SETTINGS: Settings = {
   windowMax: 1_024,
   idleMax: 512,
   commitsMax: 2,
-  commitWritesMax: 500,
+  commitWritesMax: 256,
   commitMessagesMax: 2_000,
   turnMessages: 256,
   commitCharsMax: 4_194_304,

@@ -77,6 +77,12 @@ interface Served {
 const STARTS_AFTER_MS = 50;
 
 /**
+ * The most starts of one `startMany` under way at a time: enough for two full commits, one of which is written while the other
+ * is made. More would only keep memory busy.
+ */
+const STARTS_AT_A_TIME = 512;
+
+/**
  * Rondo in this process, as `openRondo` gives it: an engine over a store, and a worker that runs the workflows
  * that are served.
  */
@@ -244,23 +250,29 @@ export class Rondo implements RondoClient {
     return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
   }
 
-  /** All starts are sent in one turn of the event loop, so that they share commits. */
-  startMany<W extends AnyWorkflow = AnyWorkflow>(
+  /** Starts are sent in one turn of the event loop, so that they share commits. Of many, only some are under way at a time. */
+  async startMany<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
   ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
-    return Promise.all(
-      starts.map(async ({ input, ...options }): Promise<StartOutcome<WorkflowOutput<W>>> => {
+    const outcomes: StartOutcome<WorkflowOutput<W>>[] = new Array(starts.length);
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < starts.length) {
+        const i = next++;
+        const { input, ...options } = starts[i] as StartItem<WorkflowInput<W>>;
         try {
           const execution = await this.#start<WorkflowOutput<W>>(workflow, input, options, false);
-          return { execution, existed: execution.existed, error: null };
+          outcomes[i] = { execution, existed: execution.existed, error: null };
         } catch (error) {
           // A missing workflow concerns all starts, so its error is thrown.
           if (!(error instanceof RondoError) || error.code === "not_found") throw error;
-          return { execution: null, existed: false, error };
+          outcomes[i] = { execution: null, existed: false, error };
         }
-      }),
-    );
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane));
+    return outcomes;
   }
 
   async run<W extends AnyWorkflow = AnyWorkflow>(

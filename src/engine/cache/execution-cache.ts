@@ -368,9 +368,9 @@ export class ExecutionCache {
         until: Number.POSITIVE_INFINITY,
       });
     this.#uncount(slot);
-    slot.status = "loading";
     for (const queue of slot.queues)
       for (const seq of queue.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+    slot.release();
   }
 
   #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {

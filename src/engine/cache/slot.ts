@@ -148,6 +148,16 @@ export class Slot {
     this.opened = {};
   }
 
+  /**
+   * Drops the state of a slot that leaves memory. The engine's maps keep a removed slot alive until the next full garbage
+   * collection: a map that has grown links its old table to the new one. Without this, every execution would become old garbage.
+   */
+  release(): void {
+    this.reset();
+    this.queues = [];
+    this.closedQueues = [];
+  }
+
   get age(): number {
     return this.execution?.createdAt ?? 0;
   }

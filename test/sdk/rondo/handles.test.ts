@@ -70,6 +70,26 @@ describe("startMany()", () => {
     expect(await failure(rondo.startMany("nope", [{ input: 1 }]))).toMatchObject({ code: "not_found" });
   });
 
+  test("of very many has only some under way at a time", async () => {
+    const rondo = await open([waits]);
+    let taken = 0;
+    const starts = Array.from({ length: 1_100 }, (_, i) => ({
+      id: `many-${i}`,
+      get input() {
+        taken++;
+        return i;
+      },
+    }));
+    const all = rondo.startMany(waits, starts);
+    const takenAtOnce = taken;
+    const outcomes = await all;
+    expect(takenAtOnce).toBeGreaterThan(1);
+    expect(takenAtOnce).toBeLessThan(starts.length);
+    expect(taken).toBe(starts.length);
+    expect(outcomes.map(({ execution }) => execution?.id)).toEqual(starts.map(({ id }) => id));
+    expect((await rondo.execution("many-1099").describe()).input).toBe(1_099);
+  });
+
   test("under test gives handles that survive a crash", async () => {
     await using t = await testRondo({ workflows: [waits] });
     const [outcome] = await t.startMany(waits, [{ input: 1 }]);
