@@ -54,10 +54,11 @@ export class RawInserts {
     return (performance.now() - from) / 1_000;
   }
 
-  /** Milliseconds until one row is durable. */
-  async insertMs(): Promise<number> {
+  /** Milliseconds until one row of `chars` characters is durable. */
+  async insertMs(chars = 300): Promise<number> {
+    const body = "x".repeat(chars);
     const from = performance.now();
-    await this.#insert(["x".repeat(300)]);
+    await this.#insert([body]);
     return performance.now() - from;
   }
 

@@ -1,6 +1,8 @@
 /** The limits of a store without an engine: durable commits one after the other, and rows inserted in batches. */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
+import { newExecutionId } from "../../../src/std/id.ts";
+import { systemRandom } from "../../../src/std/random.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { ExecutionWrite, Fence, Head } from "../../../src/store/store.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
@@ -8,9 +10,11 @@ import { rawTasksPerSecond } from "../raw-disk.ts";
 import type { Bench } from "../scenario.ts";
 import { RESULT_BYTES, sized, taskOf } from "./workflows.ts";
 
-/** The characters that a start stores besides its input: a journal entry. */
-const START_CHARS = 300;
-const TEXT = "x".repeat(START_CHARS);
+/** The characters of the journal row of a start, of the row of a step, and of a head, as the jobs store them. */
+const START_CHARS = 450;
+const STEP_CHARS = 650;
+const HEAD_CHARS = 200;
+const CHAIN = "0".repeat(32);
 
 export interface RawStore {
   /** The milliseconds of one commit with one row. */
@@ -35,7 +39,6 @@ class RawCommits implements RawStore {
   readonly #store: SqliteStore;
   readonly #directory: string;
   readonly #fence: Fence;
-  #executions = 0;
   #seq = 0;
 
   private constructor(store: SqliteStore, directory: string, fence: Fence) {
@@ -57,7 +60,7 @@ class RawCommits implements RawStore {
 
   async commitMs(): Promise<number> {
     const after = this.#seq++;
-    const entries = [{ seq: after + 1, count: 1, at: 0, body: TEXT }];
+    const entries = [{ seq: after + 1, count: 1, at: 0, body: STEP }];
     const write = { ...EMPTY, execution: "raw", create: false, after, entries, head: null };
     const from = performance.now();
     await this.#commit([write]);
@@ -68,7 +71,9 @@ class RawCommits implements RawStore {
     const from = performance.now();
     for (let n = 0; n < rows; n += perCommit) {
       const many = Math.min(perCommit, rows - n);
-      await this.#commit(Array.from({ length: many }, () => this.#create(`raw-${this.#executions++}`)));
+      await this.#commit(
+        Array.from({ length: many }, () => this.#create(newExecutionId(Date.now(), systemRandom))),
+      );
     }
     return rows / ((performance.now() - from) / 1_000);
   }
@@ -91,8 +96,9 @@ class RawCommits implements RawStore {
   }
 }
 
-const EMPTY = { chain: "", timersSet: [], timersCleared: [], opened: null, snapshot: null } as const;
-const FIRST = { seq: 1, count: 1, at: 0, body: TEXT };
+const EMPTY = { chain: CHAIN, timersSet: [], timersCleared: [], opened: null, snapshot: null } as const;
+const FIRST = { seq: 1, count: 1, at: 0, body: "x".repeat(START_CHARS) };
+const STEP = "x".repeat(STEP_CHARS);
 const HEAD: Head = {
   id: "",
   partition: 0,
@@ -118,12 +124,12 @@ class RawDatabase implements RawStore {
   }
 
   commitMs(): Promise<number> {
-    return this.#inserts.insertMs();
+    return this.#inserts.insertMs(STEP_CHARS);
   }
 
-  /** A start stores two rows: a journal entry and a head. */
+  /** A start stores two rows, a journal entry and a head. Here it is one row of their size, with one index. */
   rowsPerSecond(rows: number, perCommit: number): Promise<number> {
-    return this.#inserts.rowsPerSecond(rows, 2 * START_CHARS, perCommit);
+    return this.#inserts.rowsPerSecond(rows, START_CHARS + HEAD_CHARS, perCommit);
   }
 
   async tasksPerSecond(tasks: number): Promise<number> {
