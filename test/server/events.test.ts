@@ -7,6 +7,7 @@ import { eventExecution } from "../../src/kernel/relay/relay-ids.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { effort } from "../fixtures/long.ts";
 import { type Api, folder, serve, until } from "../fixtures/server/api-fixture.ts";
+import { TestDatabase } from "../fixtures/store/postgres-server-fixture.ts";
 
 const note = workflow<{ text: string }>({ name: "note", on: on("note/made") }).phase("keep", {
   process: ({ task }) => task.text,
@@ -81,15 +82,23 @@ describe("POST /v1/events", () => {
   });
 });
 
-test("keys that are debounced wait in the store, not in memory", { timeout: 600_000 }, async () => {
+const stores: readonly [name: string, store: () => string | Promise<string>][] = [
+  ["embedded", () => `file:${folder()}`],
+  ["PostgreSQL", async () => (await TestDatabase.make()).newDatabase()],
+];
+
+test.each(stores)("keys that are debounced wait in the store, not in memory: %s", {
+  timeout: effort({ usual: 120_000, long: 1_200_000 }),
+}, async (name, store) => {
   const keys = effort({ usual: 300, long: 100_000 });
   const held = workflow<{ key: number }>({
     name: "held",
     on: on("held", { key: "/key", debounce: { quiet: "1h" } }),
   }).phase("a", { process: () => null });
-  const api = await serve({ store: `file:${folder()}`, settings: { idleMax: 20, windowMax: 20 } });
+  const api = await serve({ store: await store(), settings: { idleMax: 20, windowMax: 20 } });
   api.rondo.serve(held);
   let most = 0;
+  const before = Date.now();
   for (let from = 0; from < keys; from += 100) {
     const sent = Array.from({ length: 100 }, (_, i) =>
       api.rondo.send({ name: "held", data: { key: from + i } }),
@@ -101,6 +110,10 @@ test("keys that are debounced wait in the store, not in memory", { timeout: 600_
   await until(async () => (await gates()) === (Math.min(keys, 1_000) as never));
   expect(most).toBeLessThan(320);
   await until(() => api.server.engine.residentCount < 60);
+  if (process.env["RONDO_TEST_LONG"] === "1")
+    process.stdout.write(
+      `${name}: ${keys} keys in ${Date.now() - before} ms, at most ${most} executions in memory, ${process.memoryUsage.rss() >> 20} MB\n`,
+    );
 });
 
 describe("POST /v1/webhooks/{source}", () => {
