@@ -36,11 +36,11 @@ export async function control(kind: Control, id: string, options: ControlFlags):
     if (kind === "retry" && isChosen) return retryTasks(handle, options);
     const wasCleaning = kind === "cancel" && (await statusOf(handle)) === "cleaning";
     await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
-    const view = await handle.describe();
-    printChange(view, wasCleaning ? saysOfCleanup(options) : SAYS[kind], options);
+    const view = await viewAfter(handle);
+    printChange(id, view, wasCleaning ? saysOfCleanup(options) : SAYS[kind], options);
     if (
       kind === "cancel" &&
-      view.status === "cleaning" &&
+      view?.status === "cleaning" &&
       !options.json &&
       !(wasCleaning && options.force === true)
     )
@@ -123,14 +123,14 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
           `to start another execution with the signal: rondo signal ${id} ${name} --start ${workflow} -i ... --new`,
         ]);
       });
-      return printChange(await handle.describe(), signalled(name, state), options);
+      return printChange(id, await viewAfter(handle), signalled(name, state), options);
     }
     const ifExists = options.new === true ? ("startNewWhenDone" as const) : undefined;
     const given = { id, ...defined({ project, ifExists }) };
     const sent = await rondo.signalWithStart(start, startWith, { name, data, ...named }, given);
     const what = signalled(name, sent.signal);
-    const view = await sent.execution.describe();
-    printChange(view, sent.started ? `was started and ${what}` : what, options);
+    const view = await viewAfter(sent.execution);
+    printChange(id, view, sent.started ? `was started and ${what}` : what, options);
   });
 }
 
@@ -140,8 +140,21 @@ function signalled(name: string, state: SignalState): string {
   return `has received the signal "${name}" (${how})`;
 }
 
-function printChange(view: ExecutionView, what: string, options: ServerFlags): void {
-  printAnswer(options, view, `execution ${view.id} ${what}; it is ${view.status}`);
+/**
+ * The execution after a change; null if its server has ended since: `rondo run` ends with its execution, perhaps because of this change.
+ */
+async function viewAfter(handle: ExecutionHandle<unknown>): Promise<ExecutionView | null> {
+  try {
+    return await handle.describe();
+  } catch (thrown) {
+    if (thrown instanceof RondoError && thrown.code !== "not_ready") throw thrown;
+    return null;
+  }
+}
+
+function printChange(id: string, view: ExecutionView | null, what: string, options: ServerFlags): void {
+  const then = view === null ? "its server has ended since" : `it is ${view.status}`;
+  printAnswer(options, view ?? { id }, `execution ${view?.id ?? id} ${what}; ${then}`);
 }
 
 /** The name of the user of this process, for journals. */
