@@ -78,19 +78,18 @@ export class ReceiptInbox {
 
   #countIfMay(report: TaskReport, delivery: Delivery, visit: VisitQueues): void {
     const { mayCount, onFault } = this.#parts;
-    const id = encodeAttempt(report.at);
-    visit.onReceipt(id);
+    visit.onReceipt(encodeAttempt(report.at));
     const counts = mayCount(report.at, visit.facts.use);
     if (counts === true) return this.accept(report, delivery);
     counts.then(
       (may) => {
         if (may) return this.accept(report, delivery);
-        this.#short.settled(id);
+        this.#short.settled(report.at);
         delivery.ack();
       },
       (thrown: unknown) => {
         onFault(toFault(thrown));
-        this.#short.settled(id);
+        this.#short.settled(report.at);
         delivery.nack();
       },
     );
@@ -185,7 +184,7 @@ export class ReceiptInbox {
 
   #settle(one: Waiting, verdict: Verdict | undefined): void {
     const { delivery, isShared } = one;
-    this.#short.settled(encodeAttempt({ ...one.place, ...one.receipt }));
+    this.#short.settled({ ...one.place, ...one.receipt });
     if (verdict === undefined || verdict === "elsewhere")
       return isShared ? this.retryLater(delivery, () => this.#push(one)) : delivery.nack();
     if (verdict === "accepted") this.counted++;

@@ -8,8 +8,9 @@
  * 4. Bare tasks are numbered in the order of their arrival. A bare task that is sent or delivered twice is two tasks.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import { invalid } from "../../protocol/read-body.ts";
+import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Fields } from "../../std/decode.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
@@ -82,7 +83,7 @@ export class ShortReceipts {
   }
 
   /** Called when the message that ended the attempt is settled, or will be delivered again. */
-  settled(id: string): void {
-    this.#chosen.delete(id);
+  settled(at: ReportedAttempt): void {
+    if (this.#chosen.size > 0) this.#chosen.delete(encodeAttempt(at));
   }
 }
