@@ -77,3 +77,17 @@ test("a mistake in a file that the file imports is told at its place", async () 
   });
   expect(existsSync(join(cwd, ".rondo"))).toBe(false);
 });
+
+test("a tsconfig.json that extends a file that is not there is told, and is no bug of Rondo", async () => {
+  const cwd = folder({
+    "flow.ts": `${IMPORT}export const w = workflow({ name: "w" }).phase("p", { process: () => 1 });\n`,
+    "tsconfig.json": '{ "extends": "../missing/tsconfig.json" }',
+  });
+  const { code, stderr } = await cli(["run", "flow.ts"], { cwd });
+  expect(code).toBe(2);
+  expect(stderr).toContain(
+    "flow.ts: its tsconfig.json cannot be read: File '../missing/tsconfig.json' not found",
+  );
+  expect(stderr).toContain("the nearest tsconfig.json above the file");
+  expect(stderr).not.toMatch(/\n\s+at /);
+});

@@ -20,6 +20,16 @@ export function explainLoadError(thrown: unknown, path: string): CliError {
   return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
 }
 
+/** The error to show if the aliases of a file's tsconfig.json cannot be read. */
+export function explainTsconfigError(thrown: unknown, path: string): CliError {
+  const cause = toError(thrown);
+  const what = cause.message.replace(/\.$/, "");
+  const hint = "repair the nearest tsconfig.json above the file, or the files that it extends";
+  return new CliError(EXIT.usage, `${show(path)}: its tsconfig.json cannot be read: ${what}`, [hint], {
+    cause,
+  });
+}
+
 /** Parses jiti's message for a syntax error: "ParseError: <what> \n <file>:<line>:<column>", with the column from 0. */
 function syntaxError(error: Error): CliError | null {
   const match = /^\w+: ([\s\S]*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/.exec(error.message);

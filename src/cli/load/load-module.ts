@@ -9,7 +9,7 @@ import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti } from "../../register-jiti.ts";
-import { explainLoadError } from "./explain-load-error.ts";
+import { explainLoadError, explainTsconfigError } from "./explain-load-error.ts";
 
 /** The exports of a module, by name. */
 export type ModuleExports = Readonly<Record<string, unknown>>;
@@ -43,13 +43,21 @@ async function importPlain(path: string): Promise<ModuleExports | null> {
 }
 
 async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
-  const jiti = createJiti(path, {
-    virtualModules,
-    // Aliases of the nearest tsconfig.json above the file are resolved.
-    tsconfigPaths: true,
-    alias: ownZodIfNeeded(path),
-  });
+  const jiti = jitiFor(path, virtualModules);
   return explained(path, () => jiti.import<ModuleExports>(path));
+}
+
+function jitiFor(path: string, virtualModules: Record<string, unknown>): ReturnType<typeof createJiti> {
+  try {
+    return createJiti(path, {
+      virtualModules,
+      // Aliases of the nearest tsconfig.json above the file are resolved.
+      tsconfigPaths: true,
+      alias: ownZodIfNeeded(path),
+    });
+  } catch (thrown) {
+    throw explainTsconfigError(thrown, path);
+  }
 }
 
 async function explained<T>(path: string, act: () => Promise<T>): Promise<T> {
