@@ -150,7 +150,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   retention: 350,
   rondo: 1_450,
   schedule: 1_800,
-  sdk: 4_520,
+  sdk: 4_530,
   server: 19_250,
   std: 1_900,
   store: 13_400,
