@@ -146,7 +146,7 @@ const HEX = 32;
 
 class ChainCheck {
   #hash: Hash = createHash("sha256");
-  /** Whether the first rows may have been deleted, because the journal of a gate began anew. */
+  /** Whether the first rows may have been deleted, because the journal of a gate was compacted. */
   #mayBeTrimmed: boolean;
 
   constructor(execution: string) {

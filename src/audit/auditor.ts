@@ -122,7 +122,7 @@ export class Auditor {
     return this.#newest;
   }
 
-  /** Whether the event is before the one with which the journal of a gate begins anew. Rows before that may be left. */
+  /** Whether the event precedes the compaction of a gate's journal (`gate.carried`). Some of these rows may not be deleted yet. */
   #isTrimmed(seq: number, event: Event): boolean {
     if (this.#seq > 0 || seq === 1 || !this.#execution.startsWith(GATE_PREFIX)) return false;
     if (event.kind !== "gate.carried") return true;
@@ -392,7 +392,7 @@ export class Auditor {
     if (tally.isFinished)
       this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
     if (tally.exempt.has(task))
-      this.#find("counts", seq, `task ${task} of ${name} is compensated, and it had never begun`);
+      this.#find("counts", seq, `task ${task} of ${name} is compensated, although it never began`);
     const isKnown = tally.hasPages ? task < tally.enumerated : task < (tally.total ?? 1);
     if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
     if (attempt > 0) tally.begun.add(task);
@@ -412,7 +412,7 @@ export class Auditor {
       this.#find(
         "counts",
         seq,
-        `${name} finished with ${said.done} done and ${said.failed} failed; its tasks say ${tally.done.size} and ${tally.failed.size}`,
+        `${name} finished with ${said.done} done and ${said.failed} failed; the events of its tasks count ${tally.done.size} and ${tally.failed.size}`,
       );
   }
 

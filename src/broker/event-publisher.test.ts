@@ -89,7 +89,7 @@ test("an event that is given out again while it is under way holds up nothing", 
   at.published.splice(0);
   at.giveOut();
   await at.turn();
-  // The execution was loaded anew meanwhile.
+  // The execution was evicted and loaded again, so its event is published a second time.
   at.giveOut();
   await at.turn();
   expect(at.unconfirmed).toHaveLength(2);

@@ -102,7 +102,7 @@ export function readTaskReport(fields: Fields, key: string): TaskReport | Reject
 function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejection {
   const { result, error, total } = fields;
   const { status = isEnumeration && error === undefined ? "done" : undefined } = fields;
-  if (!isStatus(status)) return invalid("`status` is none of done, failed, crashed, killed, cancelled");
+  if (!isStatus(status)) return invalid("`status` must be done, failed, crashed, killed or cancelled");
   if (status === "done") {
     if (isEnumeration) {
       if (total === undefined)

@@ -1,9 +1,9 @@
-// How a node gives up what it has: to another, by what it cannot read, and when it leaves.
+// How a node gives up partitions: to another node, because it cannot read their data, and when it leaves.
 import { describe, expect, test } from "vitest";
 import { A, ALL, B, OwnershipFixture, PARTITIONS } from "../../test/fixtures/cluster/ownership-fixture.ts";
 import { placement } from "./ownership/placement.ts";
 
-/** Of two nodes. */
+/** The partitions that belong to A in a cluster of A and B. */
 const OF_A = ALL.filter((partition) => placement(PARTITIONS, [A, B])[partition] === A);
 const OF_B = ALL.filter((partition) => !OF_A.includes(partition));
 
@@ -116,7 +116,7 @@ describe("leaving:", () => {
     const bench = OwnershipFixture.alone();
     expect(bench.input({ kind: "leave" })).toEqual([{ kind: "yield", yield: 1, partitions: ALL }]);
     expect(bench.input({ kind: "leave" })).toEqual([]);
-    // The lease is kept as long as something is had.
+    // The node renews its lease as long as it owns partitions.
     expect(bench.peace(6_000)).toEqual([]);
     expect(bench.input({ kind: "yielded", yield: 1 })).toEqual([
       { kind: "release", partitions: ALL, clean: true },

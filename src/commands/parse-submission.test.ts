@@ -91,7 +91,7 @@ describe("a submission", () => {
       retry: { attempts: 2 },
       timeout: "5m",
     });
-    // As a reader finds it where nothing was said.
+    // A document that was read from the server has null for a topic that was not given.
     const none = { ...step, proc: { ...step.proc, receipt_topic_name: null } };
     expect(accepted({ steps: [none] }).workflows[0]?.steps[0]?.options).toEqual({});
   });

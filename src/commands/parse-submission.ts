@@ -61,7 +61,7 @@ export function checkCommandProject(project: string): Rejection | null {
   if (project !== RESERVED_PROJECT) return null;
   return reject("invalid_input", `project: "${RESERVED_PROJECT}" cannot have command workflows`, {
     path: "project",
-    hint: "choose another name: documents have their cursor under this one",
+    hint: "choose another name: documents use this one for the cursor",
   });
 }
 

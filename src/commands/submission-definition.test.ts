@@ -57,7 +57,7 @@ test("refusals of definitions are told by the place in the document", () => {
     expect(inDocument(reject("invalid_definition", `${path}: is wrong`, { path, hint: "h" }), at)).toEqual(
       reject("invalid_input", `${told}: is wrong`, { path: told, hint: "h" }),
     );
-  // One that the server's settings give rise to.
+  // A refusal that is caused by the server's settings.
   const path = "cmd_metadata.cmd_post_op";
   expect(inDocument(reject("invalid_definition", "step-12.step-12: no such store", { path }), "")).toEqual(
     reject("invalid_input", `steps[12].cmd.${path}: no such store`, { path: `steps[12].cmd.${path}` }),

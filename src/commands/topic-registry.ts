@@ -67,13 +67,13 @@ export class TopicRegistry {
     if (stored instanceof DamagedData)
       return reject("wrong_status", `the role of the topic "${name}" is not known: ${stored.message}`, {
         path: role === "command" ? "topic" : "receiptTopic",
-        hint: "decide it again by the definitions that use the topic: rondo audit --repair",
+        hint: "derive the role again from the definitions that use the topic: rondo audit --repair",
       });
     if (stored === null || stored.role === role) return null;
     const [is, cannot] =
       role === "command"
-        ? ["receipts come back on it", "no command can go there"]
-        : ["commands go to it", "no receipt can come back on it"];
+        ? ["receipts are sent to it", "commands cannot be sent to it"]
+        : ["commands are sent to it", "receipts cannot be sent to it"];
     return reject(
       "invalid_input",
       `"${name}" is a ${stored.role} topic since its first use: ${is}, so ${cannot}`,

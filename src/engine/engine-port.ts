@@ -54,7 +54,7 @@ export interface EnginePort {
   epochOf(execution: string): number | null;
   /** Whether an execution is in the memory of this node, or being loaded. */
   isResident(execution: string): boolean;
-  /** Whether the execution is in the memory of this node and has not ended, so that watchers will be told its end. */
+  /** Whether the execution is in the memory of this node and has not ended, so that watchers will be notified of its end. */
   isOpen(execution: string): boolean;
   /** The worker that holds an attempt of this node; null if none does, or the execution is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;

@@ -119,7 +119,7 @@ export type Input =
       readonly attempt: number;
       readonly outcome: PostOpOutcome;
     }
-  /** These executions were purged, or could not be. */
+  /** The purge of these executions has ended, whether or not they were deleted. */
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
@@ -179,7 +179,7 @@ export interface JoinOptions {
   readonly project?: string | null;
   /** Whether the worker also gets work that no other worker serves, in any version. */
   readonly fallback?: boolean;
-  /** Whether the worker passes work on to queues: it sends no heartbeats, and silence means nothing. */
+  /** Whether the worker passes work on to queues: it sends no heartbeats, and its attempts are not lost by silence. */
   readonly queued?: boolean;
   /** The most leases of one handler of a visit at a time. */
   readonly perQueue?: number;
@@ -229,7 +229,7 @@ export interface Ending {
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
-  /** What the execution does or waits for; null or missing: it has ended or is paused, or its node does not tell. */
+  /** What the execution does or waits for; null or missing: it has ended or is paused, or its node does not report it. */
   readonly waits?: Waits | null;
   /** The names of the signals that it awaits. */
   readonly signals?: readonly string[];

@@ -149,7 +149,7 @@ function* laterThan(first: string, at: string): Generator<FollowQuestion, string
 
 /** Whether an execution may not have applied a message because another one has its work. */
 function mayHaveContinued(answer: Answer, kind: Request["kind"]): boolean {
-  // One that was cancelled before ignores a cancel.
+  // An execution that is cancelled already ignores another cancel.
   if (!isRejection(answer)) return kind === "cancel" && answer.kind === "ignored";
   // A retry names tasks, which an earlier execution may not have.
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
@@ -191,7 +191,7 @@ export function endingOf({ view, newest }: Inspection): Ending | null {
   };
 }
 
-/** Watches for the end of an id: an execution that another one follows has not been the last. */
+/** Watches until the last execution of an id has ended. If another execution continues the watched one, that one is watched next. */
 export class EndOfNewest {
   readonly #engine: Pick<EnginePort, "inspect" | "watch">;
   readonly #isExact: boolean;

@@ -38,7 +38,7 @@ export interface Settings {
   readonly openTasksAhead: number;
   /** The number of rows after which a snapshot is written. */
   readonly snapshotRows: number;
-  /** The number of events after which the journal of a gate begins anew (kernel/relay/gate.ts). */
+  /** The number of events after which the journal of a gate is compacted (kernel/relay/gate.ts). */
   readonly gateEventsMax: number;
   /** How far into the future timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;

@@ -58,7 +58,7 @@ export function advance(step: Step): void {
       step.emit({ kind: "handler.started", ...visit.place(NEXT) });
       return;
     }
-    // What continues a paused execution begins after the resume.
+    // The execution that continues a paused one starts only after the resume.
     // @plant paused execution continues
     if (execution.continuing !== null && execution.status === "paused") return;
     finishPhase(step, visit);

@@ -16,7 +16,7 @@ const family = (n: number, more: object = {}) => [
 ];
 const PARENT = { execution: "p", phase: "a", visit: 1, handler: "a", task: 0 };
 const errorOf = (run: KernelRun) => run.execution.error as ExecutionError;
-/** What the child has told its parent. */
+/** The payloads that the child has sent to its parent. */
 const told = (run: KernelRun) =>
   run.sent.flatMap(({ message }) =>
     message.kind === "child" ? [JSON.parse(message.payload) as unknown] : [],
@@ -49,7 +49,7 @@ describe("a failure that cannot change", () => {
     expect(run.of("tasks.retrying")).toEqual([]);
     expect(run.of("tasks.settled")).toMatchObject([{ statuses: ["failed"], reasons: ["fatal"] }]);
     run.drained();
-    // The parent's own parent learns the same.
+    // The parent of the parent gets the same error.
     expect(errorOf(run)).toMatchObject({ code: "child_failed", fatal: true });
   });
 

@@ -76,7 +76,7 @@ function cancel(step: Step, message: ControlMessage): Answer {
   // A parent that ends waits for its children, so it does not leave them paused.
   if (isCleaning && message.fromParent === true && execution.status === "paused")
     return resume(step, message);
-  // The work of this execution is done. What is left to cancel is the execution that continues it.
+  // The work of this execution is done, so the cancel concerns the execution that continues it.
   if (isCleaning && execution.continuing !== null && execution.nextCancelled === null) {
     step.emit({ kind: "continuing", input: execution.continuing, cancel: { id, by, reason } });
     if (force !== true) return { kind: "applied", seq: execution.seq };
@@ -96,7 +96,7 @@ function cancel(step: Step, message: ControlMessage): Answer {
 function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answer {
   const { execution } = step;
   if (tasks !== undefined) return retryTasks(step, tasks, { by, id });
-  // What is left of a clean-up does not change how the execution has ended, so a child runs it without its parent.
+  // Retrying a clean-up does not change how the execution ended, so a child may do so without a request of its parent.
   if (execution.ending !== null && execution.ended)
     return retryCleanup(step, execution.ending, { by, id, isAsked: fromParent === true });
   if (execution.parent !== null && fromParent !== true)
@@ -205,7 +205,7 @@ function tasksToRetry(
     return Array.from({ length: total }, (_, task) => task).filter((task) => tasks.failed.has(task));
   const isOpen = (task: number) => ended && task < total && !tasks.isDone(task);
   const chosen = new Set([...numbers].filter((task) => tasks.failed.has(task) || isOpen(task)));
-  // Tasks that failed only because they wait for chosen ones run again after them. A set is iterated with what is added to it.
+  // Tasks that failed only because they wait for chosen ones run again after them. The loop also visits tasks that it adds.
   if (dependencies !== null)
     for (const task of chosen)
       for (const waiter of dependencies.waitersOf(task)) if (tasks.failed.has(waiter)) chosen.add(waiter);

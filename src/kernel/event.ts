@@ -61,7 +61,7 @@ const UPDATES_SINCE = 7;
 
 /**
  * Kinds of events that version 8 added: an execution continues as another one, the first execution of an id knows the newest
- * one, and gates whose journals begin anew or that cancel page by page. An older version would end the id with the first
+ * one, and gates that compact their journals or cancel page by page. An older version would end the id with the first
  * execution.
  */
 const SINCE_8: readonly string[] = ["continuing", "newest", "gate.carried", "gate.cancelled"];
@@ -532,7 +532,7 @@ export interface TimerEvent {
 
 /**
  * The events of a gate (relay/relay.ts): it took an event, passed events on, dropped them, cancels its executions, one of them
- * ended, or its journal begins anew.
+ * ended, or its journal is compacted.
  */
 export type GateEvent =
   | {

@@ -459,7 +459,7 @@ export class Execution {
   cancelling: { by: string; reason: string | null; force?: true } | null = null;
   /** The state of a gate; null for any other execution. */
   gate: GateState | null = null;
-  /** The number of the event with which a gate's journal began anew last; 0 if it did not. */
+  /** The number of the event that compacted a gate's journal last; 0 if there is none. */
   carriedAt = 0;
   /** The gate that is notified when the execution has ended. */
   notifies: string | null = null;

@@ -167,7 +167,7 @@ describe("what reaches the children:", () => {
     expect(run.drained()).toMatchObject({ kind: "ignored", why: "children are open" });
     run.childEnded("a", 0, { status: "cancelled" });
     expect(run.drained()).toMatchObject({ kind: "ignored" });
-    // One that was quicker than the cancel counts as done.
+    // A child that ended before the cancel reached it counts as done.
     run.childEnded("a", 1);
     run.drained();
     expect(run.status).toBe("cancelled");
@@ -232,7 +232,7 @@ describe("what reaches the children:", () => {
     expect(counts(run)).toEqual([2, 0, 0, 0, 1, 0]);
     run.children("a", [0, 1, 2]);
     expect(run.sent.map(({ to }) => to)).toEqual(open(run, 1, 1, 2, 2));
-    // A start for those that were purged since, a repeat for the others.
+    // Each child gets a start, in case it was purged, and a retry.
     expect(kinds(run.sent)).toEqual(["start", "retry", "start", "retry"]);
     run.childEnded("a", 1);
     run.childEnded("a", 2);

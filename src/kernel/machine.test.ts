@@ -88,7 +88,7 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
   expect([...seen]).toEqual(expect.arrayContaining(wanted));
 });
 
-/** Gives how it ended. */
+/** Runs one seed; returns the status at the end. */
 function oneRun(seed: number): string {
   const random = new RandomRun(seed);
   const { run } = random;
@@ -157,7 +157,7 @@ function checkState({ execution, now }: KernelRun, at: string): void {
     }
 }
 
-/** Whatever keeps a command's task open is owed, and nothing else is given out for it. */
+/** Checks that the task of a command stays open only for pending post-operations. */
 function checkCommands(
   execution: Execution,
   { plan, tasks, receipted }: HandlerState,
@@ -220,7 +220,7 @@ function checkProgress(
   must(visit.status === "running" || open.length === 0, where("the visit is over and a child is open"));
 }
 
-/** What it owes to others: every letter has an id of its own, every child is started as often as it is asked for. */
+/** Checks sent messages: each has an id of its own, and each child is started as often as events ask for it. */
 function checkSent({ sent, events }: KernelRun, at: string): void {
   const ids = sent.map(({ id }) => id);
   must(new Set(ids).size === ids.length, () => `${at}: two letters with one id`);

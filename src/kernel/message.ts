@@ -58,7 +58,7 @@ export interface Relayed {
   readonly message: StartMessage | SignalMessage | ControlMessage;
 }
 
-/** The first version of events whose nodes read the signal of a start. Older nodes would start without it. */
+/** The first version of events in which a start can have a signal. Nodes of older versions would drop the signal. */
 const SIGNAL_SINCE = 5;
 
 /** The first version of events whose nodes know events and gates. */
@@ -270,7 +270,7 @@ export interface NewestMessage extends Newest {
   readonly kind: "newest";
 }
 
-/** A request of the owner to begin the journal of a gate anew. */
+/** A request of the owner to compact the journal of a gate. */
 export interface CarryMessage {
   readonly kind: "carry";
 }

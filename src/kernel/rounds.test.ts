@@ -272,7 +272,7 @@ describe("a receipt of an earlier round", () => {
   ] as const)("that says %s is %s", (status, verdict) => {
     const run = failed([0, 1, 2]);
     run.control("retry");
-    // Task 2 was running in round 1 and never told of.
+    // Task 2 was running in round 1 and has not reported.
     for (const live of [true, false]) {
       const given = { attempt: 1, round: 1, live, status };
       expect(run.receipt("a", 2, given)).toBe(live || verdict === "stale" ? verdict : "duplicate");

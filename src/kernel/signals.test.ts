@@ -9,7 +9,7 @@ const wait = (name: string, more: object = {}) => ({
   handlers: { [name]: { waitFor: "go", ...more } },
 });
 
-/** What the waits of finished phases were given. */
+/** The payloads that the waits of finished phases received. */
 function values(run: KernelRun): (string | null)[] {
   return run.execution.visited.flatMap(({ handlers }) => handlers.map(({ value }) => value));
 }

@@ -1,6 +1,6 @@
 /**
  * The idempotency key of a task. It is the same for all its attempts, over any transport. A task that compensates another one
- * has the key of that one, so that its code finds what was done under it.
+ * has the key of that one, so that its code can look up the effects to undo.
  */
 import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { encodeName } from "../kernel/definition/names.ts";

@@ -28,7 +28,7 @@ async function world(options: Partial<RetentionOptions> = {}) {
     onFault: (fault) => faults.push(fault),
     ...options,
   });
-  /** Executions that ended so many days before the beginning. */
+  /** Stores executions that ended this many days before the start of the test. */
   const ended = async (days: readonly number[], prefix = "e"): Promise<void> => {
     const now = clock.now();
     const writes = days.map((ago, i) =>

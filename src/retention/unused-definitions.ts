@@ -27,7 +27,7 @@ export interface UnusedDefinitionsOptions {
     | "putDocument"
   >;
   readonly made: MadeNames;
-  /** Whether this node checks a name. */
+  /** Whether this node is the one that checks the definitions of a name for being unused. */
   readonly isMine: (name: string) => boolean;
 }
 

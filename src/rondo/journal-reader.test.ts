@@ -3,7 +3,7 @@ import { encodeEntries } from "../kernel/journal/journal-entry.ts";
 import type { Store } from "../store/store.ts";
 import { resultsOf } from "./journal-reader.ts";
 
-/** A store with rows of so many steps each, that counts what is read. */
+/** A store with this many rows of `each` steps, which counts the rows that are read. */
 function storeWith(rows: number, each: number) {
   const entries = Array.from({ length: rows }, (_, row) =>
     encodeEntries(

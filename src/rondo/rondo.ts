@@ -362,7 +362,7 @@ export class Rondo implements RondoClient {
         throw new RondoError(
           reject(
             "not_found",
-            `event ${seq} of execution ${id} was deleted: the journal of a gate begins anew`,
+            `event ${seq} of execution ${id} was deleted when the journal of its gate was compacted`,
           ),
         );
     }

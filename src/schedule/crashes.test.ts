@@ -10,7 +10,7 @@ import { VirtualClock } from "../testing/virtual-clock.ts";
 import { CronTimes } from "./cron-times.ts";
 import { Schedules, type SchedulesOptions } from "./schedules.ts";
 
-/** What outlives a process. */
+/** The state that survives the death of a process. */
 interface World {
   readonly clock: VirtualClock;
   readonly tables: MemoryTables;
@@ -191,7 +191,7 @@ test("fireOnce: a due time that does not fire came while nothing ran, and the ne
       expectDueAndNotEarly(told, due);
       const newestBefore = (moment: number): number => due.findLast((one) => one < moment) ?? 0;
       for (const at of due.filter((one) => !told.fired.has(one))) {
-        // A later life found it missed, with a newer one that fired; and no life was there to fire it in time.
+        // A later process found the due time missed and fired a newer one; no process was running to fire it in time.
         const isOutdone = told.spans.some(
           ([from]) => newestBefore(from) > at && told.fired.has(newestBefore(from)),
         );
@@ -238,7 +238,7 @@ test("no overlap, skip or queue: never two open at a time, and what was queued f
         starts.forEach((at, i) => {
           if (i > 0) expect(at - (starts[i - 1] as number)).toBeGreaterThanOrEqual(openMs);
         });
-        // In 300 quiet seconds something fired, and what waits now waits for what is open now.
+        // In 300 s without faults the schedule fired; a due time that is queued now waits for the execution that is open now.
         expect(told.end - (starts.at(-1) ?? 0)).toBeLessThanOrEqual(openMs + 61_000);
         if (told.state.queued !== null) expect(told.end - (starts.at(-1) ?? 0)).toBeLessThan(openMs);
       },

@@ -102,7 +102,7 @@ describe("a schedule", () => {
     await clock.advance("1h");
     expect(asked).toHaveLength(4);
     expect(isRejection(await b.get("ten"))).toBe(true);
-    // Made again, it begins anew.
+    // A schedule that is created again has no history.
     await a.put(TEN);
     expect(await b.get("ten")).toMatchObject({ state: { lastDue: null, lastExecution: null } });
     await clock.advance("10m");
@@ -124,14 +124,14 @@ describe("a schedule", () => {
     await a.put(TEN);
     await a.put({ ...TEN, id: "all", misfire: "all" });
     await clock.advance("10m");
-    // Nobody has them for a while.
+    // For a while, no node owns the schedules.
     move("");
     await clock.advance("35m");
     expect(asked.toSorted()).toEqual(["b all~10", "b ten~10"]);
     move("a");
     await clock.advance("1s");
     expect(asked.slice(2).toSorted()).toEqual(["a all~20", "a all~30", "a all~40", "a ten~40"]);
-    // A firing that is under way when it moves is said by the new owner: the other writes nothing any more.
+    // If a schedule moves while it fires, the new owner records the firing; the former owner writes nothing any more.
     const written = writes.length;
     meanwhile.push(() => move("b"));
     await clock.advance("5m");

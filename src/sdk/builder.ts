@@ -58,9 +58,7 @@ const MAP_PHASE = "items";
 
 type Answer = (context: never) => unknown;
 
-/**
- * Code with the object that it was made from. One handler may serve several phases; two handlers must not share a wire name.
- */
+/** Code with the object it was made from. A handler may serve several phases; two handlers must not share a wire name. */
 interface Hosted {
   readonly code: HandlerCode;
   readonly source: unknown;
@@ -315,7 +313,7 @@ export class WorkflowBuilder implements HostedWorkflow {
   }
 }
 
-/** Adds `returns: "last"` if no code computes the output and a phase in which the execution may be done has one task. */
+/** Adds `returns: "last"` if no code computes the output and a phase that can be the last one has exactly one task. */
 function withOutput(data: WorkflowData): WorkflowData {
   const cleanups = CLEANUPS.map((field) => data[field]);
   const inOrder = data.phases.filter(({ name }) => !cleanups.includes(name));

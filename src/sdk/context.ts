@@ -225,7 +225,7 @@ export interface Signals {
 /** Options of a wait for updates. */
 export type UpdateOptions<Schema extends StandardSchema> = Omit<WaitSignal<Schema>, "signal">;
 
-/** An update that code has taken, with the types of its data and its answer. */
+/** An update that the code of a task has received, with the types of its data and its answer. */
 export interface UpdateRequest<Data, Answer> extends Omit<untyped.UpdateRequest<Data>, "answer"> {
   /** Answers the update, once. It resolves when the answer is journaled; in later attempts the first answer counts. */
   answer(value: Answer): Promise<void>;

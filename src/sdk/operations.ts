@@ -249,7 +249,7 @@ export interface DeadLetterGroup {
   readonly firstAt: number | null;
   /** When the last of them failed. */
   readonly lastAt: number | null;
-  /** One of the tasks. */
+  /** One of the failed tasks, as an example. */
   readonly sample: { readonly execution: string; readonly task: number };
 }
 

@@ -91,7 +91,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
       const watch = new EndOfNewest(engine, execution, (end) => {
         if (end !== "stopped") ended();
       });
-      // Another execution may have continued it before.
+      // Another execution may have continued this one before the watch began.
       void watch.inspect();
       return () => watch.stop();
     },

@@ -12,7 +12,7 @@ test("the password of a URL is hidden, wherever it is, and so is what is a secre
   });
   expect(hidePasswords("http://host:80/a:b@c")).toBe("http://host:80/a:b@c");
   expect(hidePasswords("redis://:p@h")).toBe("redis://:(secret)@h");
-  // An "@" belongs into a password as %40, and is there all the same.
+  // An "@" in a password should be written as %40, but users also write it unescaped.
   expect(hidePasswords("postgres://rondo:p@ss@db/x")).toBe("postgres://rondo:(secret)@db/x");
   expect(hidePasswords("postgres://db/x?user=u&password=pw&sslmode=require")).toBe(
     "postgres://db/x?user=u&password=(secret)&sslmode=require",

@@ -234,7 +234,7 @@ export class TestRondo implements RondoClient {
 
 type Grouped = Pick<Operations, "schedules" | "deadLetters" | "workers">;
 
-/** The groups of operations of whichever run is up. */
+/** Schedules, dead letters and workers, as proxies that forward each call to the process that runs now. */
 function proxied(inLife: <T>(ask: (rondo: Rondo) => Promise<T>) => Promise<T>): Grouped {
   const groupOf = <G extends keyof Grouped>(group: G): Grouped[G] =>
     new Proxy({} as Grouped[G], {

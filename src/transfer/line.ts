@@ -122,7 +122,7 @@ type Covers<Row, Fields, Left extends keyof Row = never> = [Exclude<keyof Row, k
 
 /**
  * An import refuses fields that it does not know, so an export with a field that is missing here could not be read. A field of a
- * row that is missing does not compile. Left out are fields that the importing store gives anew, and damages, which are not exported.
+ * row that is missing does not compile. Left out are fields that the importing store assigns, and damages, which are not exported.
  */
 const _isComplete: readonly [
   Covers<Head, LineOf<"execution">["head"], "partition">,

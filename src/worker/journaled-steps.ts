@@ -90,7 +90,7 @@ interface Frame {
   readonly map?: string;
   /** The name of the step, if this is one. */
   readonly step?: string;
-  /** Another object in each try of the step. */
+  /** Identifies the current try of the step: each try has a new object. */
   run: object;
 }
 

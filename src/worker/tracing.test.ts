@@ -25,7 +25,7 @@ interface Recorded {
   isEnded: boolean;
 }
 
-/** The least that is a provider: keeps what spans are told. */
+/** Registers a minimal tracer provider that records the spans. */
 function provide(): Recorded[] {
   const spans: Recorded[] = [];
   const tracer: Pick<Tracer, "startSpan"> = {

@@ -1,4 +1,4 @@
-// A worker on its own: what it makes of grants, in virtual time.
+// A worker without an engine: how it handles grants, in virtual time.
 import { describe, expect, test } from "vitest";
 import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { BatchContext, ProcessContext } from "./handler-code.ts";

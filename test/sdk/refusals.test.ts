@@ -167,7 +167,7 @@ describe("refused at once:", () => {
     [
       "a child with a priority",
       () => base.child("b", "kid", { priority: 2 }),
-      "priority: means nothing where tasks are executions of their own",
+      "priority: cannot be used where each task is an execution of a child workflow",
     ],
     ["a child that is nothing", () => untyped["child"]?.("b"), ".workflow: nothing is not a name"],
     [

@@ -107,7 +107,7 @@ export class World {
   readonly #options: WorldOptions;
   readonly #random: SeededRandom;
   readonly #tables: MemoryTables;
-  /** Rows that were deleted when the journal of a gate began anew. */
+  /** Rows that were deleted when the journal of a gate was compacted. */
   readonly #trimmed = new Map<string, readonly Entry[]>();
   readonly #site: Site;
   readonly #partitions: number;

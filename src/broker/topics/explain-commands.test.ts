@@ -5,7 +5,7 @@ import { type ExplainParts, explainCommands } from "./explain-commands.ts";
 
 const QUEUED = { visit: 1, round: 1, task: 0, attempt: 1 };
 
-/** How a command at the topic T is shown, by what is known of it. */
+/** The explanation of a command at the topic T, for these counts and parts. */
 async function explain(
   parts: Partial<ExplainParts> & { readonly counts?: QueueCounts | null | Error },
   command: object = { queued: QUEUED },

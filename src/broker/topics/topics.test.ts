@@ -15,7 +15,7 @@ const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, e
 
 const CANCELLED = [{ ...PLACE, attempts: [{ task: 0, attempt: 1, claim: 0 }] }];
 
-/** Somebody consumes the topic, which is empty; one command is sent there. */
+/** Sends one command to an empty topic that has a consumer. */
 async function setUp(silentMs: number, { grantsAgain = false } = {}) {
   const clock = systemClock();
   const publisher = new Publisher(clock);
@@ -85,7 +85,7 @@ test("a command that is cancelled before the broker has confirmed it is not sent
   expect(publisher.size).toBe(1);
   topics.cancel(CANCELLED, "A_CMD");
   await turn();
-  // What is left is the announcement for workers.
+  // Only the notice of the cancel to workers is still unconfirmed.
   expect(publisher.size).toBe(1);
   publisher.forget(({ exchange }) => exchange === "rondo.cancel.consumer");
   expect(publisher.size).toBe(0);

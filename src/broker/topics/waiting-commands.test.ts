@@ -98,7 +98,7 @@ test("when the known command has ended, the next one is searched for, until ther
   }
   expect(found()).toEqual(["b1", "b2"]);
   expect([...receipts.unsure.keys()]).toEqual([]);
-  // Another process has gone, and left its own.
+  // Another process has ended, and this node takes over its commands.
   rows.push(row("b3", 10));
   waiting.tookOver();
   await waiting.find();

@@ -143,7 +143,7 @@ export class OpenEnumerations {
     });
   }
 
-  /** There is a connection: consumes intakes, and sends what was not sent. */
+  /** Called when a connection is open: consumes the intakes, and sends the messages that were not sent before. */
   attach(): void {
     for (const open of this.#open.values()) this.#run(open, (session) => this.#send(session, open));
   }

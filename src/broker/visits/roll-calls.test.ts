@@ -12,7 +12,7 @@ const QUEUE = "rondo.workflow.ex_1.work.work.tasks";
 function calls() {
   const clock = { now: () => 1_000, after: () => () => {}, soon: () => {} };
   const roll = new RollCalls(QUEUE, { clock, engine: { info: { key: KEY } } });
-  /** The broadcast goes out, and these workers answer with what they have. */
+  /** Broadcasts a roll call, which these workers answer with the attempts that they hold. */
   const ask = (held: Readonly<Record<string, readonly string[]>>, consumes = true) => {
     const call = roll.ask();
     for (const worker of Object.keys(held))
@@ -28,7 +28,7 @@ describe("a roll call", () => {
     expect(roll.findLost(["a", "b", "c"], 2)).toEqual([]);
     ask({ one: ["a"], two: [] });
     expect(roll.findLost(["a", "b", "c"], 2)).toEqual([]);
-    // What was on its way is there by now.
+    // By now the delivery of "b" has reached its worker.
     ask({ one: ["a"], two: ["b"] });
     expect(roll.findLost(["a", "b", "c"], 2)).toEqual(["c"]);
     ask({ one: ["a"], two: ["b"] });
@@ -41,7 +41,7 @@ describe("a roll call", () => {
       expect(roll.findLost(["a"], 2)).toEqual([]);
       ask({ one: [] });
     }
-    // The other one may have "a" still, although it consumes no more.
+    // The other worker may still hold "a", although it does not consume any more.
     const lost: string[] = [];
     for (let i = 0; i < 5; i++) {
       lost.push(...roll.findLost(["a", "b"], 1));

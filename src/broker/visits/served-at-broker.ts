@@ -45,7 +45,7 @@ export class ServedAtBroker {
   async refresh(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
     const all = [...new Set([...uses, ...this.#enumerating, ...this.#elsewhere])];
     for (const use of all.slice(0, CHECKS_MAX)) {
-      // Moves the code to the end, so that the next call begins with other code.
+      // Moves this name to the end of the set, so that the next refresh starts with names that were not checked now.
       if (this.#elsewhere.delete(use)) this.#elsewhere.add(use);
       if (!use.startsWith("topic:")) await this.enumeratesNow(session, use);
     }

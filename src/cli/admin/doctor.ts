@@ -119,7 +119,12 @@ async function broker({ config }: LoadedConfig): Promise<Finding[]> {
 async function directory({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
   const path = directoryOf(config.store);
-  if (path === null) return { what, verdict: "note", says: `${config.store} is not a directory` };
+  if (path === null)
+    return {
+      what,
+      verdict: "note",
+      says: `${config.store} is not kept in a directory, so disk space is not checked`,
+    };
   const near = existing(resolve(path));
   if (!statSync(near).isDirectory())
     return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };

@@ -29,7 +29,7 @@ export async function createToken(options: TokenFlags): Promise<void> {
     if (options.json) printJson(made);
     else {
       print(made.token);
-      printLine(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
+      printLine(`token ${made.id} (${role}) was created for "${name}"; it is not shown again`);
       if (isHere) printLine(`  no server works on ${where}: the token is stored there for the next server`);
       if (made.notice !== undefined)
         printLine(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);

@@ -39,7 +39,7 @@ test("where nothing can be redrawn, it is said why nothing moves: after a while,
   expect([asked, written]).toEqual([0, []]);
   await vi.advanceTimersByTimeAsync(20_000);
   expect(written).toEqual(["  It sleeps for another 2 s.\n", "  It waits for 1 child.\n"]);
-  // What moves is not asked about.
+  // While events arrive, the reason for waiting is not requested.
   const before = asked;
   next({ kind: "workflow.timer.set", seq: 1, at: Date.now() } as unknown as PublicEvent);
   await vi.advanceTimersByTimeAsync(3_000);

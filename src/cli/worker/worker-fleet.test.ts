@@ -5,7 +5,7 @@ import { ScalePolicy } from "./worker-fleet.ts";
 const busy = (n: number) => Array(n).fill({ held: 95, capacity: 100 });
 const idle = (n: number) => Array(n).fill({ held: 0, capacity: 100 });
 
-/** What is decided over so many samples of the same. */
+/** The decisions of the policy over this many samples with the same loads. */
 function decide(policy: ScalePolicy, loads: { held: number; capacity: number }[], samples: number): number[] {
   return Array.from({ length: samples }, () => policy.sample(loads)).filter((change) => change !== 0);
 }

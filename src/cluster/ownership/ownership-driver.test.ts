@@ -111,7 +111,7 @@ test("what a dead node had is taken when its lease has ended", async () => {
   expect(b.engine.partitions).toEqual([]);
   await cluster.clock.advance("500ms");
   expect(b.engine.partitions).toEqual(all);
-  // The dead one still believes in it; but it knows that it may not act.
+  // The dead node's engine still has its partitions, but its expired lease forbids it to act.
   expect(a.engine.partitions).toEqual(all);
   expect(a.driver.mayAct()).toBe(false);
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { A, ALL, B, OwnershipFixture, PARTITIONS } from "../../../test/fixtures/cluster/ownership-fixture.ts";
 import { placement } from "./placement.ts";
 
-/** Of two nodes. */
+/** The partitions that belong to A in a cluster of A and B. */
 const OF_A = ALL.filter((partition) => placement(PARTITIONS, [A, B])[partition] === A);
 const OF_B = ALL.filter((partition) => !OF_A.includes(partition));
 
@@ -29,7 +29,7 @@ describe("taking:", () => {
     bench.set(OF_A.slice(1, 2), "gone", 2);
     bench.tick(0);
     expect(bench.renewed()).toContainEqual({ kind: "take", partitions: OF_A.slice(1) });
-    // Somebody was faster.
+    // Another node has taken the first of these partitions.
     bench.taken(OF_A.slice(2), 1);
     expect(bench.owned).toEqual(OF_A.slice(2));
   });
@@ -121,7 +121,7 @@ describe("the lease:", () => {
     ]);
     expect(bench.node.view()).toMatchObject({ status: "joining", owned: [] });
     expect(bench.input({ kind: "call-failed" })).toEqual([{ kind: "renew" }]);
-    // It was in time by the store's clock.
+    // By the store's clock, the renewal was in time.
     expect(bench.renewed()).toEqual([{ kind: "may-grant" }, { kind: "take", partitions: ALL }]);
   });
 

@@ -1,4 +1,4 @@
-// The map of the ring: order, hash, owners, and how it is told.
+// The map of the ring: order, hash, owners, and how it is sent to other nodes.
 import { describe, expect, test } from "vitest";
 import { reading } from "../../../test/fixtures/cluster/ring-fixture.ts";
 import { RingMap } from "./ring-map.ts";

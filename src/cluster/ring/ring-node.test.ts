@@ -79,7 +79,7 @@ describe("the token", () => {
     bench.input("b", { kind: "token", from: "a", token: last?.token as Token });
     expect(bench.take()).toEqual([]);
     expect(bench.node("b").view().dropped).toBe(1);
-    // One that was made at the same time by another node: it wins, and the first ends where it meets it.
+    // Another node created a token at the same time. That token wins; the first one is dropped by a node that has seen the winner.
     bench.input("c", {
       kind: "token",
       from: "b",
@@ -197,7 +197,7 @@ describe("a hint", () => {
     expect(tokens(log).at(-1)?.parcels).toMatchObject([{ hints: [{ partition: 1, count: 3 }] }]);
     bench.input("c", { kind: "owned", partitions: [1] });
     expect(letters(bench.sleep(2_000))).toEqual([["c", [1]]]);
-    // A node that comes to own it itself needs no token.
+    // A node that takes ownership of the partition itself needs no token to find the mail.
     bench.input("c", { kind: "owned", partitions: [] });
     bench.input("a", { kind: "hint", partition: 1, count: 1 });
     bench.sleep(3_000);
@@ -223,7 +223,7 @@ describe("a hint", () => {
     bench.input("c", { kind: "owned", partitions: [] });
     bench.input("c", { kind: "hint", partition: 1, count: 1 });
     bench.sleep(2_000);
-    // c dies, and a node that comes in its place knows nothing of it.
+    // c dies, so its parcel is removed from the token.
     bench.down.add("c");
     const log = bench.sleep(10_000);
     expect(tokens(log).at(-1)?.parcels).toEqual([]);

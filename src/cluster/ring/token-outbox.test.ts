@@ -1,4 +1,4 @@
-// What a node sends round, and what it keeps until it has arrived.
+// The messages that a node sends around the ring, and those that it keeps until they have arrived.
 import { describe, expect, test } from "vitest";
 import { DEFAULT_RING_SETTINGS } from "./settings.ts";
 import type { TokenMessage } from "./token.ts";
@@ -7,7 +7,7 @@ import { TokenOutbox } from "./token-outbox.ts";
 const SENDER = { from: "a", incarnation: "a#1", watchers: ["b"] };
 const timer = (execution: string, due = 100) => ({ execution, timer: "t", due });
 const outbox = () => new TokenOutbox({ ...DEFAULT_RING_SETTINGS, messageTimersMax: 10, timersMax: 20 });
-/** The message as it comes home when everybody has read it. */
+/** The message as it returns to its sender when all nodes have read it. */
 const read = (message: TokenMessage | null): TokenMessage => ({
   ...(message as TokenMessage),
   hints: [],

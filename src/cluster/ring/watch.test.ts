@@ -1,4 +1,4 @@
-// Another node's timers: kept while they are near, told when they are past due, forgotten only for a reason.
+// The timers of another node: kept while they are near, reported when they are overdue, forgotten only for a reason.
 import { describe, expect, test } from "vitest";
 import { SeededRandom } from "../../std/random.ts";
 import type { StoredTimer } from "../../store/store.ts";

@@ -17,7 +17,7 @@ import {
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Engine } from "../driver.ts";
 
-/** What a read finds instead of what was written. */
+/** Changes that the store makes to rows when they are read. */
 interface Damages {
   loaded?: (loaded: LoadedExecution) => LoadedExecution;
   letter?: (message: StoredMailboxMessage) => StoredMailboxMessage;
@@ -296,7 +296,7 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
   expect(r.stops).toEqual([]);
   expect(await r.store.scanMail({ after: 0, max: 9, partitions: null })).toHaveLength(1);
   await r.engine.close();
-  // Whoever opens the store next does not take it for mended before it has looked for letters.
+  // The next engine must scan the mail before it treats the execution as repaired.
   let isScanned = (): void => {};
   const scanned = new Promise<void>((resolve) => {
     isScanned = resolve;

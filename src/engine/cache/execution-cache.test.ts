@@ -13,13 +13,13 @@ describe("a scan for work", () => {
     fixture.join("w1", ["w.a"], { capacity: 1 });
     fixture.start(fixture.plan([{ name: "a", handlers: { a: { use: "rare" } } }], "rare"), "r1");
     fixture.settle();
-    // Looks at everything, and goes past r1, which nobody serves.
+    // The scan reads all executions with work, and skips r1, which no worker serves.
     fixture.join("w3", ["other"]);
     const plan = fixture.plan([phase("a")]);
     fixture.start(plan, "e0");
     fixture.start(plan, "e1");
     fixture.settle();
-    // Looks for the last of the others only.
+    // The next scan continues where the first one ended, so it does not see r1.
     fixture.held.add("scan-work");
     fixture.receipt(last(fixture));
     fixture.settle();
@@ -39,7 +39,7 @@ describe("a scan for work", () => {
     fixture.start(fixture.plan([phase("a")]), "e1");
     fixture.start(rare, "r1");
     fixture.settle();
-    // Somebody serves it now, but has no hand free.
+    // A worker serves the code now, but has no free capacity.
     fixture.join("w1", ["w.a", "rare"], { capacity: 1 });
     fixture.settle();
     const nap = fixture.plan([{ name: "n", handlers: { n: { waitFor: "go" } } }], "nap");
@@ -67,7 +67,7 @@ describe("a scan for work", () => {
     fixture.settle();
     const [, created] = fixture.waiting;
     if (created === undefined) throw new Error("they are being written");
-    // They are in the store when room is found for others, and their commit is heard of after that.
+    // They are in the store when the cache has room for more, but the answer of their commit comes after that.
     const verdict = fixture.tables.commit(created.content);
     fixture.commit();
     fixture.settle();

@@ -1,4 +1,4 @@
-// Pages in memory are bounded, whichever are read because they are needed.
+// The number of pages in memory is bounded, whichever pages are read.
 import { expect, test } from "vitest";
 import { type Page, PageCache } from "./page-cache.ts";
 

@@ -42,7 +42,7 @@ describe("the window", () => {
     for (const attempt of fixture.attempts()) fixture.receipt(attempt);
     fixture.work();
     expect(ids.map((id) => fixture.status(id))).toEqual(ids.map(() => "done"));
-    // What is over leaves memory as soon as it is answered.
+    // An execution that has ended leaves memory as soon as its requests are answered.
     for (const id of ids) expect(fixture.inspect(id).view.status).toBe("done");
     expect(fixture.node.residentCount).toBe(0);
   });

@@ -123,7 +123,7 @@ test("a fenced commit ends everything: nothing goes out any more", () => {
   fixture.settle();
   expect(fixture.of("fenced")).toHaveLength(1);
   expect(fixture.verdicts(report)).toEqual([["elsewhere"]]);
-  // What its worker does is of no use any more: it is told so, besides the verdict.
+  // The work of this worker does not count any more: the worker gets a cancel besides the verdict.
   expect(outside(fixture)).toHaveLength(before + 2);
   fixture.start(fixture.plan([phase("a")]), "e9");
   fixture.holdsCommits = false;

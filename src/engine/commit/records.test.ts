@@ -158,7 +158,7 @@ describe("a purge", () => {
     fixture.settle();
     fixture.commit();
     fixture.settle();
-    // Its end is written, and not known yet.
+    // The end of e1 is stored, but the node does not know it yet.
     fixture.input({ kind: "purge", ids: ["e1"] });
     fixture.holdsCommits = false;
     fixture.settle();
@@ -217,7 +217,7 @@ describe("the overview", () => {
     fixture.receipt(one);
     expect(fixture.node.overview().totals.settled.done).toBe(0);
     fixture.settle();
-    // The same word again counts for nothing.
+    // A repeated receipt is not counted.
     fixture.receipt(one);
     fixture.receipt(two);
     fixture.settle();

@@ -73,7 +73,7 @@ export interface Stepped {
   readonly chars: number;
   /** Ids of the mailbox messages that were applied. */
   readonly mail: readonly string[];
-  /** The number of the event with which the journal begins anew: the rows before it can be deleted. */
+  /** The number of the event that compacts the journal (`gate.carried`): the rows before it can be deleted. */
   readonly carried: number | null;
 }
 
@@ -138,7 +138,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   };
 }
 
-/** Begins a long journal of a gate anew, as the first event of the commit. Returns the number of that event. */
+/** Compacts the journal of a gate if it is long, by the first event of the commit. Returns the number of that event. */
 function carry(node: NodeState, { execution }: Slot, into: Collected): number | null {
   if (execution === null || !isCarryDue(execution, node.settings.gateEventsMax)) return null;
   // Nodes of an earlier version could not read it.
@@ -233,7 +233,7 @@ function stepOne(
       return { answer: takeNextNumber(message, queued.mail, into), existed: true };
     const answer = repeatedStart(slot.execution, message);
     // The event was forgotten and sent again, so its execution exists already. If the execution will not report its end to
-    // this gate, the gate is told now, since it would wait for ever.
+    // this gate, the gate is notified now; otherwise it would wait for ever.
     if (message.notifies !== undefined && queued.mail !== undefined)
       if (slot.execution.ended || slot.execution.notifies !== message.notifies)
         into.effects.sent.push({

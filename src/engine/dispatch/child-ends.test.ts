@@ -166,12 +166,12 @@ describe("the end of a child", () => {
     fixture.settle();
     expect([fixture.status(kid(2)), fixture.status("e1")]).toEqual(["cancelled", "failed"]);
     expect(fixture.mail).toEqual([]);
-    // The parent's retry reaches what is not done.
+    // The retry of the parent also retries the children that are not done.
     fixture.control("retry", "e1");
     fixture.work();
     expect([0, 1, 2].map((task) => fixture.status(kid(task)))).toEqual(["done", "done", "done"]);
     expect(fixture.status("e1")).toBe("done");
-    // What was done before stays done.
+    // Tasks of the child that were done before do not run again.
     expect(fixture.events(kid(2), "tasks.settled")).toHaveLength(1);
   });
 });

@@ -1,4 +1,4 @@
-// A parent that was purged and began anew is another to its children, though everything about it has the same name; and
+// A parent that was purged and started again is a different parent for its children, although its id is the same; and
 // a letter that comes twice is not a new life (DESIGN 3.1). Found by the simulator.
 import { expect, test } from "vitest";
 import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";

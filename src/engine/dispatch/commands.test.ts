@@ -1,4 +1,4 @@
-// Commands in the engine: whoever serves the topic gets them, with their references resolved, in time.
+// Commands in the engine: the worker that serves the topic gets them, with their references resolved, in time.
 import { describe, expect, test } from "vitest";
 import {
   first,

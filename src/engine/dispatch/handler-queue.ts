@@ -36,7 +36,7 @@ export class HandlerQueue {
   carefulBelow = 0;
   /** The time until which tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
-  /** Whether the worker of a former owner's enumeration was heard and told to stop: the next one waits for it no longer. */
+  /** Whether the worker of a former owner's enumeration has reported and was told to stop, so the next enumeration can begin. */
   isEnumerationFree = false;
   /** The time until which attempts whose starts a former owner recorded may send heartbeats. */
   lostAt = 0;

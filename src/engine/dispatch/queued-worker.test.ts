@@ -1,4 +1,4 @@
-// A worker that passes work on to queues: it gets what nobody else serves, its leases do not lapse, and nothing that
+// A worker that passes work on to queues: it gets the tasks that no other worker serves, its leases do not lapse, and nothing that
 // waits in a queue has begun (DESIGN 8).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";

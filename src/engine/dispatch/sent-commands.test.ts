@@ -77,7 +77,7 @@ describe("many commands that wait at a topic", () => {
     for (const clean of [true, false]) {
       const fixture = queueFixture({ suspectMs: 5_000 });
       const all = submit(fixture, 300);
-      // What was sent last is in memory only.
+      // For the last commands, the node knows only in memory that they were sent.
       fixture.restart({ clean });
       join(fixture);
       expect(fixture.node.residentCount).toBeLessThan(100);
@@ -109,7 +109,7 @@ describe("many commands that wait at a topic", () => {
     const again = fixture.attempts("broker").slice(100);
     expect(again.map(({ grant, item }) => [grant.execution, item.attempt])).toEqual([["e5", 1]]);
     sent(fixture, ...again);
-    // The first one may be done all the same.
+    // The first copy of the command may have been done all the same.
     const report = fixture.receipt(all[5] as Attempt);
     fixture.settle();
     expect(fixture.verdicts(report)).toEqual([["accepted"]]);

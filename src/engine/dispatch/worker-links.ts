@@ -13,7 +13,7 @@ export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
   readonly #serves = new Map<string, readonly Serves[]>();
 
-  /** Adds a worker. A worker that queues is told which code each other worker serves, whichever joined first. */
+  /** Adds a worker. A worker that queues is informed of the code that every other worker serves, in whichever order they joined. */
   add(worker: string, link: WorkerLink, serves: readonly Serves[]): void {
     const isNew = this.#links.get(worker) !== link;
     this.#links.set(worker, link);

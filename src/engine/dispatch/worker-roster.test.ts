@@ -234,7 +234,7 @@ describe("at a node", () => {
     expect(fixture.attempts("new")).toHaveLength(2);
     fixture.leave("new");
     fixture.work();
-    // What the new one had is its own to end.
+    // The worker that has left may still finish the attempts that it held.
     fixture.receipt(fixture.attempts("new")[1] as Attempt);
     fixture.settle();
     for (const attempt of fixture.attempts("old").slice(2)) fixture.receipt(attempt);

@@ -71,7 +71,7 @@ describe("an attempt of a former owner", () => {
     fixture.control("pause", "e1");
     fixture.settle();
     fixture.restart();
-    // Paused, it is not looked at before somebody asks.
+    // A paused execution is loaded only when a request or report concerns it.
     fixture.now += 31_000;
     fixture.beat(before);
     fixture.settle();
@@ -179,7 +179,7 @@ test("a task that waits for a worker to be empty goes elsewhere if another versi
   fixture.settle();
   fixture.receipt(fixture.attempts()[2] as Attempt, crashed);
   fixture.settle();
-  // It has to run alone, and its worker still has the other one.
+  // The task has to run alone, but its worker still holds another attempt.
   expect(numbers(fixture.attempts())).toEqual(["w1 0#1", "w1 1#1", "w1 0#2"]);
   serve("w2", "2.0.0");
   fixture.settle();
@@ -199,7 +199,7 @@ test("a letter that is sent while older ones may be in the store only waits for 
   fixture.holdsCommits = true;
   fixture.sleep(2_000);
   fixture.held.add("scan-mailbox");
-  // The retry of the child is written, and nobody knows; the cancel is written and heard before the scan is.
+  // The retry of the child is stored, but its answer is lost; the cancel is committed before the scan is answered.
   fixture.commitUnheard();
   fixture.holdsCommits = false;
   fixture.control("cancel", "e1");

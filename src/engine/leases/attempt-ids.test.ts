@@ -33,7 +33,7 @@ test("an enumeration whose end is not taken is given out again under another id"
   bench.start(bench.plan([phase("a", { enumerate: { use: "w.list" }, identity: "/id" })]), "e1");
   bench.settle();
   const [first] = bench.attempts() as [Attempt];
-  // It says that there are two tasks, and none has come.
+  // The attempt reports two tasks in all, but has sent no page.
   const report = bench.seal(first, { total: 2 });
   bench.claim("w1", 1);
   bench.settle();

@@ -1,4 +1,4 @@
-// Leases of what is cancelled, failing, paused or tried again.
+// Leases of executions that are cancelled, failing, paused or retried.
 import { describe, expect, test } from "vitest";
 import { claimed, SETTINGS } from "../../../test/fixtures/engine/lease-fixture.ts";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
@@ -198,7 +198,7 @@ describe("claims of one attempt have names of their own", () => {
     fixture.claim("w4", 1);
     fixture.settle();
     fixture.started(fixture.attempts().at(-1) as Attempt);
-    // Whoever slept through all that says something of its own attempt only.
+    // A late receipt of the first attempt concerns only that attempt.
     fixture.receipt(one as Attempt, { status: "failed", payload: "{}", fatal: true });
     fixture.settle();
     expect(fixture.status("e1")).toBe("running");

@@ -304,7 +304,7 @@ function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant
 
 /**
  * After this many lapsed claims of one attempt, its start counts from the claim: the task may have killed its worker, or blocked it,
- * before its start was heard. So a crash budget is exceeded by one at most.
+ * before it reported the start. So a crash budget is exceeded by one at most.
  */
 const CAREFUL_AFTER_LAPSES = 1;
 

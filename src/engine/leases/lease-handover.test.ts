@@ -11,7 +11,7 @@ import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Engine } from "../driver.ts";
 import { type LeaseTable, storeLeases } from "./lease-handover.ts";
 
-/** One owner of the store after another, with a worker elsewhere that claims what it can get. */
+/** One owner of the store after another, with a remote worker that claims as much as it can get. */
 class Owners {
   readonly clock = new VirtualClock();
   readonly #tables = new MemoryTables();
@@ -61,7 +61,7 @@ class Owners {
     return this.grants.flatMap(({ items }) => items.map(({ number, attempt }) => `${number}#${attempt}`));
   }
 
-  /** Words about tasks of a grant, by whoever gave it out. */
+  /** Reports on tasks of a grant, whichever owner granted it. */
   async say(kind: "started" | "done", grant: Grant, tasks: readonly number[]): Promise<unknown> {
     const { execution, phase: name, visit, handler, round, epoch, items } = grant;
     const place = { execution, phase: name, visit, handler, round, epoch };
@@ -160,7 +160,7 @@ describe("after a graceful end", () => {
 
   test("an owner that ends while a former one's attempts are in doubt leaves them so", async () => {
     const { owners, before } = await handedOver();
-    // This one dies, and the next ends well before anybody has shown itself.
+    // This owner dies, and the next one ends cleanly before any worker has reported.
     await owners.open();
     await owners.claim(0);
     await owners.engine.close();
@@ -183,7 +183,7 @@ test("an owner that stood still while it stored its table does not cover what a 
   expect(await storeLeases(store, 0, table(1))).toBe(true);
   expect(await storeLeases(store, 0, table(4))).toBe(true);
   expect(await storeLeases(store, 0, table(2))).toBe(false);
-  // It stands still between looking and writing.
+  // A node that is suspended between its read and its write.
   const standing = {
     swapDocument: store.swapDocument.bind(store),
     putDocument: store.putDocument.bind(store),

@@ -51,7 +51,7 @@ test("a clock that is set forward loses nobody: each has as much time left as be
   const { fixture, first } = claimed();
   fixture.started(first);
   fixture.sleep(10_000);
-  // An hour in a moment: timers that are due are due, silence is not.
+  // The clock is set forward by an hour: timers fire, but the hour does not count as silence of a worker.
   fixture.now += 3_600_000;
   fixture.input({ kind: "clock-stepped", ms: 3_600_000 });
   fixture.sleep(14_000);
@@ -143,7 +143,7 @@ describe("C21", () => {
     fixture.started(first);
     fixture.settle();
     for (let i = 0; i < 20; i++) {
-      // The node is not woken in between: the beat comes first, whatever is due.
+      // The node does not sweep in between: the heartbeat is handled before the lease lapses.
       fixture.now += 29_999;
       fixture.beat(first);
       fixture.settle();
@@ -187,7 +187,7 @@ describe("a worker that can be asked", () => {
       },
     ]);
     expect(lost(fixture)).toBe(0);
-    // It does not answer.
+    // The worker does not answer.
     fixture.sleep(5_000);
     expect([asked(fixture).length, lost(fixture)]).toEqual([1, 1]);
   });

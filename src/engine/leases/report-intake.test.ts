@@ -1,4 +1,4 @@
-// Beats and vouchers: which leases they keep, and what they are answered.
+// Heartbeats and vouchers: the leases that they extend, and the answers to them.
 import { expect, test } from "vitest";
 import { claimed } from "../../../test/fixtures/engine/lease-fixture.ts";
 import { type Attempt, NodeFixture, placeOf } from "../../../test/fixtures/engine/node-fixture.ts";
@@ -65,7 +65,7 @@ test("a cancel reaches what was adopted at once, and what shows itself later wit
   expect(stops(bench)).toEqual(["w1 0 cancel", "w1 1 cancel"]);
   for (const attempt of attempts.slice(0, 2)) bench.receipt(attempt, { status: "cancelled" });
   bench.settle();
-  // The third may still show itself.
+  // The worker of the third attempt may still report.
   expect(bench.status("e1")).toBe("cancelling");
   bench.sleep(31_000);
   expect(bench.status("e1")).toBe("cancelled");

@@ -456,8 +456,8 @@ function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = no
 }
 
 /**
- * Called when the worker of an enumeration without a lease is heard. An enumeration of a former owner is not adopted, because its pages
- * may be of an earlier claim. Its worker is told to stop, so the next enumeration need not wait until it would be silent.
+ * Called when a worker reports on an enumeration without a lease. An enumeration of a former owner is not adopted, because its pages
+ * may be of an earlier claim. Its worker is told to stop, so the next enumeration need not wait until that worker counts as lost.
  */
 function freeEnumeration(node: NodeState, slot: Slot, place: ReportPlace, attempt: number): void {
   const queue = queueOf(slot, place);

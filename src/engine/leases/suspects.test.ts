@@ -112,7 +112,7 @@ describe("after the process died", () => {
 });
 
 describe("a task that kills its process", () => {
-  /** Lives of a process in which task 1 kills it whenever it starts; gives what was given out in each life. */
+  /** Runs a process that task 1 kills whenever it starts, again and again; returns the tasks that each process granted. */
   function lives(fixture: NodeFixture, max: number): string[][] {
     const seen: string[][] = [];
     for (let life = 0; life < max && fixture.status("e1") === "running"; life++) {
@@ -122,7 +122,7 @@ describe("a task that kills its process", () => {
       seen.push(numbers(given));
       const killer = given.find(({ item }) => item.number === 1);
       fixture.started(...given);
-      // Whatever stands before the killer in its turn is done; then the process is gone.
+      // The tasks before the killer are done; then the process dies.
       for (const attempt of given) if (attempt.item.number < 1) fixture.receipt(attempt);
       fixture.settle();
       if (killer === undefined) {

@@ -150,7 +150,7 @@ describe("priority", () => {
   const many = (n: number, more: object) =>
     phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
 
-  /** What was started between the first and the last attempt of the high one, with commits that take their time. */
+  /** The number of attempts of low priority that start between the first and the last one of high priority, with slow commits. */
   function lowAmongHigh(fixture: NodeFixture): number {
     fixture.holdsCommits = true;
     const random = new SeededRandom(7);
@@ -195,7 +195,7 @@ describe("priority", () => {
     fixture.start(fixture.plan([many(5, low)], "low"), "low");
     fixture.settle();
     expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(["high", "low", "low"]);
-    // A signal makes both dirty; what they could not give out before, they cannot after it.
+    // A signal makes both executions dirty; tasks that could not be granted before still cannot.
     fixture.holdsCommits = true;
     fixture.signal("high", "x");
     fixture.signal("other", "x");

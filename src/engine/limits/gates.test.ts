@@ -1,5 +1,5 @@
 // Gates open on commit and close on step (DESIGN 4): no answer, grant or notice before its commit; whatever becomes of
-// a commit, what was in memory is dropped and the same messages are stepped once on what is stored.
+// a commit, the state in memory is dropped and the same messages are stepped once on the stored state.
 import { describe, expect, test } from "vitest";
 import { outside, running } from "../../../test/fixtures/engine/gate-fixture.ts";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";

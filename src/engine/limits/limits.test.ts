@@ -42,7 +42,7 @@ describe("those who wait", () => {
     limits.release("p/u");
     limits.callWaiters(0);
     expect(called).toEqual(["a"]);
-    // It could not take it: the next one is called.
+    // The first waiter did not take the permit, so the next one is called.
     limits.callWaiters(0);
     limits.callWaiters(0);
     expect(called).toEqual(["a", "b", "c"]);

@@ -1,4 +1,4 @@
-// Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
+// Limits between nodes: messages are lost, repeated and reordered; quota servers and nodes die.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
@@ -101,7 +101,7 @@ describe("a home", () => {
     expect(quotaOf(home.asked("b", ask({ max: 3, wants: 3, moved: 0 }), 20), "b")).toBe(0);
     const told = home.asked("a", ask({ max: 3, n: 2, quota: 1, wants: 1, moved: 0 }), 30);
     expect([quotaOf(told, "a"), quotaOf(told, "b")]).toEqual([1, 1]);
-    // The third may be held by what died: it comes when that is over.
+    // The dead node may still use the third permit: it is granted when the lease of that node is over.
     expect(home.tick(1_049).map(({ grant }) => grant.quota)).not.toContain(2);
     for (const node of ["a", "b", "c"]) home.declared(node);
     expect(home.tick(1_050).map(({ node, grant }) => [node, grant.quota])).toContainEqual(["a", 2]);
@@ -130,7 +130,7 @@ describe("a home", () => {
     home.asked("b", ask({ wants: 1 }), 0);
     home.members(new Set(["b", "c"]), {}, 100);
     const next = nextOf(nextOf(home, 600, ["b", "c"]), 1_100, ["b", "c"]);
-    // They hear only that others wait.
+    // Their quotas stay the same; they learn only that others wait.
     expect(next.tick(1_149).map(({ node, grant }) => [node, grant.quota])).toEqual([
       ["a", 2],
       ["b", 0],
@@ -157,7 +157,7 @@ describe("a home", () => {
     expect(quotaOf(next.asked("c", ask({ wants: 2 }), 1_100), "c")).toBe(0);
     next.declared("a");
     expect(next.tick(1_100).map(({ node, grant }) => [node, grant.quota])).toContainEqual(["c", 1]);
-    // One that goes without a word may have had anything.
+    // A node that ends without a message may have held any number of permits.
     const other = nextOf(home, 1_100, ["b", "c"]);
     expect(quotaOf(other.asked("c", ask({ wants: 2 }), 1_100), "c")).toBe(0);
     expect(other.tick(2_149)).toEqual([]);
@@ -223,7 +223,7 @@ describe("a node", () => {
     use.waiting = 0;
     expect(client.asks(10)).toMatchObject([{ n: 2, quota: 0, wants: 0 }]);
     client.granted({ name: "l", n: 2, quota: 0, isContended: false });
-    // The first word came again, after the second: the home thinks that the node has two.
+    // The first grant is delivered again, after the second: the quota server believes that the node has two permits.
     expect(client.granted({ name: "l", n: 1, quota: 2, isContended: true })).toBe(false);
     expect(client.asks(20)).toMatchObject([{ n: 3, quota: 0, wants: 0 }]);
   });
@@ -331,7 +331,7 @@ describe("a node that takes what another left when it died", () => {
       };
       confirm(1);
       const [attempt] = one.attempts() as [Attempt];
-      // Another owner has the partition for a while, and dies: the attempt shows itself here.
+      // Another owner has the partition for a while, and dies; then the worker of the attempt reports to this node.
       one.input({ kind: "lost", partitions: [1 - HOME] });
       const ends = [{ epoch: attempt.grant.epoch, at: one.now }];
       const owned = one.tables

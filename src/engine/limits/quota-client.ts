@@ -74,7 +74,7 @@ export class QuotaClient {
   declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
-      // The quota server must be told the new value.
+      // The new value must be sent to the quota server.
       if (share.max !== limit.max) this.#changed.add(name);
       Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;

@@ -141,7 +141,7 @@ describe("at a node, a rate", () => {
     expect(fixture.work()).toHaveLength(3);
     const listed = { name: "rate default/w.a", max: 3, waiting: 0, perMs: 10_000 };
     expect(fixture.node.overview().limits).toEqual([{ ...listed, held: 3 }]);
-    // Nobody waits, so the node does not wake up for it.
+    // No task waits, so the node does not wake up for it.
     fixture.sleep(10_000);
     expect(fixture.node.overview().limits).toEqual([{ ...listed, held: 0 }]);
   });

@@ -1,4 +1,4 @@
-// Homes of lasting limits: what they store before they give out permits, and what the next home makes of it.
+// Quota servers of limits that outlive them: what they store before they grant permits, and how the next quota server uses it.
 import { describe, expect, test } from "vitest";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
@@ -82,10 +82,10 @@ describe("a home of lasting limits", () => {
     home.members(new Set(["b"]), {}, 100);
     const stored = store(home);
     const next = homeAt(110, ["b"], stored);
-    // The dead node and this one have a permit each: there is no more.
+    // The dead node and this one have a permit each, so no permit is left.
     expect(quotas(next.asked("b", ask({ n: 2, quota: 1, wants: 1 }), 110))).toMatchObject({ b: 1 });
     expect(ticked(next, 159)).toEqual({});
-    // 50 ms after the death, and what clocks may differ by: however many homes there were between.
+    // The permit is free 50 ms after the death plus the clock tolerance, however many quota servers there were in between.
     const last = homeAt(155, ["b"], stored);
     last.asked("b", ask({ n: 3, quota: 1, wants: 1 }), 155);
     expect(last.nextAt(155)).toBe(160);
@@ -180,7 +180,7 @@ describe("permits of a dead node", () => {
     const home = homeOfDead();
     home.asked("c", ask({ max: 3, quota: 1, moved: 0, adopted: 1 }), 13);
     expect(held(home)).toEqual({ a: 1, b: 1, c: 1 });
-    // Said again, it counts once.
+    // A repeated message about an adopted attempt counts once.
     home.asked("c", ask({ max: 3, n: 2, quota: 1, moved: 0, adopted: 1 }), 14);
     expect(held(home)).toEqual({ a: 1, b: 1, c: 1 });
     store(home);
@@ -224,7 +224,7 @@ describe("permits of a dead node", () => {
     expect(home.nextAt(3)).toBeLessThanOrEqual(3);
     home.tick(3);
     expect(store(home).limits).toEqual([]);
-    // Not each time that a permit comes back, but after a while.
+    // The bounds are not stored each time that a permit is returned, but after a while.
     home.asked("a", ask({ n: 3, wants: 1 }), 4);
     store(home);
     ticked(home, 5);
@@ -268,7 +268,7 @@ test("a stored home counts from the epoch on from which all owners store theirs"
   // An owner of an older version was there between.
   expect(quotasFor({ ...own, limitsStoredFrom: 6 }, body)).toBeNull();
   expect(quotasFor({ ...own, limitsStoredFrom: 6 }, null)).toBeNull();
-  // Nothing was ever given out.
+  // No permit was ever granted.
   expect(quotasFor({ ...own, limitsStoredFrom: 1 }, null)).toEqual({ epoch: 0, limits: [] });
 });
 

@@ -1,4 +1,4 @@
-// Events that are published by somebody: given out after their commit, and again by whoever comes next, until they are.
+// Events that a publisher takes: passed to it after their commit, and again by the next owner, until they are published.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";

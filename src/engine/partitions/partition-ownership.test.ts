@@ -14,7 +14,7 @@ test("what waited for a commit is not given out when the partition was lost befo
   fixture.holdsCommits = true;
   fixture.join("w", ["w.a"]);
   fixture.settle();
-  // After an unclean stop it starts only once that is committed.
+  // After an unclean stop, an attempt is granted only when its start is committed.
   expect(fixture.waiting).toHaveLength(1);
   fixture.commit();
   fixture.input({ kind: "lost", partitions: [0] });
@@ -110,7 +110,7 @@ describe("beside a node that does not read the newest events,", () => {
     fixture.settle();
     expect(fixture.reply(taken)).toMatchObject({ kind: "applied" });
     const [row] = fixture.tables.readJournal({ execution: "a/b", from: 1 });
-    // An older node that comes back leaves it alone.
+    // The row has version 4, so that an older node that returns does not take the execution.
     expect(row?.body).toMatch(/^\{"v":4,/);
   });
 
@@ -192,7 +192,7 @@ test("a node that meets newer events than it reads names the partition, and leav
   const said = older.receipt(fixture.attempts()[0] as Attempt);
   older.settle();
   expect(older.reply(asked)).toMatchObject({ kind: "rejection", code: "not_ready" });
-  // Whoever waits for a verdict hears that it is not to be had here.
+  // Reports that wait for a verdict are answered with `elsewhere`.
   expect(older.verdicts(said)).toEqual([["elsewhere"]]);
   const unreadable = older.of("unreadable").at(-1);
   expect(unreadable).toMatchObject({ execution: "e1", partition: 0 });

@@ -282,7 +282,7 @@ test("what was owed is not performed when the partition was lost before it could
   fixture.input({ kind: "lost", partitions: [0] });
   fixture.settle();
   expect(fixture.postOps).toEqual([]);
-  // It comes back to the same process.
+  // The same process takes the partition again.
   fixture.holdsCommits = false;
   const left = { leases: [], quotas: new Map(), declared: {} };
   fixture.input({ kind: "taken", owned: own === undefined ? [] : [own], left });

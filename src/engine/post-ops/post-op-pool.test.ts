@@ -1,8 +1,8 @@
-// Places for post-operations: so many in all, so many of one execution, and no target has the last one.
+// Places for post-operations: limited in all and by execution, and no target can take the last one.
 import { expect, test } from "vitest";
 import { PostOpPool } from "./post-op-pool.ts";
 
-/** Takes places for one execution after another, all for one target; gives how many there were. */
+/** Takes places for one execution after another, all for one target; returns how many were free. */
 function takeAll(pool: PostOpPool, target: string, from = 0): number {
   for (let i = from; ; i++)
     if (!pool.acquire(`${target}/${i}`, { execution: `e${i}`, target })) return i - from;

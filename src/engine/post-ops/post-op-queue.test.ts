@@ -73,7 +73,7 @@ test("one that has begun and failed holds nothing up, though it waits for its ti
   expect(begun(on).at(-1)).toBe("e2 x#1");
   on.sleep(10_000);
   end(on, "e1 y#1");
-  // There is no room for the second try at the first, and there is for the last.
+  // There is no place for the second try of the first broadcast, but there is one for the last broadcast.
   expect(begun(on).slice(3)).toEqual(["e1 z#1"]);
   end(on, "e2 x#1");
   end(on, "e1 z#1");

@@ -95,7 +95,7 @@ function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
   const { id, phase, visit, handler, task, step, op, index, receipt, ended } = owed;
   const command = commandAt(execution.plan, owed);
   const plan = command === null ? undefined : postOpPlan(command, op, index);
-  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  assert(plan !== undefined, "the plan must contain every pending post-operation");
   return {
     id,
     execution: execution.id,

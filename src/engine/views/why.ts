@@ -362,7 +362,7 @@ function whyBlocked(node: NodeState, queue: HandlerQueue): string | null {
     : `${count} tasks wait for other tasks, such as task ${task} for ${end}.`;
 }
 
-/** What a task does for which others wait, as the rest of a sentence. It does not wait for others itself. */
+/** Describes, as the predicate of a sentence, the state of a task that other tasks wait for and that waits for no task itself. */
 function whyDependency(node: NodeState, { state, leases }: HandlerQueue, task: number): string {
   const { tasks, progress, children } = state;
   if (leases.has(task)) return "runs";

@@ -102,7 +102,7 @@ function owe(execution: Execution, at: ReceiptRef, op: PostOpRef["op"], index: n
   const ref = { phase, visit, handler, task, step, receipt, op, index };
   const command = commandAt(execution.plan, at);
   const plan = command === null ? undefined : postOpPlan(command, op, index);
-  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  assert(plan !== undefined, "the plan must contain every pending post-operation");
   const id = postOpId(execution.id, ref);
   const awaited = op === "persistence" || ("awaited" in plan && plan.awaited);
   execution.postops.set(id, { ...ref, id, awaited, ended: 0, until: execution.now, lastError: null });

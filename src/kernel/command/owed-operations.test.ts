@@ -1,4 +1,4 @@
-// What is owed after the result of a command: to state stores and to listeners.
+// Post-operations that follow the result of a command: writes to state stores, and broadcasts to listeners.
 import { describe, expect, test } from "vitest";
 import { owed, PERSIST, result, statuses, tell } from "../../../test/fixtures/kernel/command-run-fixture.ts";
 import { command, KernelRun } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";

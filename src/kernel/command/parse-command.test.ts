@@ -32,7 +32,7 @@ describe("a command is refused", () => {
     [
       "whose receipts come on its topic",
       one({ cmd_type: "X" }, { topic: "T", receiptTopic: "T" }),
-      `${AT}.receiptTopic: is the topic`,
+      `${AT}.receiptTopic: must differ from the topic`,
     ],
     ["that is no object", one([]), `${AT}.command: [] is not an object`],
     [
@@ -51,8 +51,16 @@ describe("a command is refused", () => {
       one({ cmd_type: "X", cmd_data: Number.NaN }),
       `${AT}.command: cmd.cmd_data is NaN`,
     ],
-    ["with a batch", one({ cmd_type: "X" }, { topic: "T", batch: 2 }), `${AT}.batch: means nothing`],
-    ["with a version", one({ cmd_type: "X" }, { topic: "T", version: "1" }), `${AT}.version: means nothing`],
+    [
+      "with a batch",
+      one({ cmd_type: "X" }, { topic: "T", batch: 2 }),
+      `${AT}.batch: cannot be used with a command`,
+    ],
+    [
+      "with a version",
+      one({ cmd_type: "X" }, { topic: "T", version: "1" }),
+      `${AT}.version: cannot be used with a command`,
+    ],
     [
       "with a post-op that is not known",
       withPostOps({ result: {} }),
@@ -138,7 +146,7 @@ describe("a command is refused", () => {
 
 test("a topic without a command is refused, a result of several tasks cannot be referred to", () => {
   const topic = { name: "w", phases: [{ name: "a", handlers: { a: { use: "x", topic: "T" } } }] };
-  expect(parseDefinition(topic)).toMatchObject({ message: `${AT}.topic: means nothing without a command` });
+  expect(parseDefinition(topic)).toMatchObject({ message: `${AT}.topic: can only be used with a command` });
   const many = {
     name: "w",
     phases: [

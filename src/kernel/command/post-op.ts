@@ -66,7 +66,7 @@ function refOf({ phase, visit, handler, task, step, op, index, receipt }: PostOp
 function planOf({ execution }: Step, op: OwedOp): PersistencePlan | BroadcastPlan {
   const command = commandAt(execution.plan, op);
   const plan = command === null ? undefined : postOpPlan(command, op.op, op.index);
-  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  assert(plan !== undefined, "the plan must contain every pending post-operation");
   return plan;
 }
 

@@ -123,12 +123,12 @@ describe("refused are", () => {
     [
       "a clean-up that is undone",
       two({ finally: "z" }, {}, undo),
-      'phase "z" handler "h".compensate: means nothing',
+      'phase "z" handler "h".compensate: cannot be used',
     ],
     [
       "a time without a clean-up",
       two({ cleanupTimeout: "1m" }),
-      "cleanupTimeout: means nothing without a clean-up",
+      "cleanupTimeout: can only be used with a clean-up",
     ],
     ["a time of nothing", two({ finally: "z", cleanupTimeout: 0 }), "cleanupTimeout: "],
     [
@@ -144,7 +144,7 @@ describe("refused are", () => {
     [
       "a sleep that is undone",
       two({}, { handlers: { h: { sleep: 1, compensate: { use: "v" } } } }),
-      'phase "a" handler "h".compensate: means nothing for a sleep or a wait',
+      'phase "a" handler "h".compensate: cannot be used with a sleep or a wait',
     ],
   ];
   test.each(cases)("%s", (_what, data, refusal) => expectRefusal(data, refusal));

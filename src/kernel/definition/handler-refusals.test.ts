@@ -181,17 +181,17 @@ describe("a definition is refused", () => {
     [
       "with a batch of children",
       one({ handlers: { h: { workflow: "child", batch: 2 } } }),
-      `${at}.batch: means nothing where tasks are executions`,
+      `${at}.batch: cannot be used where each task is an execution`,
     ],
     [
       "with a priority of children",
       one({ handlers: { h: { workflow: "child", priority: 3 } } }),
-      `${at}.priority: means nothing where tasks are executions`,
+      `${at}.priority: cannot be used where each task is an execution`,
     ],
     [
       "with a heartbeat of children",
       one({ handlers: { h: { workflow: "child", tasks: [1], heartbeat: "5s" } } }),
-      `${at}.heartbeat: means nothing where tasks are executions`,
+      `${at}.heartbeat: cannot be used where each task is an execution`,
     ],
     [
       "with a state for several scripts",

@@ -69,7 +69,7 @@ export const executionId: Decode<string> = checked(anything as Decode<string>, (
   refuseExecutionId(value, ""),
 );
 
-/** Decodes a name that is written in code. */
+/** Decodes a name that a user writes in code or configuration; the rule is stricter than for names composed at run time. */
 export function writtenName(what: string): Decode<string> {
   return text({ pattern: NAME_PATTERN, what, hint: "a letter, then up to 39 letters, digits, _ or -" });
 }

@@ -159,7 +159,7 @@ function cleanup(fields: Fields, phases: readonly PhaseDefinition[]): Cleanup {
   for (const phase of phases) checkReached(phase, names);
   const ms = at("cleanupTimeout", optional(durationMs(1)), fields["cleanupTimeout"]);
   if (ms !== undefined && names.length === 0 && !phases.some(isCompensated))
-    throw wrong("cleanupTimeout", "means nothing without a clean-up", "leave it out");
+    throw wrong("cleanupTimeout", "can only be used with a clean-up", "leave it out");
   return { ...named, ...defined({ cleanupTimeout: ms === DEFAULTS.cleanupTimeoutMs ? undefined : ms }) };
 }
 
@@ -167,7 +167,7 @@ function isCompensated({ handlers }: PhaseDefinition): boolean {
   return Object.values(handlers).some(({ compensate }) => compensate !== undefined);
 }
 
-/** Refuses options that mean nothing in a phase of the clean-up. */
+/** Refuses options that have no effect in a phase of the clean-up. */
 function checkCleanup(phase: PhaseDefinition, field: string): void {
   const path = phaseAt(phase.name);
   for (const option of ["next", "onError", "final"] as const)
@@ -181,7 +181,7 @@ function checkCleanup(phase: PhaseDefinition, field: string): void {
     if (compensate !== undefined)
       throw wrong(
         `${path}${handlerAt(name)}.compensate`,
-        `means nothing in a phase that ${field} runs: a clean-up is not undone`,
+        `cannot be used in a phase that ${field} runs: a clean-up is not compensated`,
         "leave it out",
       );
 }
@@ -248,7 +248,7 @@ function checkTopics(phases: readonly PhaseDefinition[]): void {
     if (of === undefined) continue;
     throw wrong(
       `${path}.topic`,
-      `"${topic}" is where the receipts of ${of} come back, so no command can go there`,
+      `"${topic}" is the receipt topic of ${of}, so commands cannot be sent to it`,
       "choose another topic, or give the other command a receiptTopic of its own",
     );
   }

@@ -158,17 +158,21 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
   if (parsed["workflow"] !== undefined)
     for (const option of ["batch", "concurrencyPerKey", "ratePerKey"])
       if (parsed[option] !== undefined)
-        throw wrong(option, "means nothing where tasks are executions of their own", "leave it out");
+        throw wrong(
+          option,
+          "cannot be used where each task is an execution of a child workflow",
+          "leave it out",
+        );
   if (parsed["command"] !== undefined && parsed["topic"] === undefined)
-    throw wrong("topic", "a command needs a topic", "say where it goes");
+    throw wrong("topic", "a command needs a topic", "name the topic that the command is sent to");
   if (parsed["command"] !== undefined && parsed["receiptTopic"] === parsed["topic"])
-    throw wrong("receiptTopic", "is the topic of the command itself", "choose another name");
+    throw wrong("receiptTopic", "must differ from the topic of the command", "choose another name");
   checkGrowth(parsed);
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw wrong("", "a sleep or a wait has exactly one task", "remove tasks and enumerate");
   if (waits && parsed["compensate"] !== undefined)
-    throw wrong("compensate", "means nothing for a sleep or a wait", "leave it out");
+    throw wrong("compensate", "cannot be used with a sleep or a wait", "leave it out");
   return parsed;
 }
 
@@ -182,7 +186,7 @@ function checkGrowth(parsed: HandlerDefinition): void {
     if (given !== undefined && tasks === undefined && enumerate === undefined)
       throw wrong(option, "needs the first tasks of the handler", "give enumerate or tasks");
   if (adds !== undefined && use === undefined)
-    throw wrong("adds", "means nothing without code that processes tasks", "leave it out");
+    throw wrong("adds", "can only be used with code that processes tasks", "leave it out");
   if (adds !== undefined && batch !== undefined)
     throw wrong("adds", "does not go with batch", "process the tasks one by one");
   if (after !== undefined && identity === undefined)
@@ -223,10 +227,10 @@ export function checkMeaning(handler: HandlerDefinition): void {
   if (handler.command === undefined) {
     for (const option of ["topic", "receiptTopic"] as const)
       if (handler[option] !== undefined)
-        throw wrong(option, "means nothing without a command", "leave it out");
+        throw wrong(option, "can only be used with a command", "leave it out");
   } else {
     for (const option of ["batch", "version", "schema", "optional", "state", "resume"] as const)
-      if (handler[option] !== undefined) throw wrong(option, "means nothing for a command", "leave it out");
+      if (handler[option] !== undefined) throw wrong(option, "cannot be used with a command", "leave it out");
     for (const option of ["topic", "receiptTopic"] as const) checkReserved(handler[option] ?? "", option);
   }
   for (const option of ["key", "identity"] as const)
@@ -248,7 +252,7 @@ export function checkMeaning(handler: HandlerDefinition): void {
     if (handler[option] !== undefined)
       throw wrong(
         option,
-        "means nothing where tasks are executions of their own",
+        "cannot be used where each task is an execution of a child workflow",
         "give it to the handlers of the child",
       );
 }

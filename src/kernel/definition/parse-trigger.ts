@@ -97,5 +97,5 @@ function checkTrigger(value: unknown): void {
   if (singleton === "signal" && signal === undefined)
     throw wrong("signal", "is missing", "name the signal that the open execution gets");
   if (signal !== undefined && singleton !== "signal" && execution === undefined)
-    throw wrong("signal", "means nothing here", 'add execution: "/id", or singleton: "signal"');
+    throw wrong("signal", "has no execution to go to", 'add execution: "/id", or singleton: "signal"');
 }

@@ -115,7 +115,7 @@ export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
-/** The body of a row that stands for rows which were deleted when the journal of a gate began anew. Only imports write it. */
+/** The body of a row that stands for rows which were deleted when the journal of a gate was compacted. Only imports write it. */
 export const TRIMMED = "(trimmed)";
 
 /** Decodes the events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */

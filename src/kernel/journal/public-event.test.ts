@@ -107,7 +107,7 @@ describe("a public event", () => {
       ],
     });
     expect(find(events, "tasks.settled")).toMatchObject({ count: 5, ranges: [[0, 4]], done: 4, failed: 1 });
-    // Why it is tried again is worth a line.
+    // The event says why the task is retried.
     expect(find(events, "tasks.retrying")).toMatchObject({ reason: "failed", error: { message: "boom" } });
     expect(JSON.stringify(events)).not.toContain('"ok":true');
   });

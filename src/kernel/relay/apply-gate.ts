@@ -40,7 +40,7 @@ export function applyGate(execution: Execution, event: GateEvent): void {
   }
 }
 
-/** Applies the event with which a journal begins anew. In a replay it can be the first event of the journal. */
+/** Applies the event that compacts the journal of a gate. In a replay it can be the first event of the journal. */
 function carried(execution: Execution, event: GateCarried): void {
   const { project, input, createdAt, state, timers } = event;
   Object.assign(execution, { project, input, createdAt, due: execution.plan.first });

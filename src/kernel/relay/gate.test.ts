@@ -39,7 +39,7 @@ class Gate {
     this.#step({ kind: "gate.ended", execution }, now);
   }
 
-  /** Begins the journal anew, and continues with what a replay of only the new rows gives. */
+  /** Compacts the journal, and continues with the state that a replay of only the new rows gives. */
   carry(now: number): void {
     const execution = this.execution as Execution;
     const { events } = step(execution, { kind: "carry" }, now);
@@ -236,7 +236,7 @@ describe("a gate", () => {
   });
 });
 
-describe("a gate whose journal begins anew", () => {
+describe("a gate whose journal is compacted", () => {
   test("continues with what it holds, its timer and its open executions", () => {
     const gate = new Gate({ batch: { max: 3, wait: 10 }, tracks: true });
     for (const [i, event] of ["a", "b", "c", "d"].entries()) gate.take(event, i);

@@ -71,21 +71,21 @@ export function gateDue(step: Step): void {
 }
 
 /**
- * Begins the journal of a gate anew: an event has its whole state, so the rows before that event are not needed any more. A gate
+ * Compacts the journal of a gate: one event contains its whole state, so the rows before that event are not needed any more. A gate
  * that is never idle for as long as the retention lasts would have an endless journal otherwise. A gate that has ended opens and
  * ends again.
  */
 export function carryGate(step: Step): Answer {
   const { execution } = step;
   const { gate, project, input, createdAt } = execution;
-  if (gate === null) return { kind: "ignored", why: "only the journal of a gate can begin anew" };
+  if (gate === null) return { kind: "ignored", why: "only the journal of a gate can be compacted" };
   const timers = Array.from(execution.timers, ([timer, { due }]) => ({ timer, due }));
   step.emit({ kind: "gate.carried", project, input, createdAt, state: gate, timers });
   settle(step);
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Whether the journal of a gate is so long that it begins anew: a state with many executions or events waits for as many events. */
+/** Whether the journal of a gate is long enough to be compacted. A gate with a large state is compacted less often. */
 export function isCarryDue({ gate, seq, carriedAt }: Execution, eventsMax: number): boolean {
   return gate !== null && seq - carriedAt >= Math.max(eventsMax, 2 * (gate.open.length + gate.held.length));
 }

@@ -58,7 +58,7 @@ export interface GateEntry {
   readonly cancels?: true;
   /** The execution that refused the event as a signal, because it had ended. */
   readonly returnedBy?: string;
-  /** The events of a batch that was refused as a signal; the entry itself is the last of them. */
+  /** The events of a batch that an ended execution refused as one signal. This entry is the last event of the batch. */
   readonly batch?: readonly HeldEvent[];
 }
 

@@ -274,7 +274,7 @@ describe("late words after a later attempt (C8)", () => {
     expect(verdict).toBe(isPassed ? "late" : "accepted");
     expect(run.handler("a").tasks.settled.has(0)).toBe(!isPassed);
     expect(run.of("tasks.late").map(({ accepted }) => accepted)).toEqual([[!isPassed]]);
-    // Its one word is spoken.
+    // The attempt has used its one receipt.
     expect(run.receipt("a", 0, { attempt: 1, live: false, payload: "7" })).toBe("duplicate");
   });
 
@@ -294,7 +294,7 @@ describe("late words after a later attempt (C8)", () => {
       const run = new KernelRun([phase("a", { tasks: [1, 2] })]);
       act(run);
       const isPassed = run.of("task.step").length > 0;
-      // Nothing tells the two claims apart but that this one has no lease.
+      // The two claims differ only in that this one has no lease.
       expect(run.receipt("a", 0, { attempt: 1, live: false })).toBe(isPassed ? "stale" : "accepted");
       expect(run.handler("a").tasks.settled.has(0)).toBe(!isPassed);
       expect(run.receipt("a", 0, { attempt: 1 })).toBe(isPassed ? "accepted" : "duplicate");
@@ -372,7 +372,7 @@ test("a table of checkpoints is what it was after it was written and read, in wh
   );
 });
 
-/** Who would get the signals, in order. */
+/** The tasks that would get the signals, in order. */
 function drainWaits(table: ProgressTable): string[] {
   const order: string[] = [];
   for (const signal of ["g0", "g1"]) {

@@ -323,7 +323,7 @@ describe("names by the pointers of the definition", () => {
 test("at most 10 million tasks come of one visit: then the enumeration has failed for good", () => {
   const run = new KernelRun(listing());
   run.page("a", [0]);
-  // As if so many had been journaled; the rule is about the number.
+  // Sets the counters as if that many tasks were journaled: the limit applies to the number.
   run.handler("a").total = 10_000_000;
   run.handler("a").enumeration.count = 10_000_000;
   run.page("a", [1], { from: 10_000_000 });

@@ -75,7 +75,7 @@ export function startTaskChild(
   // A child that exists treats the start as a repeat. A child that was purged after its end starts again.
   step.send(child, known === undefined ? message : { ...message, again: true });
   if (known !== undefined) sendRetry(step, child);
-  // An attempt may go on while its execution is paused. What it starts waits for the resume.
+  // An attempt may go on while its execution is paused. Children that it starts are paused until the resume.
   if (execution.status === "paused") {
     const id = inLife(execution, `paused~${execution.seq}`);
     step.send(child, fromParent(execution, "pause", { id, reason: null }));

@@ -108,7 +108,7 @@ describe("a task table", () => {
           for (const [n, row] of model) {
             const { settled, failed, ...numbers } = row;
             expect([table.settled.has(n), table.failed.has(n)]).toEqual([settled, failed]);
-            // What is done needs no history.
+            // The table keeps no history of tasks that are done.
             if (settled && !failed) continue;
             const { ended, fails, crashes, until } = numbers;
             expect([table.ended(n), table.fails(n), table.crashes(n), table.until(n)]).toEqual([

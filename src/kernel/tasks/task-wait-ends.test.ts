@@ -143,7 +143,7 @@ describe("the timeout of a wait in a task", () => {
     // The receipt that began the first wait comes once more.
     run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500, attempt: 1 });
     expect(run.execution.timers.size).toBe(0);
-    // And once it is late.
+    // The same receipt, after its attempt has lost the lease.
     run.suspend("a", 0, { name: "go", signal: "go", timeoutMs: 500, attempt: 1, live: false });
     expect(run.execution.timers.size).toBe(0);
     expect(waiting(run)?.signal).toBe("again");

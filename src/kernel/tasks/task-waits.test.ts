@@ -1,4 +1,4 @@
-// Sleeps and waits inside a task: the attempt ends as suspended, nothing is burnt, the answer is a step (DESIGN 3.1, 3.2).
+// Sleeps and waits inside a task: the attempt ends as suspended, no budget is used, the answer is a step (DESIGN 3.1, 3.2).
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { KernelRun } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
@@ -243,7 +243,7 @@ test("whatever tasks wait for and whatever comes, each wait gets one answer, and
         }
         for (const [timer, { due }] of [...run.execution.timers]) if (due <= run.now) run.timer(timer);
         expect(replayed(run)).toBe(writeSnapshot(run.execution));
-        // Nobody waits for what is kept.
+        // No task waits for a signal that is kept.
         for (const kept of run.execution.signals.keys())
           expect(
             run.handler("a").progress.firstWaitingFor({ signal: kept, data: "null" }, run.now),

@@ -101,7 +101,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
 }
 
-/** Journals what the code of a task has read, without what is journaled already. */
+/** Journals the times and failures that the code of a task has read, unless they are journaled already. */
 function codeNoted(
   step: Step,
   at: Place & { readonly task: number; readonly attempt: number },

@@ -80,7 +80,7 @@ export class Consumer {
     this.#isClosed = true;
     this.#tag = null;
     if (lane === null || tag === null || !lane.isOpen) return;
-    // If the channel breaks meanwhile, it does not consume either.
+    // If the cancel fails, the channel is closed, and its consumers have ended with it.
     await lane.channel.cancel(tag).catch(() => {});
   }
 

@@ -64,7 +64,7 @@ test("unconfirmed messages go over the next connection in their order, unless th
   publish("d");
   const second = connect();
   expect(second.ids()).toEqual(["a", "d"]);
-  // A confirm of the connection before says nothing any more.
+  // A confirm of the earlier connection is ignored.
   first.sent[0]?.confirm(null, {});
   expect(ends).toEqual(["c true"]);
   for (const { confirm } of second.sent) confirm(null, {});

@@ -112,7 +112,7 @@ function runProgram(
       child.kill("SIGKILL");
       end(`${program} ${why}`);
     };
-    const abort = (): void => kill("was ended, because this node stops");
+    const abort = (): void => kill("was killed, because this node is shutting down");
     const cancel = clock.after(SEND_MS, () => kill(`did not end within ${SEND_MS / 1_000} s`));
     aborted.addEventListener("abort", abort, { once: true });
     const end = (error: string | null): void => {

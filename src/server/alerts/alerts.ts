@@ -255,7 +255,7 @@ export class Alerts {
       if (last === from) max *= 2;
       from = last;
     }
-    // The mark need not be exact: what it repeats is known already.
+    // The mark need not be exact: failures that are read a second time are recognised.
     if (was === null || now - mark > MARGIN_MS / 2) await store.putDocument(MARK_KIND, MARK, String(now));
   }
 
@@ -326,7 +326,7 @@ export class Alerts {
     if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
   }
 
-  /** Tries to send the open alerts that are due, and forgets causes that were told long ago. */
+  /** Tries to send the open alerts that are due, and forgets causes whose alerts were sent long ago. */
   async #sendDue(): Promise<void> {
     const { store, clock } = this.#options;
     const now = clock.now();

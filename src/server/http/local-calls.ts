@@ -43,7 +43,7 @@ export class LocalCalls {
     return this.#answer(LOCAL, path, request);
   }
 
-  /** The same with the rights of a caller. */
+  /** Sends requests with the rights of this caller. */
   as(caller: Caller): { json<T>(path: string, request?: LocalRequest): Promise<T> } {
     return { json: (path, request = {}) => this.#answer(caller, path, request) };
   }

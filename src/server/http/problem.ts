@@ -29,7 +29,7 @@ export const PROBLEMS: Readonly<
     title: "Not found",
     hint: "look up the name in a list, or the path in /openapi.json",
   },
-  method_not_allowed: { status: 405, title: "Not with this method", hint: "see the Allow header" },
+  method_not_allowed: { status: 405, title: "Method not allowed", hint: "see the Allow header" },
   request_timeout: {
     status: 408,
     title: "The request came too slowly",
@@ -37,7 +37,11 @@ export const PROBLEMS: Readonly<
   },
   conflict: { status: 409, title: "Conflict", hint: "use another id, or the existing execution" },
   gone: { status: 409, title: "It has ended", hint: "start another execution" },
-  wrong_status: { status: 409, title: "Not in this status", hint: "check the execution's status first" },
+  wrong_status: {
+    status: 409,
+    title: "Not possible in the present status",
+    hint: "check the execution's status first",
+  },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
   too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },
   not_owner: { status: 421, title: "Another node owns it", hint: "ask that node" },
@@ -57,7 +61,7 @@ export const PROBLEMS: Readonly<
   not_ready: { status: 503, title: "Not ready", hint: "try again a little later" },
   timeout: {
     status: 504,
-    title: "Not done in time",
+    title: "Timed out",
     hint: "the request may still be applied; check the state, then repeat the request",
   },
 };

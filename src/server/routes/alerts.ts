@@ -33,7 +33,7 @@ export const alertRoutes = [
   route({
     id: "putAlertRule",
     request: "POST /v1/alerts",
-    summary: "Make a rule, or change the one with its id",
+    summary: "Create a rule, or change the rule with the same id",
     description:
       "A rule goes to a URL, behind the same guard as broadcasts, or to a target that the configuration file names. Programs can be named in that file only.",
     access: "admin",

@@ -38,7 +38,11 @@ export const STREAM_HEADERS = {
 
 const eventsQuery = z.strictObject({
   from: integer(1, Number.MAX_SAFE_INTEGER, "the first sequence number").optional(),
-  since: integer(0, Number.MAX_SAFE_INTEGER, "only from this time on; pages only").optional(),
+  since: integer(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    "only events recorded at or after this time, in milliseconds since 1970; not for streams",
+  ).optional(),
   cursor,
   limit: limit(100),
   detail: z
@@ -50,7 +54,7 @@ const eventsQuery = z.strictObject({
     .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of kinds, with commas between")
     .optional()
     .describe(
-      "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; pages only",
+      "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; not for streams",
     ),
   follow,
 });

@@ -17,8 +17,8 @@ const dueTimes = z.number().int().nonnegative();
 const backfilledSchema = z
   .object({
     due: dueTimes.describe("due times in the range"),
-    existed: dueTimes.describe("those that have an execution already"),
-    missing: dueTimes.describe("those that had none"),
+    existed: dueTimes.describe("due times that had an execution already"),
+    missing: dueTimes.describe("due times that had no execution"),
     started: dueTimes,
   })
   .openapi("Backfilled");

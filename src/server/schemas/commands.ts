@@ -70,7 +70,7 @@ export const projectDocumentSchema = z
   })
   .openapi("CommandProject", {
     description:
-      "`{ [project]: { workflows: [CommandWorkflow] } }`; on a page with `next` beside the project.",
+      "`{ [project]: { workflows: [CommandWorkflow] } }`. A page of a list also has the field `next`.",
     example: { "project-x": { workflows: [] }, next: null },
   });
 

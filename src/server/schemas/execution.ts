@@ -187,7 +187,7 @@ export type Summary = Shape<typeof summarySchema>;
 
 const waits = z.enum(WAITS).nullable().openapi({
   description:
-    "what an execution that has not ended does or waits for; null: it has ended or is paused, or its node does not tell",
+    "what an execution that has not ended does or waits for; null: it has ended or is paused, or its node does not report it",
 });
 
 export type { Waits } from "../../engine/views/why.ts";

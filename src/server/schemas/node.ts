@@ -152,8 +152,8 @@ export const ownershipSchema = z.looseObject({
   incarnation: z.string().nullable(),
   owned: z.array(z.object({ partition: count, epoch: count })).describe("the partitions of this node"),
   yielding: z.array(count).describe("partitions of this node that are being handed over"),
-  places: z.array(z.string()).describe("the node that each partition belongs to"),
-  owners: z.array(z.string().nullable()).describe("the node that owns each partition"),
+  places: z.array(z.string()).describe("the node that each partition is assigned to"),
+  owners: z.array(z.string().nullable()).describe("the node that owns each partition now"),
 });
 
 export const ringSchema = z

@@ -46,7 +46,7 @@ test("writes count as lost by the greatest number of their own connection", asyn
   for (let n = 1; n <= 3; n++) first.note(first.next("SELECT 1", 0).n, commits(n));
   second.note(second.next("SELECT 1", 0).n, { kind: "document" });
   expect(await writes.findLost(databaseWith({ 0: 3, 1: 1 }))).toBeNull();
-  // A write whose answer was lost is there: that is no harm.
+  // A write whose answer was lost is in the database: it is not a lost write.
   expect(await writes.findLost(databaseWith({ 0: 4, 1: 1 }))).toBeNull();
   expect(await writes.findLost(databaseWith({ 0: 1, 1: 1 }))).toBe(
     "2 commits (1 of partition 2, 1 of partition 3)",

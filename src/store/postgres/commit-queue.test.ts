@@ -10,7 +10,7 @@ import type { Link, Statement } from "./link.ts";
 
 /** A call that has no answer yet. */
 interface Call {
-  /** It wrote everything. */
+  /** Answers the call as one that wrote everything. */
   ok(): Promise<void>;
   fail(error: Error): Promise<void>;
 }
@@ -29,7 +29,7 @@ function setUp() {
       if (statement.name === "find") {
         const ids = String(values[0]).split("\u001f");
         found.push(ids);
-        // All that is looked up is there, with one event.
+        // Every execution that is looked up exists, with one event.
         return Promise.resolve(ids.map((id) => [id, 1_000 + executions.length, 1, 1]));
       }
       log.push(`call ${calls.length + 1}`);
@@ -52,7 +52,7 @@ function setUp() {
     ...{ link, clock, knowledge: new KnownExecutions(link) },
     ...{ partitions: 4, generation: "g", lock: 1, owner: () => "me" },
   });
-  /** Issues a commit; `name` is logged when its verdict is told. */
+  /** Issues a commit; `name` is logged when its verdict arrives. */
   const commit = (name: string, content: Commit): Promise<CommitVerdict | string> =>
     queue.commit(content).then(
       (verdict) => {
@@ -106,7 +106,7 @@ test("the next call is on its way before the verdicts of the last are told, and 
   void commit("b", made("e2"));
   await calls[0]?.ok();
   expect(log).toEqual(["call 1", "call 2", "a ok"]);
-  // Nothing waits behind it: it is told at once.
+  // No commit waits behind it, so its verdict is reported at once.
   await calls[1]?.ok();
   expect(log).toEqual(["call 1", "call 2", "a ok", "b ok"]);
 });

@@ -76,7 +76,7 @@ export class Database {
     const state = await beginSession(client, this.#schema);
     const isOtherPlace = this.#origin !== null && state.origin !== null && state.origin !== this.#origin;
     const meta = await readMeta(client).catch((error: unknown) => {
-      // Another database has no store, or none that this node knows.
+      // A connection that leads to another database finds no store there, or one that this node cannot read.
       throw isOtherPlace ? otherDatabase(error) : error;
     });
     const { generation } = meta;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Connection, Value } from "./driver.ts";
 import { ManyRows } from "./many-rows.ts";
 
-/** What is run, as the rows of each statement. */
+/** A connection that records the values of each statement that is run. */
 function recording(sql = (all: string) => `INSERT INTO t VALUES ${all}`) {
   const ran: Value[][] = [];
   const connection: Connection = {

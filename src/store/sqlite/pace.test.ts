@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Pace } from "./pace.ts";
 
-/** The sizes of calls, where one unit takes so many milliseconds at each call. */
+/** The sizes of calls, where one unit takes this many milliseconds in each call. */
 function sizes(msPerUnit: readonly number[], fixedMs = 0): number[] {
   let now = 0;
   const pace = new Pace({ goalMs: 10, first: 64, min: 8, max: 512, monotonic: () => now });

@@ -120,7 +120,7 @@ test("claims are long once signs of life have come, and short again after one th
   expect(asked()).toEqual([5_000, 1_667, false]);
   await sent.at(-1)?.answer(some(1), true);
   expect(asked()).toEqual([20_000, 5_000, true]);
-  // An answer that came too soon for a sign of life says nothing about them.
+  // An answer that comes too soon says nothing about whether the server sends signs of life.
   await sent.at(-1)?.answer(some(1), false);
   expect(asked()).toEqual([20_000, 5_000, true]);
   await sent.at(-1)?.answer(null);

@@ -121,7 +121,7 @@ export class HeldAttempts {
 export function beatsOf(ids: readonly string[]): Beat[] {
   return ids.map((id) => {
     const at = decodeAttempt(id);
-    assert(at !== null, "an attempt that is held has a readable id");
+    assert(at !== null, "the id of a held attempt must be decodable");
     const { task, attempt, claim, ...place } = at;
     return { ...place, attempts: [{ task, attempt, claim }] };
   });

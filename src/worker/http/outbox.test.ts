@@ -70,7 +70,7 @@ function setUp(tasks: number) {
           reply: async (called) => {
             resolve(called);
             await new Promise((done) => setImmediate(done));
-            // What was refused is sent again after a while.
+            // Refused events are sent again after a while.
             if (called.kind === "refused") await clock.advance(20_000);
           },
         });
@@ -247,7 +247,7 @@ describe("an attempt that another node has", () => {
     void outbox.send([started(0, 1)]);
     void outbox.send([receipts(0)]);
     await sent[0]?.reply(elsewhere(sent[0], 1));
-    // While it is looked for, more is said.
+    // While the owner of the attempt is searched for, more events are sent.
     const verdicts = outbox.send([receipts(1)]);
     expect(sent.map(numbers)).toEqual([[`${idOf(0)} 1`, `${idOf(1)} 1`], [`${idOf(0)} 2`]]);
     await sent[1]?.reply(stored(sent[1]));
@@ -270,7 +270,7 @@ describe("an attempt that another node has", () => {
     gone.isGone = false;
     const attempt = held.get(idOf(0));
     if (attempt === undefined) throw new Error("it is held");
-    // Somebody has it, but nobody knows yet what became of what was sent first.
+    // The owner is found, but it is not known yet whether the first request arrived.
     outbox.found(attempt, "a");
     expect(sent).toHaveLength(1);
     await sent[0]?.reply({ kind: "unsent" });

@@ -1,4 +1,4 @@
-// The way to the server: what is waited out, what is final, and what is left out. Over HTTP; time is virtual.
+// Requests to the server: which failures are retried, which are final, and which requests are skipped. Over HTTP; time is virtual.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -110,7 +110,7 @@ test("once the server is there again, nobody waits for the end of a back-off", a
   const read = link.read("/v1/x", "t1");
   while (failures.length === 0) await new Promise((resolve) => setImmediate(resolve));
   isThere = true;
-  // Time stands still: only the other answer can wake it.
+  // Virtual time does not advance: only the answer to the other request can wake this one.
   expect(await link.post("heartbeat", "{}", { read: value })).toMatchObject({ kind: "answered" });
   expect(await read).toBe('{"path":"/v1/x"}');
   expect(clock.now()).toBe(new VirtualClock().now());

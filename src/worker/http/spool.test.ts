@@ -142,7 +142,7 @@ test("a damaged file is kept and told, and what can be read of it is sent", asyn
   expect(next.left).toEqual([event(1), event(3)]);
   expect(next.damaged).toEqual([{ path: expect.stringMatching(/\.spool\.damaged$/), lines: 4 }]);
   expect(readFileSync(next.damaged[0]?.path ?? "", "utf8")).toContain("garbage");
-  // It is told once, and sent once.
+  // The damage is reported once, and the events are sent once.
   orphan(path);
   expect(Spool.open(path)).toMatchObject({ left: [event(1), event(3)], damaged: [] });
 });

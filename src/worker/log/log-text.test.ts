@@ -1,4 +1,4 @@
-// What is logged, as lines.
+// Logged values as lines of text.
 import { describe, expect, test } from "vitest";
 import { LOG_LINE_BYTES, linesOf, showParts } from "./log-text.ts";
 import { Secrets } from "./secrets.ts";

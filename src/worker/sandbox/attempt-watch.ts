@@ -87,18 +87,18 @@ export class AttemptWatch {
   #takeLine(line: string | null): void {
     if (this.#ended) return;
     const report = line === null ? null : readReport(line);
-    if (report === null) this.#distrust("said something that is not a report");
+    if (report === null) this.#distrust("sent a line that is not a report");
     else this.#takeReport(report);
   }
 
   #takeReport(report: CheckedReport): void {
     if (report.kind === "ready" || report.kind === "probed") {
-      this.#distrust(`said ${report.kind} in an attempt`);
+      this.#distrust(`sent ${report.kind} during an attempt`);
       return;
     }
     const starts = report.kind === "run_started";
     if (report.run !== this.#current || starts === this.#started) {
-      this.#distrust(`said ${report.kind} out of order`);
+      this.#distrust(`sent ${report.kind} out of order`);
       return;
     }
     const { name } = this.#run();

@@ -324,7 +324,7 @@ describe("a trigger", () => {
     ).resolves.toEqual([
       expect.stringContaining("on[0].batch: does not go together with debounce"),
       expect.stringContaining("on[0].signal: is missing"),
-      expect.stringContaining("on[0].signal: means nothing here"),
+      expect.stringContaining("on[0].signal: has no execution to go to"),
       expect.stringContaining("on[0].signal: is missing"),
       expect.stringContaining("on[0].throttle.limit"),
     ]);

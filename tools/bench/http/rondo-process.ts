@@ -128,7 +128,7 @@ export class RondoProcess {
     clearTimeout(timer);
     if (said !== null) return said;
     this.#child.kill("SIGKILL");
-    throw new Error(`the ${this.#name} did not come to serve`);
+    throw new Error(`the ${this.#name} did not start to serve in time`);
   }
 }
 

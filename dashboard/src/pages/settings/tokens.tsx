@@ -56,7 +56,7 @@ export function Tokens() {
                 onClick={() =>
                   attempt(async () => {
                     await change("DELETE", `/v1/tokens/${encodeURIComponent(revoked.id)}`);
-                    tell(`${revoked.name} opens nothing any more.`);
+                    tell(`${revoked.name} is no longer accepted.`);
                     setRevoked(null);
                     reload();
                   })
@@ -67,7 +67,7 @@ export function Tokens() {
             </>
           }
         >
-          <p>It opens nothing any more, nor do the sessions it was traded for; streams that it opened end.</p>
+          <p>The token and the sessions that were created with it are no longer accepted; streams that it opened end.</p>
         </Dialog>
       )}
     </Panel>
