@@ -29,9 +29,8 @@ export interface FlowOptions<Schema extends StandardSchema = StandardSchema, Giv
     Pick<WorkflowOptions<string, Given>, "cleanupTimeout" | "children" | "use" | "signals" | "on">,
     Pick<Compensation<never, never, never, never>, "compensation"> {
   /**
-   * Undoes what the function has done when the execution is cancelled, passes its deadline or fails. Code after a `catch` does not
-   * run then, because a cancel ends the function from outside. Any step may have run or not; a step in `compensate` has the
-   * idempotency key of the step of the same name in the flow. It may run again after a failure.
+   * Undoes what the function has done when the execution is cancelled, passes its deadline or fails; a `catch` does not run after a
+   * cancel. Any step may have run or not: a step in `compensate` has the idempotency key of the step of the same name in the flow.
    *
    * @default nothing is undone
    * @example

@@ -652,8 +652,7 @@ export interface RondoClient extends AsyncDisposable, Operations {
 /** Options of `close`. */
 export interface CloseOptions {
   /**
-   * How long running handlers may take to end, in milliseconds. Then their `signal` is aborted, and their tasks run again when the
-   * store is opened next. Sleeps and waits are not waited for.
+   * How long running handlers may take to end, in milliseconds. Then their `signal` is aborted; their tasks run again later.
    *
    * @default 10_000
    */
