@@ -138,7 +138,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       const tag = `size=${width}`;
       for (let i = 0; i < 3; i++) await server.rondo.start(naps, {}, { tags: { size: String(width) } });
       const user = await open();
-      await user.click(user.page.getByRole("link", { name: /^\d+ running$/ }));
+      await user.click(user.page.getByRole("link", { name: /^\d+ running/ }));
       await user.page.getByRole("searchbox").fill(tag);
       await user.page.getByText("3 executions", { exact: true }).waitFor();
       await user.click(user.button("Cancel all…"));

@@ -26,7 +26,7 @@ export const NAV: readonly NavItem[] = [
   { path: "/queues", label: "Queues", icon: "queues", keys: "g q" },
   { path: "/schedules", label: "Schedules", icon: "schedules", keys: "g s" },
   { path: "/dead-letters", label: "Dead letters", icon: "letters", keys: "g d" },
-  { path: "/definitions", label: "Definitions", icon: "definitions", keys: "g f" },
+  { path: "/definitions", label: "Workflows", icon: "definitions", keys: "g f" },
   { path: "/alerts", label: "Alerts", icon: "bell", keys: "g a", isGlobal: true },
   { path: "/settings", label: "Settings", icon: "settings", keys: "g t" },
 ];

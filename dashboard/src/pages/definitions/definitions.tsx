@@ -31,7 +31,7 @@ export function Definitions() {
   const byName = new Map(figures.data?.data.map((one) => [one.name, one]));
   return (
     <>
-      <PageHead title="Definitions" about="workflows that can be run" />
+      <PageHead title="Workflows" about="runs, success and p95 of the last two days" />
       {data === null ? (
         problem === null ? (
           <Loading rows={6} />

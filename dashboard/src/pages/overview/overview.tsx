@@ -78,21 +78,11 @@ function Tiles({ facts }: { readonly facts: Facts }) {
   const waiting = facts.ready.reduce((sum, { tasks }) => sum + tasks, 0);
   const tiles: readonly Tile[] = [
     {
-      label: "running",
+      label: facts.waiting === 0 ? "running" : `running, ${count(facts.waiting)} asleep or waiting`,
       value: count(counts.running ?? 0),
       tone: (counts.running ?? 0) > 0 ? "running" : "",
       to: addressOf("/executions", { status: "running" }),
     },
-    ...(facts.waiting > 0
-      ? [
-          {
-            label: "sleeping or waiting",
-            value: count(facts.waiting),
-            tone: "",
-            to: addressOf("/executions", { waiting: true }),
-          },
-        ]
-      : []),
     ...((counts.paused ?? 0) > 0
       ? [
           {
