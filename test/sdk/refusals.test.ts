@@ -221,6 +221,8 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
     ["version", "", '.version: is not a version (write it as "1.2.0")'],
     ["version", "1", '.version: is not a version (write it as "1.2.0")'],
     ["version", "~1.2.0", '.version: is not a version (write it as "1.2.0")'],
+    ["version", "01.2.0", '.version: is not a version (write it as "1.2.0")'],
+    ["version", "1.2.0-01", '.version: is not a version (write it as "1.2.0")'],
     ["version", 1.2, '.version: is not a version (write it as "1.2.0")'],
     ["tasks", {}, ".tasks: must be a list of tasks"],
   ];

@@ -25,7 +25,8 @@ const TASKS_MAX = 100_000;
 const RUNS_MAX = 1_000;
 
 /** A subset of semver ranges: bounds by number, joined by spaces, " - " and "||". */
-const NUMBER = "(?:0|[1-9]\\d{0,14}|[xX*])";
+const WHOLE = "(?:0|[1-9]\\d{0,14})";
+const NUMBER = `(?:${WHOLE}|[xX*])`;
 const IDENTIFIER = "(?:0|[1-9]\\d{0,14}|\\d*[A-Za-z-][0-9A-Za-z-]*)";
 const VERSION = `v?${NUMBER}(?:\\.${NUMBER}(?:\\.${NUMBER}(?:-${IDENTIFIER}(?:\\.${IDENTIFIER})*)?)?)?`;
 const BOUND = `(?:(?:[~^=]|[<>]=?) *)?${VERSION}`;
@@ -143,7 +144,9 @@ const version: Decode<string> = mapped(
 );
 
 /** Versions as workers and workflows have them, such as `1.2.0`. */
-export const VERSION_PATTERN = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+export const VERSION_PATTERN = new RegExp(
+  `^${WHOLE}\\.${WHOLE}\\.${WHOLE}(?:-${IDENTIFIER}(?:\\.${IDENTIFIER})*)?(?:\\+[0-9A-Za-z.-]+)?$`,
+);
 
 /** Decodes the version of a workflow. */
 export const parseVersion: Decode<string> = mapped(
