@@ -225,11 +225,19 @@ describe("changing", () => {
     });
     expect(await json<View>("resume", "x")).toMatchObject({ id: "x", status: "running" });
     expect(await rondo("resume", "x")).toMatchObject({ code: 4 });
+    // A misspelt name is kept, and the sender sees what the execution waits for.
+    expect(await rondo("signal", "x", "aproved")).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/is kept until.*\n.*waits for the signal "approved"/) as string,
+    });
     const signal = cli(["signal", "x", "approved", "-d", "-", "--id", "once"], { cwd, stdin: '{"by":"jo"}' });
     await ok(signal);
     expect(await rondo("wait", "x")).toMatchObject({ code: 0, stdout: "null\n" });
     const sent = jsonLines<{ kind: string; data?: unknown }>((await rondo("events", "x", "--json")).stdout);
-    expect(sent.filter(({ kind }) => kind === "workflow.signalled")).toMatchObject([{ data: { by: "jo" } }]);
+    expect(sent.filter(({ kind }) => kind === "workflow.signalled")).toMatchObject([
+      { signal: "aproved" },
+      { data: { by: "jo" } },
+    ]);
     expect(await rondo("cancel", "x")).toMatchObject({ code: 4 });
     expect(await rondo("signal", "x", "approved")).toMatchObject({ code: 4 });
   });

@@ -123,7 +123,11 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
           `to start another execution with the signal: rondo signal ${id} ${name} --start ${workflow} -i ... --new`,
         ]);
       });
-      return printChange(id, await viewAfter(handle), signalled(name, state), options);
+      printChange(id, await viewAfter(handle), signalled(name, state), options);
+      // A misspelt name is kept, too, so the sender is told what the execution waits for.
+      const why = state === "kept" && !options.json ? await afterwards(() => handle.why()) : null;
+      if (why !== null) printLine(`  ${why}`);
+      return;
     }
     const ifExists = options.new === true ? ("startNewWhenDone" as const) : undefined;
     const given = { id, ...defined({ project, ifExists }) };
@@ -140,12 +144,13 @@ function signalled(name: string, state: SignalState): string {
   return `has received the signal "${name}" (${how})`;
 }
 
-/**
- * The execution after a change; null if its server has ended since: `rondo run` ends with its execution, perhaps because of this change.
- */
-async function viewAfter(handle: ExecutionHandle<unknown>): Promise<ExecutionView | null> {
+const viewAfter = (handle: ExecutionHandle<unknown>): Promise<ExecutionView | null> =>
+  afterwards(() => handle.describe());
+
+/** Reads after a change; null if the server has ended since: `rondo run` ends with its execution, perhaps because of this change. */
+async function afterwards<T>(read: () => Promise<T>): Promise<T | null> {
   try {
-    return await handle.describe();
+    return await read();
   } catch (thrown) {
     if (thrown instanceof RondoError && thrown.code !== "not_ready") throw thrown;
     return null;
