@@ -21,7 +21,7 @@ export interface SubmitOptions {
 /** Options of `CommandClient.commands`: which page of command workflows to read. */
 export interface CommandsOptions {
   /**
-   * The most workflows of one page, from 1 to 1,000.
+   * The largest number of workflows on one page, from 1 to 1,000.
    *
    * @default 50
    */

@@ -240,6 +240,10 @@ export class ClusterEngine implements EnginePort {
     for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
   }
 
+  mailStored(): void {
+    this.#engine.mailStored();
+  }
+
   /** Purges executions of this node. Other nodes purge their own. */
   purge(ids: readonly string[]): void {
     const own = ids.filter((id) => this.isOwn(id));

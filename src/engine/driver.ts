@@ -148,6 +148,7 @@ export class Engine implements EnginePort {
   }
 
   readonly purge = (ids: readonly string[]): void => this.#input({ kind: "purge", ids });
+  readonly mailStored = (): void => this.#input({ kind: "mail-stored" });
 
   readonly definitionStored = (workflow: string): void =>
     this.#input({ kind: "definition-stored", workflow });
@@ -400,7 +401,6 @@ export class Engine implements EnginePort {
     this.#input({ kind: "purged", ids });
   }
 
-  /** Deletes rows of a journal. If that fails now, the next call for the execution deletes them too. */
   /** Waits for work that is left out if the store fails. */
   async #orFault(work: Promise<unknown>): Promise<void> {
     try {

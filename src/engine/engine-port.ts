@@ -81,6 +81,8 @@ export interface EnginePort {
   leave(worker: string): void;
 
   purge(ids: readonly string[]): void;
+  /** Tells the engine that mail was stored by another way than its own commits. It scans the mailbox. */
+  mailStored(): void;
   /** Tells the engine that a definition was stored: executions that wait for a workflow of this name continue. */
   definitionStored(workflow: string): void;
 

@@ -139,7 +139,7 @@ export function* followNewest(
 function* laterThan(first: string, at: string): Generator<FollowQuestion, string | null, FollowAnswer> {
   for (let from = at; ; from = first) {
     const next = (yield { kind: "successor", execution: from }) as Inspection["newest"] | null;
-    // The first one learns of each successor a little later.
+    // The first execution of an id learns of each successor a little later, so the one that it names may be older than `at`.
     if (next === null || next === undefined || numberOf(next.execution) <= numberOf(at)) return null;
     const arrival = (yield { kind: "arrival", first, ...next }) as Arrival;
     if (arrival === "never") return null;

@@ -69,7 +69,7 @@ interface CheckedSignal {
 /** Sends signals with starts. */
 export class SignalStarter {
   readonly #parts: SignalStartParts;
-  /** The highest number of an execution of each id that was seen as ended (LRU). It only saves questions. */
+  /** For each id, the highest number of its executions that is known to have ended: a cache (LRU). Without an entry, the executions are read. */
   readonly #ended = new Map<string, number>();
 
   constructor(parts: SignalStartParts) {

@@ -66,8 +66,8 @@ export function advance(step: Step): void {
 }
 
 /**
- * Whether the handler gets no more tasks. In a clean-up and in a round of chosen tasks, one whose enumeration cannot go on ends
- * with those it has.
+ * Whether the handler gets no more tasks. In a clean-up, and while chosen tasks are retried, that is so too after its enumeration
+ * has failed: the handler then ends with the tasks that were enumerated.
  */
 function isSealed(
   { ending, isChosenRound }: Execution,

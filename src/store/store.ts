@@ -220,8 +220,7 @@ export interface ExecutionWrite {
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
   /**
-   * The first sequence number from which earlier dead letters of the execution are deleted, since their tasks are retried. 0
-   * deletes none.
+   * Deletes the stored dead letters of the execution from this sequence number upwards, because their tasks are retried. 0 deletes none.
    */
   readonly deadLettersCleared?: number;
 }

@@ -1,4 +1,4 @@
-/** State in Rondo's own store: one document per place, replaced by compare-and-set. */
+/** Keeps the results of commands in Rondo's own store: one document for each key of a state store, replaced by compare-and-set. */
 import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import { type DocumentForm, jsonForm, parseDocument, readDocument } from "../../store/document-form.ts";

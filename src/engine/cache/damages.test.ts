@@ -16,6 +16,7 @@ import {
 } from "../../store/store.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Engine } from "../driver.ts";
+import { dropDamaged } from "./damages.ts";
 
 /** Changes that the store makes to rows when they are read. */
 interface Damages {
@@ -311,6 +312,29 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
   expect([next.faults, next.stops]).toEqual([[], []]);
   await next.engine.close();
   await finish(await open(tables, {}));
+});
+
+test("the parent of a damaged child that is dropped hears of it at once", async () => {
+  const tables = new MemoryTables();
+  const first = await open(tables, {});
+  const child = compilePlan(unwrap(parseDefinition({ name: "kid", phases: [phase("a")] })));
+  await first.store.putDefinition("kid", child.hash, JSON.stringify(child.definition));
+  await start(first, "p", [{ name: "kids", handlers: { kids: { workflow: "kid" } } }]);
+  const [kid] = await first.store.listHeads({ workflow: "kid" }, { before: null, max: 10 });
+  const id = kid?.id ?? "";
+  await first.engine.send(id, { kind: "pause", ...control });
+  await first.engine.close();
+  // The first row, which names the parent, is readable.
+  const damage = (entry: Entry) =>
+    checkedEntry({ ...entry, body: entry.body.replace("paused", "payssd") }, id);
+  const loaded = (one: LoadedExecution) =>
+    one.head.id === id ? { ...one, entries: one.entries.map(damage) } : one;
+  const r = await open(tables, { loaded });
+  const damaged = unwrap(await r.engine.inspect(id));
+  expect(damaged.view.status).toBe("damaged");
+  expect(await dropDamaged(r, damaged.view)).toBeNull();
+  await r.clock.settle();
+  expect(await r.engine.inspect("p")).toMatchObject({ view: { status: "failed" } });
 });
 
 async function finish(r: Opened): Promise<void> {

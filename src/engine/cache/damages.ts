@@ -125,7 +125,10 @@ export function dropAttempts(node: NodeState, slot: Slot): void {
 
 /** Drops a damaged execution; returns a rejection if it is not damaged. */
 export async function dropDamaged(
-  parts: { readonly store: Pick<Store, "dropDamaged">; readonly engine: Pick<EnginePort, "purge"> },
+  parts: {
+    readonly store: Pick<Store, "dropDamaged">;
+    readonly engine: Pick<EnginePort, "purge" | "mailStored">;
+  },
   view: ExecutionView,
 ): Promise<Rejection | null> {
   const { store, engine } = parts;
@@ -138,8 +141,10 @@ export async function dropDamaged(
         hint: "cancel it, or wait until it has ended and is purged",
       },
     );
-  // The owner of the partition scans the mailbox again.
+  // A new execution with this id gets other attempt ids.
   engine.purge([id]);
+  // The parent may be at this node. PostgreSQL tells other nodes about the message.
+  engine.mailStored();
   return null;
 }
 

@@ -163,8 +163,9 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
 }
 
 /**
- * The last epoch in which tasks of the handler may have been leased without a recorded start. If more pages are open than the
- * owner found after an unclean end, it is the epoch of the last commit.
+ * The last epoch in which tasks of the handler may have been leased without a recorded start. The owner that took over after an
+ * unclean end has stored it, with the number of tasks that it covers. Without that mark, or if more tasks may have been leased
+ * since, it is the epoch of the last commit.
  */
 function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(queue)];

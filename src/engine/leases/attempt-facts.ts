@@ -57,7 +57,7 @@ export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): 
   };
 }
 
-/** The lines of a log row without those about runs that the script does not have. */
+/** Leaves out log lines that name a run which the handler's script does not have. */
 export function knownRuns(
   slot: Slot,
   row: LogRow,

@@ -197,7 +197,7 @@ async function readTable(
   }
 }
 
-/** Makes the handover from the tables of partitions. */
+/** Combines the stored lease tables of partitions into one handover for their new owner. */
 export function handoverOf(
   tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[],
 ): Handover {

@@ -24,7 +24,7 @@ export class PostOpRunner {
     this.#onPerformed = tell;
   }
 
-  /** Begins a try. Without a performer the post-operation stays owed. */
+  /** Begins one try of a post-operation. If this engine has nothing to perform it with, the post-operation stays owed. */
   run(task: PostOpTask): void {
     const postOps = this.#postOps;
     if (postOps === null) return;

@@ -83,7 +83,7 @@ async function addTasks(
   into: {
     readonly choice: ErrorChoice;
     readonly found: Map<string, Place & { readonly numbers: number[] }>;
-    /** The numbers of failed tasks, by the names of their errors. */
+    /** How many failed tasks there are, by the names of their errors. */
     readonly names: Map<string, number>;
   },
 ): Promise<void> {

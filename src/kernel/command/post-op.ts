@@ -113,7 +113,7 @@ function settleTask(
   end: { status: "done" | "failed"; payload: string | null },
 ): void {
   const receipted = handler.receipted.get(task);
-  assert(receipted !== undefined, "a command that is settled by a post-operation has a receipt");
+  assert(receipted !== undefined, "a command whose task ends with a post-operation has its receipt already");
   const { attempt, worker, ms, result } = receipted;
   const reason = end.status === "done" ? null : "persistence";
   settleOne(step, handler, {

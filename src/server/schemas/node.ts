@@ -45,11 +45,13 @@ export const count = z.number().int().nonnegative();
 
 export const counts = z
   .record(z.string(), count)
-  .describe("executions by status; counted by every write, not for this request");
+  .describe(
+    "the number of executions in each status; every write keeps these counts, so reading them is cheap",
+  );
 export type StatusCounts = Shape<typeof counts>;
 
 export const waitingCount = count.describe(
-  "how many running executions sleep or wait for a signal; counted by every write",
+  "how many running executions sleep or wait for a signal; every write keeps this count",
 );
 
 export const lightSchema = z

@@ -48,7 +48,7 @@ export class CommitBatch {
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
   #learnsAll = false;
-  /** Creates whose ids exist already. */
+  /** Writes that would create an execution whose id exists already. */
   #exists = new Set<ExecutionWrite>();
   /** Creates, in the order of their places in the call. */
   #created: { readonly write: ExecutionWrite; readonly place: Place }[] = [];

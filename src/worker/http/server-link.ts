@@ -64,7 +64,7 @@ export interface CloseOptions {
   readonly waitsForClaims?: boolean;
 }
 
-/** A request without an answer: the link was closed before, or a request that is sent only once failed. */
+/** A request without an answer: the link was closed, or the request failed and is not repeated (`isOnce`). */
 export interface Unsent {
   readonly kind: "unsent";
 }

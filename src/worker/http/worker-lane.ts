@@ -329,7 +329,8 @@ export class WorkerLane {
   }
 
   /**
-   * Holds the attempt of an event that an ended process left, until that event is acknowledged. The attempt uses no capacity.
+   * Holds the attempt of an event that an earlier process left in the spool, until the event is acknowledged. The attempt uses no
+   * capacity.
    */
   #hold({ attempt: id, token }: SpooledEvent): HeldAttempt {
     const known = this.#held.get(id);

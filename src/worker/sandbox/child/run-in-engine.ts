@@ -118,7 +118,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   });
   const grow = memory.grow.bind(memory);
   let exhausted = false;
-  // The engine first asks for more memory than it needs, and then for less. Only its last request decides.
+  // QuickJS asks for more memory than it needs first, and for less after a refusal. Only a refusal of its last request means that memory is exhausted.
   memory.grow = (pages) => {
     exhausted = true;
     const before = grow(pages);
