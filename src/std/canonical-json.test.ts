@@ -1,6 +1,9 @@
+import canonicalize from "canonicalize";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { canonicalJson, contentHash } from "./canonical-json.ts";
 import { checksum, sha256 } from "./hash.ts";
+import type { Json } from "./json.ts";
 
 test("the canonical form sorts keys and nothing else", () => {
   expect(canonicalJson({ b: [3, 1, { d: 1, c: null }], a: "\u20ac" })).toBe(
@@ -22,6 +25,14 @@ test("the canonical form is that of RFC 8785", () => {
   );
   expect(canonicalJson([])).toBe("[]");
   expect(canonicalJson({ a: undefined as never, b: [] })).toBe('{"b":[]}');
+});
+
+test("the canonical form is the one that a library for it writes", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      expect(canonicalJson(value as Json)).toBe(canonicalize(value));
+    }),
+  );
 });
 
 test("a value that JSON cannot express has no canonical form", () => {

@@ -67,7 +67,10 @@ export function Tokens() {
             </>
           }
         >
-          <p>The token and the sessions that were created with it are no longer accepted; streams that it opened end.</p>
+          <p>
+            The token and the sessions that were created with it are no longer accepted; streams that it
+            opened end.
+          </p>
         </Dialog>
       )}
     </Panel>
