@@ -40,7 +40,7 @@ test("a broker that is killed and comes back: every task is counted once, and no
       const message = await workers[1]?.channel.get("kept", { noAck: true });
       return typeof message === "object" && message.content.toString() === "still here";
     });
-    await handle.result({ timeout: 90_000 });
+    await handle.result({ timeout: 180_000 });
     expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 2_000, done: 2_000 });
     await until("no queue is left", async () =>
       (await server.management.queues("/")).every(({ name }) => !name.includes(handle.id)),
