@@ -1,6 +1,6 @@
 // Everything that the code of a flow can do, with the code in the process of the engine and in an HTTP worker, on a store in
 // memory and on PostgreSQL.
-import { ChildFailed, Fatal, flow, StepFailed } from "rondo";
+import { ChildFailed, Fatal, flow, handlerFor, StepFailed, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
@@ -62,7 +62,33 @@ const entity = flow(
   { input: z.object({ total: z.number(), seen: z.number().default(0) }) },
 );
 
-const ALL = [kid, steps, family, mailroom, entity];
+/** Three layers of tasks: the first finds the others, and each of the others waits for all of the layer before it. */
+const graph = workflow<{ width: number }>({ name: "graph" })
+  .phase("build", {
+    enumerate: ({ input }) => [{ layer: 0, n: 0, width: input.width }],
+    identity: ({ layer, n }) => `${layer}/${n}`,
+    after: ({ layer, width }) =>
+      layer === 0 ? [] : Array.from({ length: layer === 1 ? 1 : width }, (_, n) => `${layer - 1}/${n}`),
+    adds: true,
+    async process({ task: { layer, width }, add }) {
+      if (layer === 0)
+        for (const next of [2, 1]) for (let n = 0; n < width; n++) add({ layer: next, n, width });
+      return layer;
+    },
+  })
+  .returns(async ({ phases }) => phases.build.toArray({ max: 1_000 }));
+
+const double = handlerFor<number>()({ name: "double", process: async ({ task }) => task * 2 });
+const doubles = flow(
+  "doubles",
+  async ({ map }, { count }: { count: number }) => {
+    const items = Array.from({ length: count }, (_, n) => n);
+    return (await map("all", items, double)).toArray({ max: count });
+  },
+  { children: [double] },
+);
+
+const ALL = [kid, steps, family, mailroom, entity, graph, doubles];
 const databases: TestDatabase[] = [];
 afterAll(async () => {
   for (const database of databases) await database.remove();
@@ -97,6 +123,11 @@ describe.each(["memory", "postgres"] as const)("on %s", (kind) => {
         sum: (1_009 * 1_010) / 2,
       });
       expect(await client.run(family, null)).toEqual({ nine: 9, refused: true, isOwn: true });
+
+      const layers = await client.run(graph, { width: 20 });
+      expect(layers).toEqual([0, ...Array<number>(20).fill(1), ...Array<number>(20).fill(2)]);
+      const twice = await client.run(doubles, { count: 50 });
+      expect(twice).toEqual(Array.from({ length: 50 }, (_, n) => n * 2));
 
       const mail = await client.start(mailroom, null, { id: "m" });
       for (const n of [1, 2, 3]) await mail.signal("item", n);

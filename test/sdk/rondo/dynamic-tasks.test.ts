@@ -1,6 +1,6 @@
 // Tasks that add tasks, and tasks that wait for tasks, as workflows in code over a real engine.
 import { ExecutionFailed, flow, workflow } from "rondo";
-import { testRondo } from "rondo/testing";
+import { simulate, testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 
 /** A web of pages with cycles: each page links to three others. */
@@ -286,5 +286,37 @@ describe("a task that waits for tasks", () => {
     await t.clock.advance("1m");
     await execution.result();
     expect(ran).toEqual(["first", "a", "b", "last"]);
+  });
+});
+
+describe("under the faults of simulate", () => {
+  test("every page of a crawl is counted once", async () => {
+    const { runs } = await simulate(crawler(40), {
+      seeds: 6,
+      input: { start: "p/0" },
+      check: ({ output }) => expect(output).toBe(40),
+    });
+    expect(runs).toBe(6);
+  });
+
+  test("no task of a graph begins before those that it waits for are done", async () => {
+    const nodes = [node("d", "b", "c"), node("c", "a"), node("b", "a"), node("a")];
+    const graph = workflow<{ nodes: readonly Node[] }>({ name: "graph" })
+      .phase("build", {
+        enumerate: ({ input }) => input.nodes,
+        identity: ({ name }) => name,
+        after: ({ after }) => after,
+        process: ({ task }) => task.name,
+      })
+      .returns(({ phases }) => phases.build.toArray({ max: 10 }));
+    const { runs } = await simulate(graph, {
+      seeds: 6,
+      input: { nodes },
+      check: ({ output }) => {
+        expect([output?.at(0), output?.at(-1)]).toEqual(["a", "d"]);
+        expect(output?.toSorted()).toEqual(["a", "b", "c", "d"]);
+      },
+    });
+    expect(runs).toBe(6);
   });
 });
