@@ -228,6 +228,11 @@ const NO_SPAN = remoteSpan({ traceId: "0".repeat(32), spanId: "0".repeat(16), tr
 
 let meters: { readonly of: object; readonly instruments: Map<string, Instrument> } | null = null;
 
+/** Whether the program has a meter provider. */
+export function hasMeter(): boolean {
+  return registry()?.metrics !== undefined;
+}
+
 /** Counts a value by a counter or histogram of the program's meter provider, if there is one. */
 export function measure(
   instrument: "counter" | "histogram",

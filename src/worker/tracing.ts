@@ -9,6 +9,7 @@ import {
   type Attributes,
   activeContext,
   contextOf,
+  hasMeter,
   hasTracer,
   inSpan,
   measure,
@@ -148,6 +149,8 @@ export function measureAttempt(
   ms: number,
   { status }: Pick<Outcome, "status">,
 ): void {
+  // Most programs have no meter, and this is called for every task.
+  if (!hasMeter()) return;
   const attributes = { "rondo.workflow": workflow, "rondo.use": use, "rondo.do": kind };
   measure("counter", ATTEMPTS, 1, { ...attributes, "rondo.status": status });
   measure("histogram", DURATION, Math.max(0, ms) / 1_000, attributes);
