@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import type { Claimed } from "../../protocol/worker-wire.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
-import { ClaimLoop, type ClaimWaits, type Ride } from "./claim-loop.ts";
+import { ClaimLoop, type ClaimWaits, type EventsClaim } from "./claim-loop.ts";
 import type { Called } from "./server-link.ts";
 
 const NOTHING: Claimed = { work: [], inputs: {}, phases: {}, cancel: [], lost: [] };
 const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed;
 
-function setUp(capacity: number, rides = false) {
+function setUp(capacity: number, claimsWithEvents = false) {
   const clock = new VirtualClock();
   const sent: (ClaimWaits & {
     claimId: string;
@@ -24,7 +24,7 @@ function setUp(capacity: number, rides = false) {
     isReady: () => true,
     heartbeatMs: () => 30_000,
     room: () => capacity - held,
-    canRide: () => rides,
+    canClaimWithEvents: () => claimsWithEvents,
     onClaimed: (claimed) => {
       held += claimed.work.length;
       taken.push(claimed);
@@ -227,16 +227,16 @@ describe("a claim goes with events", () => {
     await sent[0]?.answer(some(1));
     await end(1);
     expect(sent).toHaveLength(1);
-    const ride = loop.ride() as Ride;
-    expect(ride.max).toBe(10);
-    expect(ride.claimId).not.toBe(sent[0]?.claimId);
-    expect(loop.ride()).toBeNull();
+    const claim = loop.claimWithEvents() as EventsClaim;
+    expect(claim.max).toBe(10);
+    expect(claim.claimId).not.toBe(sent[0]?.claimId);
+    expect(loop.claimWithEvents()).toBeNull();
     await clock.advance(100);
     expect(sent).toHaveLength(1);
-    loop.rode(ride, some(2));
+    loop.claimAnswered(claim, some(2));
     expect(taken).toHaveLength(2);
     await end(2);
-    expect(loop.ride()).not.toBeNull();
+    expect(loop.claimWithEvents()).not.toBeNull();
   });
 
   test("no longer than a moment: then a claim of its own is sent", async () => {
@@ -247,7 +247,7 @@ describe("a claim goes with events", () => {
     expect(sent).toHaveLength(1);
     await clock.advance(2);
     expect(sent.map(({ max }) => max)).toEqual([10, 9]);
-    expect(loop.ride()).toBeNull();
+    expect(loop.claimWithEvents()).toBeNull();
   });
 
   test("an empty answer, or none, is followed by a claim of its own, which repeats the id if none came", async () => {
@@ -256,26 +256,26 @@ describe("a claim goes with events", () => {
       await begin();
       await sent[0]?.answer(some(1));
       await end(1);
-      const ride = loop.ride() as Ride;
-      loop.rode(ride, claimed);
+      const claim = loop.claimWithEvents() as EventsClaim;
+      loop.claimAnswered(claim, claimed);
       await clock.settle();
       expect(sent).toHaveLength(2);
-      expect(sent[1]?.claimId === ride.claimId).toBe(claimed === null);
+      expect(sent[1]?.claimId === claim.claimId).toBe(claimed === null);
     }
   });
 
   test("not after many attempts, not if the server does not take it, and not if there may be more work", async () => {
-    for (const { rides, count, capacity } of [
-      { rides: true, count: 5, capacity: 10 },
-      { rides: false, count: 1, capacity: 10 },
-      { rides: true, count: 3, capacity: 3 },
+    for (const { claimsWithEvents, count, capacity } of [
+      { claimsWithEvents: true, count: 5, capacity: 10 },
+      { claimsWithEvents: false, count: 1, capacity: 10 },
+      { claimsWithEvents: true, count: 3, capacity: 3 },
     ]) {
-      const { begin, loop, sent, end } = setUp(capacity, rides);
+      const { begin, loop, sent, end } = setUp(capacity, claimsWithEvents);
       await begin();
       await sent[0]?.answer(some(count));
       await end(count);
       expect(sent).toHaveLength(2);
-      expect(loop.ride()).toBeNull();
+      expect(loop.claimWithEvents()).toBeNull();
     }
   });
 
@@ -284,7 +284,7 @@ describe("a claim goes with events", () => {
     await begin();
     await sent[0]?.answer(some(1));
     await end(1);
-    const ride = loop.ride() as Ride;
+    const claim = loop.claimWithEvents() as EventsClaim;
     let isStopped = false;
     const stopped = loop.stop().then(() => {
       isStopped = true;
@@ -292,7 +292,7 @@ describe("a claim goes with events", () => {
     await clock.settle();
     await sent.at(-1)?.answer(NOTHING);
     expect(isStopped).toBe(false);
-    loop.rode(ride, some(1));
+    loop.claimAnswered(claim, some(1));
     await stopped;
     expect(taken.at(-1)?.work).toHaveLength(1);
   });

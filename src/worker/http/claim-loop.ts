@@ -24,13 +24,13 @@ export interface ClaimLoopOptions {
   /** The number of free slots: attempts that the worker can accept now. */
   readonly room: () => number;
   /** Whether the server takes claims with events. */
-  readonly canRide: () => boolean;
+  readonly canClaimWithEvents: () => boolean;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
 /** A claim that goes with events. */
-export interface Ride {
+export interface EventsClaim {
   readonly max: number;
   readonly claimId: string;
 }
@@ -50,7 +50,7 @@ const NO_WAIT: ClaimWaits = { waitMs: 0 };
 /** After at most this many attempts in an answer, the next claim waits for their events. */
 const FEW = 4;
 /** How long the next claim waits for events. */
-const RIDE_MS = 2;
+const EVENTS_WAIT_MS = 2;
 /** An empty answer that arrives sooner than this did not wait at the server. The loop then pauses before the next claim. */
 const SOON_MS = 1_000;
 
@@ -71,7 +71,7 @@ export class ClaimLoop {
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
   /** Ends the wait for events with which the next claim may go; null if the next claim does not wait. */
-  #stopRideWait: (() => void) | null = null;
+  #stopEventsWait: (() => void) | null = null;
   #onQuiet: (() => void)[] = [];
 
   constructor(options: ClaimLoopOptions) {
@@ -94,7 +94,7 @@ export class ClaimLoop {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#stopWaiting?.();
-    this.#endRideWait();
+    this.#endEventsWait();
     if (this.#open.size === 0) return;
     const quiet = new Promise<void>((resolve) => this.#onQuiet.push(resolve));
     // The server answers a waiting claim at once when the same worker sends another one.
@@ -103,28 +103,28 @@ export class ClaimLoop {
   }
 
   /** Called when events are about to be sent: returns the claim that goes with them; null if there is none to go. */
-  ride(): Ride | null {
+  claimWithEvents(): EventsClaim | null {
     const max = this.#options.room();
-    if (this.#stopRideWait === null || this.#isStopped || max === 0 || this.#isClaiming) return null;
-    this.#endRideWait();
-    const ride = { max, claimId: this.#nextId() };
-    this.#open.add(ride);
-    return ride;
+    if (this.#stopEventsWait === null || this.#isStopped || max === 0 || this.#isClaiming) return null;
+    this.#endEventsWait();
+    const claim = { max, claimId: this.#nextId() };
+    this.#open.add(claim);
+    return claim;
   }
 
   /** Called after the events were answered, with the answer to their claim; null if none came. */
-  rode(ride: Ride, claimed: Claimed | null): void {
-    this.#open.delete(ride);
-    if (claimed === null) this.#failed.push(ride.claimId);
-    else this.#answered(claimed, ride.max);
+  claimAnswered(claim: EventsClaim, claimed: Claimed | null): void {
+    this.#open.delete(claim);
+    if (claimed === null) this.#failed.push(claim.claimId);
+    else this.#answered(claimed, claim.max);
     this.#checkQuiet();
-    if (this.#stopRideWait === null) this.wake();
+    if (this.#stopEventsWait === null) this.wake();
   }
 
   /** Called when the session was registered again: sends a claim at once, to see whether claims work. */
   restart(): void {
     if (this.#isStopped) return;
-    this.#endRideWait();
+    this.#endEventsWait();
     this.#isProven = false;
     this.#isKeptAlive = false;
     this.#claim(this.#options.room(), NO_WAIT).catch(this.#options.onBug);
@@ -134,7 +134,7 @@ export class ClaimLoop {
   end(): void {
     this.#isStopped = true;
     this.#stopWaiting?.();
-    this.#endRideWait();
+    this.#endEventsWait();
   }
 
   /** Whether a claim for work is open. */
@@ -144,7 +144,7 @@ export class ClaimLoop {
   }
 
   #update(): void {
-    if (this.#isStopped || this.#stopRideWait !== null || !this.#options.isReady()) return;
+    if (this.#isStopped || this.#stopEventsWait !== null || !this.#options.isReady()) return;
     this.#stopWaiting?.();
     this.#stopWaiting = null;
     const room = this.#options.room();
@@ -189,7 +189,7 @@ export class ClaimLoop {
     const isEmpty = this.#answered(called.value, max);
     if (isEmpty && max > 0 && clock.now() - from < Math.min(SOON_MS, waitMs / 2)) return this.#again();
     this.#checkQuiet();
-    if (this.#stopRideWait === null) this.wake();
+    if (this.#stopEventsWait === null) this.wake();
   }
 
   /** Passes on the answer to a claim for `max` attempts; returns whether it was empty. */
@@ -197,24 +197,24 @@ export class ClaimLoop {
     const { work, batches = [], cancel, lost } = claimed;
     const count = batches.reduce((sum, { tasks }) => sum + tasks.length, work.length);
     // The wait begins before the work does, which may end at once.
-    if (count > 0 && count <= FEW && count < max && this.#options.canRide()) this.#waitForRide();
+    if (count > 0 && count <= FEW && count < max && this.#options.canClaimWithEvents()) this.#waitForEvents();
     this.#options.onClaimed(claimed);
     const isEmpty = count + cancel.length + lost.length === 0;
     if (!isEmpty) this.#backOff.reset();
     return isEmpty;
   }
 
-  #waitForRide(): void {
-    this.#endRideWait();
-    this.#stopRideWait = this.#options.clock.after(RIDE_MS, () => {
-      this.#stopRideWait = null;
+  #waitForEvents(): void {
+    this.#endEventsWait();
+    this.#stopEventsWait = this.#options.clock.after(EVENTS_WAIT_MS, () => {
+      this.#stopEventsWait = null;
       this.wake();
     });
   }
 
-  #endRideWait(): void {
-    this.#stopRideWait?.();
-    this.#stopRideWait = null;
+  #endEventsWait(): void {
+    this.#stopEventsWait?.();
+    this.#stopEventsWait = null;
   }
 
   #nextId(): string {

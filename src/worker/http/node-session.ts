@@ -65,7 +65,7 @@ export class NodeSession {
       isReady: () => this.link.isConnected,
       heartbeatMs: parts.heartbeatMs,
       room: parts.room,
-      canRide: () => this.#isBrief,
+      canClaimWithEvents: () => this.#isBrief,
       onClaimed: (claimed) => {
         parts.onClaimed(this, claimed);
         onAnswered("claim", claimed.nodes);
@@ -103,12 +103,12 @@ export class NodeSession {
 
   /** Sends events, and with them the next claim if it waits for that. */
   async #postEvents(body: string, isOnce: boolean): Promise<Called<EventsAnswer>> {
-    const ride = this.claims.ride();
-    const claims = ride === null ? {} : { claimId: ride.claimId, claimMax: ride.max };
+    const claim = this.claims.claimWithEvents();
+    const claims = claim === null ? {} : { claimId: claim.claimId, claimMax: claim.max };
     const called = await this.link.post("events", body, { read: readEventsAnswer, isOnce, ...claims });
     const answer = called.kind === "answered" ? called.value : null;
     this.#isBrief = answer?.rest !== undefined;
-    if (ride !== null) this.claims.rode(ride, answer?.claimed ?? null);
+    if (claim !== null) this.claims.claimAnswered(claim, answer?.claimed ?? null);
     return called;
   }
 
