@@ -16,7 +16,7 @@ import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { BrokerOptions } from "./open-options.ts";
 
-/** The options of an engine that depend on the broker, and engine settings. */
+/** The options of an engine that depend on the broker, and the engine's own settings. */
 type EngineOptions = BrokerOptions & {
   readonly settings?: Partial<Settings>;
   readonly projects?: Settings["projects"];
@@ -31,11 +31,11 @@ interface Beside {
   readonly clock: Clock;
   readonly random: Random;
   readonly onFault: (fault: Error) => void;
-  /** The other nodes of a cluster, which are asked for their attempts. */
+  /** The other nodes of the cluster, which the bridge asks for open attempts of commands. */
   readonly otherNodes?: OtherNodes | undefined;
 }
 
-/** Returns the engine's settings. With a broker, the engine publishes its events; no topic may begin with the prefix. */
+/** Returns the engine's settings. With a broker, the engine publishes its events to it. No topic may begin with `prefix`. */
 export function engineSettings({
   settings,
   projects,
@@ -108,7 +108,8 @@ export async function openBroker(
     import("../broker/bridge.ts"),
     import("../server/remote-mark.ts"),
   ]);
-  // In a cluster, remote workers are always possible, so the mark of remote workers is not stored.
+  // In a cluster, remote workers are always expected. Only a single node stores the mark that remote workers may hold its
+  // tasks.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({

@@ -51,7 +51,7 @@ export async function assembleCluster(
     onLine: shared.onFaultLine,
     ...defined({ leaseMs: options.leaseMs }),
   });
-  // If no clock is given, the time is that of the store.
+  // If no clock is given, the node uses the time of the store.
   const storeClock = options.clock === undefined ? new StoreClock(shared.clock) : null;
   const parts = storeClock === null ? shared : { ...shared, clock: storeClock };
   const { decorator = UNDECORATED } = options;
@@ -92,8 +92,11 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     random,
     scripts: scriptsOf(options.unsafeNoJail === true),
     onLog: (grant, item, logged) => onLog?.(loggedBy(grant, item, logged)),
-    // The ring detects an unreachable node, so only the reason is logged here.
-    onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
+    // The ring detects that a node is unreachable, so the worker only logs the reason.
+    onTrouble: (what) =>
+      what === null
+        ? undefined
+        : onFault(new Error(`the worker of this node cannot claim tasks of other nodes: ${what}`)),
     onBug: (thrown) => onStop(toError(thrown)),
     ...defined({ secrets, middleware: options.middleware }),
   });
@@ -106,7 +109,7 @@ function nameOf(url: string): string {
   return `node-${url.replace(/^\w+:\/+/, "").replace(/[^A-Za-z0-9_.-]+/g, "-")}`.slice(0, 60);
 }
 
-/** A free port that is reserved until it is released. Until then the node's address is only a name. */
+/** A free port that stays reserved until `release` is called. Until then, connections to the port are closed at once. */
 interface HeldPort {
   readonly port: number;
   release(): Promise<void>;

@@ -38,20 +38,20 @@ export interface ServerOptions extends Omit<PartOptions, "server"> {
   readonly advertise?: string | null;
   /** Host names that requests may use, in addition to loopback names and the advertised one. */
   readonly hosts?: readonly string[];
-  /** The origins of other pages that may use the API with a token; none by default. */
+  /** The origins of web pages on other sites that may use the API with a token; none by default. */
   readonly cors?: ApiConfig["cors"];
   /** RONDO_SECRET, the same on all nodes of a cluster; by default the key in the store. */
   readonly secret?: string | null;
   /** RONDO_ADMIN_TOKEN, a token with all rights. */
   readonly adminToken?: string | null;
   readonly limits?: Partial<ApiLimits>;
-  /** Which requests of the broker count; `trusted` by default. */
+  /** Which requests over the broker the server accepts; `trusted` by default. */
   readonly brokerRequests?: BrokerRequestMode;
   /** How long a node of a cluster stays a member without renewing its lease; 10 s by default. */
   readonly leaseMs?: number;
   /** Settings of the ring of a cluster that differ from the default. */
   readonly ring?: Partial<RingSettings>;
-  /** The silence of a remote worker after which its attempt is lost. */
+  /** How long a remote worker may be silent before its attempts count as lost. */
   readonly heartbeatMs?: number;
   /** How long ended executions are kept; 30 days by default, 0 for ever. */
   readonly retentionMs?: number;
@@ -123,7 +123,7 @@ async function openNode(
     const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
     let closed: Promise<void> | null = null;
     let graceMs: number | undefined;
-    // Whichever way the node is closed, the engine hands over its partitions at once, while open requests end.
+    // However the node is closed, the engine hands over its partitions at once, while open requests are still answered.
     node.beforeLeave = () => server.quiesce();
     node.onLeave = () => server.close(defined({ graceMs }));
     node.start();
@@ -148,7 +148,7 @@ export interface Owner {
   serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
 }
 
-/** Opens a node whose tasks may have been at workers of other processes, and may go there again. */
+/** Opens a node that may have remote workers: workers in other processes may still hold its tasks, and may claim more. */
 export async function openOwner(
   options: PartOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
 ): Promise<Owner> {
@@ -172,7 +172,7 @@ export async function openOwner(
   return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, { metrics }) };
 }
 
-/** Opens the API of a program that does not listen, for the requests of the program itself. It deletes nothing. */
+/** Opens the API for requests of the program itself. The API does not listen, and no ended executions are purged. */
 export async function openSilently(
   assembled: Omit<Assembled, "postOps"> & Pick<ApiParts, "postOps">,
 ): Promise<AttachedApi> {
@@ -184,7 +184,7 @@ export async function openSilently(
 export async function openForTest(parts: TestApiParts): Promise<AttachedApi> {
   const registry = new TopicRegistry(parts.store);
   const topics = topicGuard({}, registry, () => null);
-  // A fault of the API under test is a bug.
+  // In a test, every fault of the API is a bug, so it is thrown.
   const onFault = (fault: Error): void => {
     throw fault;
   };
@@ -205,7 +205,7 @@ async function serveOwner(
   }: {
     readonly metrics?: Metrics | undefined;
     readonly node?: ClusterNode;
-    /** Whether the API has no address, not even the socket of the directory. */
+    /** Whether the API listens nowhere, not even on the socket in the store's directory. */
     readonly isSilent?: boolean;
   },
 ): Promise<RondoServer> {

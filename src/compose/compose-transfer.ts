@@ -101,11 +101,13 @@ export function readDatabaseFacts(place: Pick<TransferPlace, "store" | "schema">
   return readDatabase(schemaPlace(place));
 }
 
-/** The least number of transactions that the log of an embedded store has lost; 0 if a process works on the store. */
+/**
+ * Returns how many transactions the write-ahead log of an embedded store has lost at least; 0 if a process works on the store.
+ */
 export function lostTransactionsIn(directory: string): number {
   if (hasLiveOwner(directory)) return 0;
   const log = join(directory, `${DATABASE}-wal`);
-  // A killed owner leaves its write-ahead log behind.
+  // A process that was killed leaves its write-ahead log behind. If the log is missing, at least one transaction may be lost.
   return readOpened(directory) !== null && !existsSync(log) ? 1 : lostInWal(log);
 }
 
@@ -162,8 +164,8 @@ function directoryTarget(directory: string): Target {
       makeDirectory(directory, 0o700);
       return openSqliteStore({ directory: staging });
     },
-    // The imported store counts as one that ended uncleanly, in a new generation. Its data is durable before the store gets its
-    // name.
+    // Restoring gives the store a new key, so that old attempt tokens are invalid, and marks it as uncleanly stopped. All its
+    // data is on disk before the store gets its final name.
     publish: () => restoreBackup({ file: join(staging, DATABASE), directory }),
     async drop() {
       rmSync(staging, { recursive: true, force: true });
@@ -194,7 +196,7 @@ function schemaPlace({ store, schema = SCHEMA_DEFAULT }: TransferPlace): SchemaP
   return { url: store, schema };
 }
 
-/** Opens a database as a node without an address, so that no other node calls it. */
+/** Opens a database under the URL of a node that does not exist, so that no other node can call this process. */
 function databaseStore({ url, schema }: SchemaPlace, what: string): PostgresStore {
   const nodeUrl = `http://${what}-${systemRandom.u32().toString(36)}.invalid`;
   return new PostgresStore({ url, schema, nodeUrl });

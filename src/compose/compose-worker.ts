@@ -18,9 +18,9 @@ import { RemoteWorker } from "../worker/http/remote-worker.ts";
 import { endProcess, scriptsOf } from "./compose.ts";
 
 const CAPACITY = 100;
-/** Codes of answers while a server starts, stops or cannot be reached. */
+/** Error codes of a server that is starting, stopping or unreachable, so that the request is repeated. */
 const ABSENT: readonly string[] = ["not_ready", "store_unavailable", "rate_limited", "timeout"];
-/** How long running tasks may take to end, if the caller does not say it. */
+/** How long running tasks may take to end when the worker closes, if the caller gives no time. */
 const GRACE_MS = 25_000;
 
 /** Registers the definitions and starts the worker. Resolves when a server has accepted it. */
@@ -112,7 +112,10 @@ async function registerAll(
   }
 }
 
-/** Registers the definitions. A token that is bound to a project may not: then the server keeps those that it has. */
+/**
+ * Registers the definitions of the workflows. A token for one project may not register definitions; the worker then uses the
+ * definitions that the server has.
+ */
 async function registerOnce(client: RemoteRondo, workflows: readonly HostedWorkflow[]): Promise<void> {
   try {
     for (const workflow of workflows) await client.register(workflow);

@@ -48,13 +48,13 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   /** Called when Rondo has closed. */
   readonly onClosed?: () => Promise<void>;
   readonly brokerSettings?: Partial<BrokerSettings>;
-  /** The list that `rondo.use` adds to. */
+  /** The list of middleware to which `rondo.use` adds. */
   readonly middleware?: Middleware[];
 }
 
 /** The default capacity of a worker in tasks. */
 export const CAPACITY = 2_000;
-/** The default silence after which an attempt of a remote worker is lost. */
+/** How long a remote worker may be silent by default before its attempts count as lost. */
 const REMOTE_SILENCE_MS = 30_000;
 
 /** Opens Rondo in this process. Tools and tests may replace some of its parts. */
@@ -85,7 +85,7 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
   try {
     const onClosing = async () => retention?.close();
     const { rondo, store, engine, onFault } = await assemble({ ...options, settingsFor, onClosing });
-    // Executions are kept for ever without a server, but events come without end.
+    // Without a server, executions are never purged, but ids of events are: their number would grow without end.
     retention = new Retention({
       clock: options.clock ?? systemClock(),
       store,
@@ -94,7 +94,7 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
       ...defined({ eventsKeptMs: eventsKeptOf(options) }),
       onFault,
     });
-    // Schedules of an earlier run of the program go on.
+    // Schedules that an earlier run of the program stored continue.
     if ((await store.listDocuments(SCHEDULE_KIND, { max: 1 })).length > 0) await rondo.api();
     return rondo;
   } catch (thrown) {

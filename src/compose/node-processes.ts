@@ -122,7 +122,7 @@ export class NodeProcesses {
         const onEnd = (code: number | null, signal: NodeJS.Signals | null): void => {
           if (this.#running.get(name)?.child === child) this.#running.delete(name);
           end();
-          const how = String(signal ?? code ?? "it could not be made");
+          const how = String(signal ?? code ?? "the process could not be started");
           if (isReady && !this.#isClosing) this.#restart(spec, backOff, how);
           else fail(new NodeFailed(name, how, code));
         };
@@ -149,7 +149,7 @@ export class NodeProcesses {
   }
 }
 
-/** Calls `close` when the parent of this process is gone. Returns a function that stops this. */
+/** Calls `close` when the parent of this process is gone. Returns a function that stops watching the parent. */
 export function untilOrphaned(close: () => void): () => void {
   process.on("disconnect", close);
   return () => process.off("disconnect", close);

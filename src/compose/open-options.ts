@@ -1,4 +1,4 @@
-/** The options of `openRondo`, with nothing but types: programs read their declarations. */
+/** The options of `openRondo`. This file has only types, because the package publishes them as declarations. */
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import type { LogLine } from "../sdk/log-line.ts";
@@ -14,7 +14,7 @@ export interface PostOpOptions {
    */
   readonly stateStores?: Readonly<Record<string, StateStoreGiven>>;
   /**
-   * Hosts, addresses and ranges, each with an optional port, that broadcasts may reach beyond public ones.
+   * Hosts, addresses and ranges, each with an optional port, that broadcasts may reach in addition to public addresses.
    *
    * @default []
    */
@@ -27,7 +27,7 @@ export interface PostOpOptions {
   readonly webhookSecrets?: WebhookSecretsGiven;
 }
 
-/** Options of RabbitMQ beside an engine. */
+/** Options for an engine that also uses RabbitMQ. */
 export interface BrokerOptions {
   /**
    * The address of RabbitMQ (`amqp://...`). Tasks of handlers and topics that no other worker serves go to its queues.
