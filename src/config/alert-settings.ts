@@ -14,7 +14,7 @@ export interface AlertRuleGiven {
   readonly when: "execution.failed" | "error.new" | "queue.old" | "node.died";
   readonly workflow?: string;
   readonly project?: string;
-  /** For `queue.old`: the age. */
+  /** For `queue.old`: how long no worker may have taken work from a queue before the alert is sent. */
   readonly after?: number;
   /** The name of a target, or a URL. */
   readonly to: string;

@@ -21,7 +21,10 @@ export interface Setting<T> {
   readonly decoder: () => Decode<T> | Promise<Decode<T>>;
 }
 
-/** The least time for which ids of events are remembered: a webhook is accepted for up to ten minutes. */
+/**
+ * The shortest time for which ids of events may be remembered. It is longer than the ten minutes in which a repeated webhook is
+ * accepted.
+ */
 export const EVENTS_KEPT_MIN_MS = 900_000;
 
 /** Decodes a non-empty string. */

@@ -69,12 +69,15 @@ export interface LimitSettings {
 
 /** The settings of the ring of a cluster. One that is left out has its default. */
 export interface RingTimes {
-  /** The nodes that watch the timers of each node, itself included. */
+  /** How many nodes watch the timers of each node, the node itself included. */
   readonly clockworkers?: number;
-  /** The shortest time between two sendings of the token: while nothing is new, and while something is. */
+  /**
+   * The shortest time between two sendings of the ring's token: `idleCycle` while there are no new hints, `busyCycle` while
+   * there are.
+   */
   readonly idleCycle?: number;
   readonly busyCycle?: number;
-  /** How long an overdue timer is left to its owner before a clockworker notifies the owner. */
+  /** How long an overdue timer is left to its owner before another node that watches the timer notifies the owner. */
   readonly grace?: number;
 }
 
@@ -84,7 +87,7 @@ const webhooks: Decode<Readonly<Record<string, WebhookSettings>>> = mapOf(
     secrets: secret<readonly string[]>(
       "a list of secrets",
       (value) => Array.isArray(value) && value.length > 0 && value.every((one) => webhookKey(one) !== null),
-      "each is whsec_ and base64, or another text, of at least 16 bytes",
+      "each secret has at least 16 bytes: whsec_ and base64, or any other text",
     ),
     project: optional(settingName),
   }),
@@ -240,7 +243,7 @@ export const SETTINGS = {
     decoder: () => oneOf(BROKER_REQUEST_MODES),
   } satisfies Setting<BrokerRequestMode>,
   retention: duration(30 * 86_400_000, 0),
-  // A webhook is accepted for up to ten minutes, so its id must be known for longer.
+  // A repeated webhook is accepted for up to ten minutes, so the ids of events must be remembered for longer.
   eventsKept: duration(7 * 86_400_000, EVENTS_KEPT_MIN_MS),
   webhooks: {
     inFile: true,
