@@ -161,7 +161,7 @@ async function callTool(asked: Asked, api: ApiPort): Promise<object> {
   return { resultType: "task", ...modernTask(view, "working", null) };
 }
 
-/** Errors of the API are results of the tool, which a model can read and correct. */
+/** Errors of the API are returned as results of the tool, so that the model can read them and correct its call. */
 async function orToolError(run: () => Promise<ToolResult>): Promise<ToolResult> {
   try {
     return await run();
@@ -202,7 +202,8 @@ async function getTask({ params, era }: Asked, api: ApiPort): Promise<object> {
   if (era === "legacy") return legacyTask(view, status, waiting);
   if (status === "input_required" && waiting !== null)
     return { ...modernTask(view, status, waiting), inputRequests: inputRequests(view, waiting) };
-  // In this version, only an error of the protocol is a failed task.
+  // In the protocol version 2026-07-28, a task counts as failed only after an error of the protocol. A failed execution is a
+  // completed task.
   if (status === "completed" || status === "failed")
     return { ...modernTask(view, "completed", null), result: { resultType: "complete", ...resultOf(view) } };
   return modernTask(view, status, waiting);
@@ -217,7 +218,7 @@ function modernTask(view: ExecutionView, status: TaskStatus, waiting: Waiting | 
   const ask = waiting?.signals.map((name) => `"${name}"`).join(", ") ?? "";
   const message =
     status === "input_required"
-      ? `It waits for the signal ${ask}: send it with rondo_signal.`
+      ? `The execution waits for the signal ${ask}: send it with rondo_signal.`
       : (waiting?.why ?? view.error?.message);
   return {
     taskId: view.id,
@@ -230,7 +231,10 @@ function modernTask(view: ExecutionView, status: TaskStatus, waiting: Waiting | 
   };
 }
 
-/** Requests for the signals that an execution awaits. A wait that comes again is another request: the key has the revision. */
+/**
+ * Returns the input requests for the signals that an execution waits for. The key contains the revision, so that a later wait
+ * for the same signal is a new request.
+ */
 function inputRequests(view: ExecutionView, { signals }: Waiting): object {
   const requestedSchema = {
     type: "object",
@@ -276,7 +280,7 @@ function parsed(value: unknown): unknown {
   try {
     return JSON.parse(value) as unknown;
   } catch {
-    // A text that is not JSON is the data itself.
+    // An answer that is not JSON is sent as a text.
     return value;
   }
 }
@@ -329,7 +333,10 @@ function textOf<D = string>(params: RpcMessage["params"], name: string, ...other
 function rpcErrorOf(thrown: unknown): RpcError {
   if (thrown instanceof RpcError) return thrown;
   if (thrown instanceof URIError)
-    return new RpcError(RPC_CODE.invalidParams, "a text has a lone surrogate, which no name has");
+    return new RpcError(
+      RPC_CODE.invalidParams,
+      "a name contains half of a surrogate pair, so it is not valid Unicode",
+    );
   if (!(thrown instanceof RondoError)) throw thrown;
   const { code, message, hint } = thrown;
   return new RpcError(RPC_CODE.invalidParams, message, { code, ...(hint === undefined ? {} : { hint }) });

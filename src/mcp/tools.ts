@@ -26,7 +26,7 @@ export interface ToolResult {
 
 /** The prefix of the tools that are not workflows. A workflow with the name of such a tool is not listed. */
 const PREFIX = "rondo_";
-/** How long a call waits for the end of an execution before it answers that it goes on. */
+/** How long a call waits for the end of an execution before it answers that the execution still runs. */
 const WAIT_S = 45;
 /** The field of a tool's arguments that has the input of a workflow whose input is not an object. */
 const WRAPPED = "input";
@@ -55,7 +55,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       },
       search: { type: "string", description: "words of the id, the workflow, a tag or the error" },
       limit: { type: "integer", minimum: 1, maximum: 100 },
-      cursor: { type: "string", description: "the `next` of the page before" },
+      cursor: { type: "string", description: "the `next` value of the previous page" },
     }),
     async run(api, { workflow, status, search: q, limit = 20, cursor }) {
       const query = { workflow, status, q, limit, cursor } as Record<string, string>;
@@ -273,7 +273,7 @@ export function resultOf(view: ExecutionView): ToolResult {
     default:
       return shown({
         ...briefly(view),
-        note: `it goes on; ask for it with ${PREFIX}wait or ${PREFIX}get, by its id`,
+        note: `the execution still runs; get its result with ${PREFIX}wait or ${PREFIX}get, by its id`,
       });
   }
 }
