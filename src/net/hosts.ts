@@ -49,7 +49,10 @@ export class HostCheck {
     for (const name of hosts) this.#names.add(nameOf(name));
   }
 
-  /** Why a request is refused because of its Host or Origin header; null if it is allowed. `allows`: which other origins are. */
+  /**
+   * Why a request is refused because of its Host or Origin header; null if it is allowed. `allows` says whether another origin
+   * is allowed.
+   */
   check(
     asked: AskedHost,
     localAddress?: string,
@@ -63,7 +66,7 @@ export class HostCheck {
         hint: 'add it to "hosts" in the server\'s configuration, or set RONDO_ADVERTISE there',
       });
     if (origin === undefined || !isForeign(asked) || allows(origin)) return null;
-    return reject("forbidden", `a page of ${origin.slice(0, 100)} may not ask this server`, {
+    return reject("forbidden", `a page of ${origin.slice(0, 100)} may not send requests to this server`, {
       hint: 'requests of browsers come from the server\'s own pages only; other origins are listed in "cors" (RONDO_CORS), for paths below /v1/',
     });
   }

@@ -32,8 +32,8 @@ export interface BrokerSession {
   /** Runs `work` with a channel of its own. Throws a `BrokerFault` if the broker refuses, or does not answer in time. */
   withChannel<T>(work: (channel: Channel) => Promise<T>): Promise<T>;
   /**
-   * Resolves as `work` does. Throws a silent `BrokerFault` if the broker does not answer in time. A blocked broker gets more
-   * time.
+   * Waits for `work` and returns its result. Throws a `BrokerFault` with `isSilent` if the broker does not answer in time. A
+   * blocked broker gets more time.
    */
   answered<T>(work: Promise<T>, what: string): Promise<T>;
   /**
@@ -75,7 +75,7 @@ const NOT_FOUND = 404;
 export class BrokerConnection {
   readonly #options: BrokerConnectionOptions;
   readonly #backOff: BackOff;
-  /** The session, even while it is being set up. */
+  /** The current session, also while it is being set up. */
   #session: Session | null = null;
   #isUp = false;
   #isBlocked = false;
@@ -99,7 +99,7 @@ export class BrokerConnection {
     return this.#fault;
   }
 
-  /** Connects, and repeats that until a broker answers; resolves after the first try. Never throws. */
+  /** Connects, and tries again until a broker answers. Resolves after the first try; never throws. */
   async open(): Promise<void> {
     const session = new Session(this.#options, {
       onBroken: (fault) => this.#down(session, fault),
@@ -190,7 +190,7 @@ class Session implements BrokerSession {
 
   async openChannel(): Promise<Channel> {
     const channel = await this.#consuming.createChannel();
-    // The call that broke the channel throws the same error.
+    // The error event is ignored, because the call that broke the channel throws the same error.
     channel.on("error", () => {});
     return channel;
   }
@@ -275,7 +275,7 @@ class Session implements BrokerSession {
     });
     gatherWrites(connection);
     let fault = new BrokerFault("the connection is gone");
-    // A close follows each error.
+    // The library emits `close` after each `error`, so the error is only kept here.
     connection.on("error", (thrown) => {
       fault = toFault(thrown);
       this.code ??= fault.code;

@@ -49,7 +49,7 @@ export class Consumer {
     } catch (thrown) {
       const fault = toFault(thrown);
       const lane = this.#lane;
-      // The error event of a channel that broke calls `onGone`.
+      // If the channel broke, its error event calls `onGone`. If the broker did not answer, there is no such event.
       if (fault.isSilent && lane !== null) {
         lane.isOpen = false;
         lane.channel.close().catch(() => {});
@@ -80,11 +80,11 @@ export class Consumer {
     this.#isClosed = true;
     this.#tag = null;
     if (lane === null || tag === null || !lane.isOpen) return;
-    // If the cancel fails, the channel is closed, and its consumers have ended with it.
+    // An error is ignored: a cancel fails only if the channel is closed, and then its consumers have ended too.
     await lane.channel.cancel(tag).catch(() => {});
   }
 
-  /** Closes the channel too: the broker delivers all unacknowledged messages again. */
+  /** Closes the channel. The broker then delivers all unacknowledged messages again. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#lane?.flush();
@@ -115,8 +115,8 @@ export class Consumer {
 
 export interface RecoveringConsumerOptions extends ConsumerOptions {
   /**
-   * The name of a queue that is shared with other processes; it is declared again if it fails repeatedly. Null for other
-   * queues.
+   * The name of a queue that is shared with other processes. A shared queue that fails repeatedly is deleted and declared
+   * again. Null for other queues.
    */
   readonly queue: string | null;
   readonly repair: QueueRepair;

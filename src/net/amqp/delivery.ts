@@ -2,8 +2,8 @@
 import type { Channel, ConsumeMessage } from "amqplib";
 
 /**
- * A channel with its unacknowledged deliveries. Acknowledgements of one turn of the event loop that no older delivery
- * interrupts are sent as one frame (`multiple`).
+ * A channel with its unacknowledged deliveries. It sends the acknowledgements of one turn of the event loop as one frame
+ * (`multiple`), up to the oldest delivery that stays unacknowledged.
  */
 export class Lane {
   readonly channel: Channel;
@@ -54,7 +54,7 @@ export class Lane {
         if (deliveryTag > oldest) this.channel.ack(message);
         else if (last === null || deliveryTag > last.fields.deliveryTag) last = message;
       }
-      // Every delivery up to this one is acknowledged here, or was settled before.
+      // All deliveries up to `last` are settled now or were settled before, so one frame acknowledges them.
       if (last !== null) this.channel.ack(last, true);
     });
   }

@@ -35,7 +35,7 @@ export class Publisher {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Outgoing>();
   readonly #returned = new Set<string>();
-  /** For messages with `retryUnrouted`: how often no queue accepted them. */
+  /** How often no queue accepted a message, by message id. Counted only for messages with `retryUnrouted`. */
   readonly #unrouted = new Map<string, number>();
   /** Callbacks of messages that were withdrawn before they were confirmed. */
   readonly #withdrawn = new Map<string, () => void>();
@@ -122,11 +122,11 @@ export class Publisher {
     };
     try {
       channel.publish(exchange, key, body, options, (error) => {
-        // The message is published again over the next channel.
+        // If the channel has been replaced, the message is published again over the new channel.
         if (this.#channel === channel) this.#settle(message, error === null);
       });
     } catch (thrown) {
-      // The channel is closing, so the message is published over the next one.
+      // The channel is closing. The message is published again over the next channel.
       if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
     }
   }

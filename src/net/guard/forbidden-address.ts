@@ -34,7 +34,7 @@ const RANGES: readonly (readonly [range: string, what: string, isInside?: boolea
   ["::", "an unspecified address"],
   ["::1", "loopback", true],
   ["::/96", "an IPv4-compatible address"],
-  ["::ffff:0:0:0/96", "an IPv4 address in translation"],
+  ["::ffff:0:0:0/96", "an IPv4 address translated to IPv6"],
   ["64:ff9b::/96", "an IPv4 address behind NAT64"],
   ["64:ff9b:1::/48", "an IPv4 address behind NAT64"],
   ["100::/64", "the discard network"],

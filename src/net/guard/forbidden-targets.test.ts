@@ -100,7 +100,7 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
   "the broadcast address": ["http://255.255.255.255/", "http://4294967295/"],
   multicast: ["http://224.0.0.1/", "http://239.255.255.250/", "http://[ff02::1]/"],
   "an IPv4-compatible address": ["http://[::127.0.0.1]/", "http://[::a9fe:a9fe]/"],
-  "an IPv4 address in translation": ["http://[::ffff:0:127.0.0.1]/"],
+  "an IPv4 address translated to IPv6": ["http://[::ffff:0:127.0.0.1]/"],
   "an IPv4 address behind NAT64": ["http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::a9fe:a9fe]/"],
   "a 6to4 tunnel": ["http://[2002:7f00:1::]/"],
   "a relay of 6to4": ["http://192.88.99.1/"],

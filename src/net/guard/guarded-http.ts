@@ -172,7 +172,7 @@ export class GuardedHttp {
           `not sent: the connection to ${target.host} should have reached ${wanted.text}, but reached ${reached}`,
           {
             path: "url",
-            hint: "a proxy or a firewall changes connections",
+            hint: "check whether a proxy or a firewall redirects connections",
           },
         );
   }
@@ -218,7 +218,7 @@ function ask(
     });
     call.on("response", resolve);
     call.on("error", fail);
-    // This covers all other ends of a request, such as an answer that changes the protocol.
+    // The close event covers all other ends of a request, such as an answer that changes the protocol.
     call.on("close", () => fail(new HttpFault(`${authority}: closed without an answer`, "ECONNRESET")));
     call.end(body);
   });
@@ -281,7 +281,7 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
 function noAddress({ host }: Target, text: string): Rejection {
   return reject("forbidden", `not sent: ${host} is at ${JSON.stringify(text)}, which is not an address`, {
     path: "url",
-    hint: "see what the name resolves to",
+    hint: "check what the name resolves to",
   });
 }
 
