@@ -94,7 +94,7 @@ interface OfVisit extends OfHandler {
   readonly cancel_consumer_queue: string;
 }
 
-/** `enumerate`: asks one worker to enumerate. `task_queue` is the intake of this attempt. */
+/** `enumerate`: asks one worker to enumerate. The worker publishes the tasks that it finds to `task_queue`. */
 export interface EnumerateMessage extends OfVisit, OfAttempt {
   readonly input: unknown;
   /** The tasks that earlier attempts have journaled. */
@@ -107,7 +107,7 @@ export interface IntakeItem {
   readonly data: unknown;
   readonly key?: string;
   readonly identity?: string;
-  /** The identities of the tasks that it waits for. */
+  /** The identities of the tasks that must end before this task starts. */
   readonly after?: readonly string[];
 }
 
@@ -116,7 +116,7 @@ interface IntakePlace extends OfHandler, Partial<Pick<OfAttempt, "attempt" | "to
   readonly position: number;
 }
 
-/** A message in an intake queue: one task, or several tasks, where the position is that of the first. */
+/** A message with tasks that an enumeration found: one task, or several tasks with the position of the first. */
 export type IntakeMessage = IntakePlace & (IntakeItem | { readonly items: readonly IntakeItem[] });
 
 /** The end of an enumeration: with `total` it is done, with `error` it failed. */
@@ -169,8 +169,8 @@ export interface TaskMessage extends OfAttempt, Pick<OfVisit, "visit" | "finishe
   readonly data: unknown;
   readonly idempotency_key: string;
   /**
-   * For code that decides or returns instead of running a task; it reads the counts of the phases so far. `script`: the worker
-   * gets the runs from the server with the attempt's token (`GET /v1/attempts/:id/runs`).
+   * What the code does instead of running a task. `next` and `returns` read the counts of the phases so far. `script`: the
+   * worker gets the runs from the server with the attempt's token (`GET /v1/attempts/:id/runs`).
    */
   readonly do?: "next" | "returns" | "script";
   readonly phases?: PhaseCounts;

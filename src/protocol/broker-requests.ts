@@ -61,9 +61,9 @@ export interface ControlRequest {
   /** The name and the payload of a signal. */
   readonly signal: string | undefined;
   readonly data: unknown;
-  /** For a signal: an execution that does not exist is started with it. */
+  /** For a signal: how to start the execution if it does not exist. */
   readonly start: SignalStart | undefined;
-  /** For a cancel: the rest of a clean-up is left out. */
+  /** For a cancel: whether to skip the rest of the clean-up. */
   readonly force: boolean;
 }
 
@@ -91,9 +91,9 @@ export interface RequestAnswer {
   readonly workflow_id: string;
   /** The status of the execution after the request. */
   readonly status: string;
-  /** For a start, also by a signal: whether the execution existed before. */
+  /** For a start, or a signal with a start: whether the execution existed before. */
   readonly existed?: boolean;
-  /** For a signal: whether a wait took it, or it is kept for one. */
+  /** For a signal: `delivered` if the execution was waiting for it, `kept` if it is stored for a later wait. */
   readonly state?: "delivered" | "kept";
 }
 
@@ -164,7 +164,7 @@ export function readStart(fields: Fields, messageId: string | null): StartReques
   if (workflow === undefined) return invalid("`workflow` is missing: it names the workflow to start");
   if (id === undefined && messageId === null)
     return invalid(
-      "it has neither `workflow_id` nor `message_id`: a redelivery would start a second execution",
+      "the message has neither `workflow_id` nor `message_id`: a redelivery would start a second execution",
     );
   const { project, tags: labels, deadline } = rest;
   const options = defined({ project, tags: labels, startAt, deadline });
@@ -178,11 +178,11 @@ export function readControl(fields: Fields, messageId: string | null): ControlRe
   const { workflow_id: id, workflow_hash: workflowHash, cmd_hash: cmdHash, id: key = messageId } = read;
   const { action, project, by, reason, signal, data, force = false } = read;
   if ((id === undefined) === (workflowHash === undefined))
-    return invalid("it has not exactly one of `workflow_id` and `workflow_hash`");
+    return invalid("the message must have exactly one of `workflow_id` and `workflow_hash`");
   if (cmdHash !== undefined && workflowHash === undefined)
-    return invalid("`cmd_hash` is without the `workflow_hash` of its workflow");
+    return invalid("`cmd_hash` is given without `workflow_hash`, the hash of its workflow");
   if (key === null)
-    return invalid("it has neither `id` nor `message_id`: a redelivery would be a second request");
+    return invalid("the message has neither `id` nor `message_id`: a redelivery would be a second request");
   if (action === "signal" && signal === undefined)
     return invalid("`signal` is missing: it is the name of the signal");
   if (action !== "signal" && (signal !== undefined || data !== undefined))

@@ -81,7 +81,7 @@ const start = object(
   { what: "a start" },
 );
 
-/** A checked start. Without `ifExists`, an equal start of the id is returned. */
+/** A checked start. Without `ifExists`, a second equal start with the same id returns the first execution. */
 export type CheckedStart = Decoded<typeof start>;
 
 /** Decodes the options of a start. */
@@ -179,7 +179,9 @@ export function checkChosen(choice: unknown, dryRun: unknown): CheckedChoice | R
     return { error, ...defined({ phase, handler, visit }), ...dry };
   }
   if (phase === undefined)
-    return reject("invalid_input", "phase: it is missing, and there is no `error`", { path: "phase" });
+    return reject("invalid_input", "phase: it is missing; tasks are chosen by their phase, or by `error`", {
+      path: "phase",
+    });
   return { phase, handler: handler ?? phase, ...defined({ visit, numbers }), ...dry };
 }
 
@@ -280,7 +282,7 @@ export function checkCloseOptions(options: unknown): void {
 }
 
 const lineOrder = where(
-  "the order of a line, or 0",
+  "the order of a log line, or 0",
   (value) => Number.isSafeInteger(value) && (value as number) >= 0,
 );
 

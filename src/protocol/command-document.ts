@@ -18,7 +18,7 @@ export interface CommandDocument {
     readonly workflow_hash: string;
     readonly [key: string]: Json;
   };
-  /** The result of the command's receipt, enriched; `{}` before there is a receipt. */
+  /** The result of the command's receipt, with the fields that Rondo adds; `{}` before there is a receipt. */
   readonly cmd_result: Json;
 }
 
@@ -42,7 +42,7 @@ export interface ProcDocument {
   readonly utc_started_timestamp: string | null;
   /** When the command's last receipt was counted. */
   readonly utc_receipted_timestamp: string | null;
-  /** The post-operations of its result that are not done yet. */
+  /** The post-operations of the command's result that are not done yet. */
   readonly post_ops?: readonly OwedDocument[];
   /** For a command that is sent for each of several tasks: the number of tasks by status. */
   readonly tasks?: Readonly<Record<string, number>>;
@@ -74,7 +74,7 @@ export interface StepDocument {
 
 /** A workflow of commands that is read back. */
 export interface WorkflowDocument {
-  /** The id of the workflow: that of its execution. */
+  /** The id of the workflow, which is the id of its execution. */
   readonly workflow_id: string;
   /** The hash over the workflow's commands. */
   readonly workflow_hash: string;
@@ -82,7 +82,7 @@ export interface WorkflowDocument {
   readonly steps: readonly StepDocument[];
 }
 
-/** The workflows of a project. On a page, `next` is beside the project. */
+/** The workflows of a project. If they are listed in pages, the document also has the field `next`. */
 export interface ProjectDocument {
   /** The workflows, by the name of the project. */
   readonly [project: string]: { readonly workflows: readonly WorkflowDocument[] } | string | null;
@@ -132,9 +132,9 @@ export interface WorkflowSubmission {
    * @default a new id
    */
   readonly workflow_id?: string;
-  /** This field is ignored: it is only read. */
+  /** Ignored in a submission: Rondo sets this field in the documents that it returns. */
   readonly workflow_hash?: unknown;
-  /** This field is ignored: it is only read. */
+  /** Ignored in a submission: Rondo sets this field in the documents that it returns. */
   readonly dead_letters?: unknown;
   /** The steps, in their order. */
   readonly steps: readonly StepSubmission[];

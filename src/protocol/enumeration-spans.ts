@@ -22,7 +22,7 @@ export function rememberEnumeration(place: Visited, context: SpanContext): void 
   if (spans.size > SPANS_MAX) spans.delete(spans.keys().next().value as string);
 }
 
-/** Links to the spans of the enumerations at these places, as far as they are known. */
+/** Returns links to the spans of these enumerations, as far as they are known. */
 export function enumerationLinks(places: readonly Visited[]): readonly { readonly context: SpanContext }[] {
   return places.flatMap((place) => {
     const context = spans.get(keyOf(place));

@@ -5,8 +5,8 @@
  */
 
 /**
- * A node's report to the home of a limit: how many permits it has, and how many it needs. From then on it holds no more than
- * this.
+ * A node's report to the home of a limit: how many permits it has, and how many it needs. After this report, the node holds no
+ * more permits than it reported.
  */
 export interface PermitAsk {
   readonly name: string;

@@ -12,7 +12,7 @@ export interface EventTarget {
   readonly action: "start" | "signal" | "cancel" | "held";
 }
 
-/** A trigger that an event does not fit. */
+/** A trigger that an event does not match. */
 export interface RefusedTrigger {
   /** The workflow of the trigger. */
   readonly workflow: string;
@@ -28,6 +28,6 @@ export interface SentEvent {
   readonly repeated: boolean;
   /** The effects of the event, one entry for each trigger. */
   readonly targets: readonly EventTarget[];
-  /** The triggers that the event does not fit. */
+  /** The triggers that the event does not match. */
   readonly refused: readonly RefusedTrigger[];
 }

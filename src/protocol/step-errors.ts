@@ -27,7 +27,7 @@ export class WaitTimeout extends Error {
   readonly [FATAL] = true;
 }
 
-/** Thrown by `run` if the child failed or was cancelled. `cause` is the error because of which it failed. */
+/** Thrown by `run` if the child failed or was cancelled. `cause` is the error of the child. */
 export class ChildFailed extends Error {
   override name = "ChildFailed";
   /** The code of this error. */

@@ -21,7 +21,7 @@ export interface PieceHead {
   readonly index: number;
   /** The step in which the chunks were written; missing outside of steps. */
   readonly step?: string;
-  /** Whether the stream ends here. Such a piece has no chunks. */
+  /** Whether this piece ends the stream. A piece that ends the stream has no chunks. */
   readonly end?: true;
 }
 

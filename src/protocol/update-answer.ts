@@ -19,13 +19,13 @@ export function notAnswered(
   ms: number,
 ): Rejection {
   return reject("timeout", `the update "${name}" has no answer within ${ms} ms`, {
-    hint: `it stays: send it again with the id "${id}" to wait for its answer`,
+    hint: `the update is stored: send it again with the id "${id}" to wait for its answer`,
   });
 }
 
 export type UpdateAnswer = { readonly value: Json } | { readonly error: RefusedUpdate };
 
-/** Reads the stored text of an answer; null if it is none. */
+/** Reads the stored text of an answer; null if the text is not an answer. */
 export function readAnswer(text: string): UpdateAnswer | null {
   const answer = jsonFields(text);
   if (answer === null) return null;

@@ -41,7 +41,9 @@ export interface Grant extends Place {
   readonly phases: PhaseCounts;
   /** The most tasks in one call of `processBatch`; 1 means no batches. */
   readonly batch: number;
-  /** The runs of a script task, and the state before the first run if the task is not the state. */
+  /**
+   * The runs of a script task, and the state before the first run; null as the state means that the task itself is the state.
+   */
   readonly script: ScriptWork | null;
   /** For commands: the command and its topics. The items' tasks are the commands, with references resolved. */
   readonly command: CommandWork | null;
@@ -83,7 +85,7 @@ export interface SentAt {
 /** The worker name of the broker, which is the same in every engine. */
 export const BROKER_WORKER = "broker";
 
-/** The worker name where only an attempt's token is known. It cannot be registered. */
+/** The worker name of an attempt of which only the token is known. No worker can register under this name. */
 export const UNKNOWN_WORKER = "unknown";
 
 /** Facts for a task that compensates another task. */
@@ -187,7 +189,7 @@ export type Report =
     })
   /** A step of a task is done. Its result is journaled before the code continues. */
   | (ReportedAttempt & StepResult)
-  /** A try at a step with its own budget failed. */
+  /** A try at a step that has its own retry policy failed. */
   | (ReportedAttempt & StepFailure)
   /** Times that the code of a task has read, and failures after which it has gone on. Reported before the next checkpoint. */
   | (ReportedAttempt & CodeNotes)

@@ -20,8 +20,8 @@ export interface Registration {
   /** The most attempts at a time, including those of open claims. */
   readonly capacity: number;
   /**
-   * The URL of the worker's status API, at the address from which the worker connects; on the server's machine also on
-   * loopback.
+   * The URL of the worker's status API. Its host must be the address from which the worker connects, or a loopback address if
+   * the worker runs on the server's machine.
    */
   readonly url?: string;
   /** The version of the worker's program, for display. */
@@ -30,13 +30,16 @@ export interface Registration {
 
 export interface Registered {
   readonly worker: string;
-  /** By default, a started attempt is lost after this silence. Workers send a heartbeat every third of this time. */
+  /**
+   * How long a started attempt may be without a heartbeat before it is lost, by default. Workers send a heartbeat every third
+   * of this time.
+   */
   readonly heartbeatMs: number;
   /** How long a claimed attempt may take to start. */
   readonly leaseMs: number;
   /** The URLs of the live nodes; a worker registers at each, under the same id. Missing if there is only this server. */
   readonly nodes?: readonly string[];
-  /** Whether the server takes `fields` of log lines. An older server refuses events with fields that it does not know. */
+  /** Whether the server accepts `fields` of log lines. An older server refuses events with fields that it does not know. */
   readonly logFields?: boolean;
 }
 
@@ -98,7 +101,7 @@ export interface WorkItem {
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   /** The checkpoints of earlier attempts of the task. */
   readonly steps?: readonly StepDone[];
-  /** Steps with failed tries: how many, and until when (0: no longer) the next one waits. */
+  /** Steps with failed tries: the number of failed tries, and the time at which the next try may begin (0: at once). */
   readonly tries?: readonly { readonly name: string; readonly tries: number; readonly until: number }[];
   /** The names of children that have not ended. */
   readonly children?: readonly string[];
@@ -197,7 +200,7 @@ export type WireEventBody =
       readonly map?: string;
       readonly answers?: string;
     }
-  /** A try at a step with its own budget failed: it is tried again after `forMs`, or has failed for good. */
+  /** A try at a step that has its own retry policy failed: the step is tried again after `forMs`, or has failed for good. */
   | {
       readonly kind: "step_retrying";
       readonly name: string;
@@ -219,7 +222,10 @@ export type WireEventBody =
     }
   /** Values that the code of a task publishes, by key; null removes a key. */
   | { readonly kind: "published"; readonly values: Readonly<Record<string, unknown>> }
-  /** Chunks of a stream. `index` is the number of the first one in its step, or outside of steps; a new run begins again at 0. */
+  /**
+   * Chunks of a stream. `index` is the number of the first chunk among those of its step, or of the code outside of steps. A
+   * new run of the step or task begins again at 0.
+   */
   | {
       readonly kind: "chunks";
       readonly stream: string;
@@ -290,7 +296,7 @@ export interface WireReceipt {
   };
   /** For a task that is done: the input with which the execution continues as another one. */
   readonly continueAs?: unknown;
-  /** Why the attempt is suspended. The outcome of the wait comes back in `steps`. */
+  /** The wait for which the attempt is suspended. The outcome of the wait comes back in `steps`. */
   readonly wait?: WireWait;
   /** All waits of a suspended attempt, in place of `wait`. The first answer continues the task. */
   readonly waits?: readonly (WireWait & {
@@ -298,9 +304,9 @@ export interface WireReceipt {
     readonly anyOf?: readonly string[];
     /** Values that the payload of the signal must have. */
     readonly match?: unknown;
-    /** Whether the time is the back-off of the step with this name. */
+    /** Whether the wait is the back-off of the step with the name of the wait. */
     readonly retry?: true;
-    /** Whether the task waits for the end of the child with this name. */
+    /** Whether the task waits for the end of the child with the name of the wait. */
     readonly child?: true;
   })[];
   readonly error?: WireError;
@@ -335,7 +341,9 @@ export interface WireError {
 export interface EventsAnswer {
   /** The work that a claim in the same request got (CLAIM_HEADER). */
   readonly claimed?: Claimed;
-  /** Only in a brief answer: the verdict on all attempts that it does not name. All their events are stored. */
+  /**
+   * Only in a brief answer: the verdict on all attempts that the answer does not name. All events of these attempts are stored.
+   */
   readonly rest?: "accepted";
   /** The number of the last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
