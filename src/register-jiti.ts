@@ -22,12 +22,15 @@ export function createJiti(path: string, options: JitiOptions = {}): Jiti {
   return createPlain(path, { ...options, sourceMaps: true, fsCache: false, transform });
 }
 
-/** Node.js reads source maps of code that is generated from a text. This code is empty and has the name of the file. */
+/**
+ * Makes the source map of a file known to Node.js, which reads source maps of evaluated strings. The string is empty but for
+ * the map, and has the name of the file.
+ */
 function registerMap(map: string, filename: string): void {
   try {
     globalThis.eval(`${map}\n//# sourceURL=${pathToFileURL(filename).href}`);
   } catch (thrown) {
-    // The runtime forbids code from texts; then some columns are those of the compiled code.
+    // If the runtime forbids `eval`, some columns in stacks are those of the compiled code.
     if (!(thrown instanceof EvalError)) throw thrown;
   }
 }

@@ -9,7 +9,7 @@ import process from "node:process";
 /** This module has no exports, so it is imported by a name that the compiler does not look up. */
 const JITI: string = "jiti/register";
 
-// The thread of the hooks gets a copy of the environment, so this comes before jiti registers its hooks.
+// The thread of the hooks gets a copy of the environment, so the variables are set before jiti registers its hooks.
 process.env["JITI_SOURCE_MAPS"] ??= "true";
 // Aliases of the program's tsconfig.json (`paths`) are resolved.
 process.env["JITI_TSCONFIG_PATHS"] ??= "true";

@@ -60,7 +60,7 @@ export class MessageRequests implements RequestPort {
         "this server does not know the message's token, or the token has expired",
       );
     if (!includes(known.role, "operator"))
-      return reject("forbidden", `this needs the role operator; ${known.name} is ${known.role}`);
+      return reject("forbidden", `this request needs the role operator; ${known.name} is ${known.role}`);
     return callerOf(known);
   }
 
@@ -113,7 +113,7 @@ export class MessageRequests implements RequestPort {
     return { workflow_id: execution, status: found.view.status, existed: !started, state };
   }
 
-  /** Finds the execution that a request to change one is about. */
+  /** Finds the execution that a control request names by its id or its hashes. */
   async #meant(
     { id, workflowHash, cmdHash, project: named }: ControlRequest,
     caller: Caller,

@@ -29,7 +29,7 @@ export class Metrics {
   readonly #streams = this.#gauge("rondo_sse_clients", "Open event streams");
   readonly #cutOff = this.#counter(
     "rondo_sse_cut_off_total",
-    "Event streams cut off: their clients read nothing",
+    "Event streams that were closed because their clients read nothing",
   );
 
   /** The engine's figures for the current scrape of the metrics. */
@@ -58,7 +58,7 @@ export class Metrics {
     };
     this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => seen().leases);
     this.#gauge("rondo_resident_executions", "Executions in memory", () => seen().resident);
-    this.#gauge("rondo_working_executions", "Executions with work, of those in memory", () => seen().working);
+    this.#gauge("rondo_working_executions", "Executions in memory that have work", () => seen().working);
     this.#gauge("rondo_ready_tasks", "Tasks that could be granted now", () =>
       seen().ready.reduce((sum, { tasks }) => sum + tasks, 0),
     );

@@ -51,7 +51,10 @@ export function queueOf({ use, tasks, since }: OldQueue, minutes: string): Happe
   };
 }
 
-/** Nodes that were reported dead and have left the ring. The store decides about membership, so a slow node is not among them. */
+/**
+ * Returns nodes that were reported dead and have left the ring. The store decides about membership, so a node that is only slow
+ * is not among them.
+ */
 export function deathsOf({ ring: { deaths, nodes } }: ClusterShown): readonly Happening[] {
   const living = new Set(nodes.map(({ incarnation }) => incarnation));
   return deaths
@@ -65,7 +68,7 @@ export function deathsOf({ ring: { deaths, nodes } }: ClusterShown): readonly Ha
     }));
 }
 
-/** Whether a rule is about a workflow and a project. */
+/** Whether a rule applies to a workflow and a project. */
 export function concerns(
   { workflow, project }: Pick<AlertRule, "workflow" | "project">,
   of: { readonly workflow: string; readonly project: string },

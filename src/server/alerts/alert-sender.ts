@@ -26,7 +26,7 @@ export interface AlertMessage {
 export interface AlertSender {
   /** Why nothing can be sent to a target, judged by its name alone; null if it may be possible. */
   refusalOf(to: string): Rejection | null;
-  /** Sends an alert, unless it is aborted. Returns why the target did not take it; null if it did. */
+  /** Sends an alert, unless it is aborted. Returns why the target did not accept it; null if it did. */
   send(to: string, message: AlertMessage, signal: AbortSignal): Promise<string | null>;
 }
 
@@ -131,7 +131,7 @@ function runProgram(
           : `${program} ended with ${code ?? signal}${said === "" ? "" : `: ${said.slice(0, ERROR_CHARS)}`}`,
       ),
     );
-    // A program that does not read its input is judged by its exit code.
+    // An error is ignored: if the program does not read its input, only its exit code counts.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
   });

@@ -18,28 +18,31 @@ export interface AlertRule {
   readonly afterMs?: number | undefined;
   /** The name of a target of the configuration file, or a URL. */
   readonly to: string;
-  /** Earlier causes are ignored. */
+  /** Causes before this time are ignored. */
   readonly createdAt: number;
 }
 
-/** What happened. The key is the same at every node, and in every later look at the same cause. */
+/** The cause of an alert. The key is the same at every node, and whenever the same cause is found again. */
 export interface Happening {
   readonly key: string;
   readonly at: number;
   readonly text: string;
-  /** The page of the dashboard that shows it. */
+  /** The page of the dashboard that shows the cause. */
   readonly page: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** An alert as stored: `open` until a target has taken it, or every try has failed. */
+/** An alert as stored: `open` until its target has accepted it, or every try has failed. */
 export interface StoredAlert extends Happening {
   readonly rule: string;
   readonly when: AlertCause;
   readonly to: string;
   readonly state: "open" | "sent" | "failed";
   readonly tries: number;
-  /** When the next try is due. While a node tries, that is when another node may. */
+  /**
+   * When the next try is due. A node that begins a try moves this time ahead, so that another node tries only if the first one
+   * dies.
+   */
   readonly dueAt: number;
   readonly sentAt: number | null;
   readonly error: string | null;

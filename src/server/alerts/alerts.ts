@@ -34,27 +34,30 @@ import {
 } from "./alert-causes.ts";
 import type { AlertSender } from "./alert-sender.ts";
 
-/** How often causes are looked for, and how often rules are read while there are none. */
+/** How often a node looks for causes, and how often it reads the rules while there are none. */
 const EVERY_MS = 5_000;
 const IDLE_MS = 30_000;
-/** Failures are looked for again for this time, since a commit can become visible after a later one. */
+/**
+ * How far each search for failed executions reaches back before the last one, because a commit can become visible after a later
+ * commit.
+ */
 const MARGIN_MS = 30_000;
-/** After a longer pause, failures from before are not looked for. */
+/** A search for failed executions never reaches back further than this, even after a longer pause. */
 const BACK_MS = 3_600_000;
 const FAILED_MAX = 500;
 const TRIES_MAX = 8;
 /** The most alerts to one target in a round. */
 const ROUND_MAX = 200;
-/** How long a try may take before another node may try. */
+/** How long a try to send an alert may take before another node may try. */
 const TRY_MS = 60_000;
-/** Causes without a time in their ids are kept for this time, and cause no other alert. */
+/** How long an alert without a time in its id is kept. While it is kept, the same cause raises no other alert. */
 const KEPT_MS = 30 * 86_400_000;
 const AFTER_MS = 600_000;
 const KNOWN_MAX = 20_000;
 const TIME_DIGITS = 15;
-/** The ids of alerts begin with the time of the cause (retention deletes these), or with this word. */
+/** The id of an alert begins with the time of its cause, by which retention deletes it, or with this word. */
 const CAUSE = "cause";
-/** The id of the mark up to which failed executions were looked for. */
+/** The id of the stored time up to which failed executions were searched. */
 const MARK = "failed";
 const MARK_KIND = "alert-mark";
 
@@ -70,7 +73,7 @@ export interface AlertsOptions {
   readonly queues: () => Promise<readonly OldQueue[]>;
   /** The ring; null for a single node. */
   readonly ring: () => ClusterShown | null;
-  /** Whether causes are looked for at all. */
+  /** Whether this node looks for causes at intervals. */
   readonly isPeriodic: boolean;
   readonly onFault: (fault: Error) => void;
 }
@@ -79,9 +82,9 @@ export class Alerts {
   readonly #options: AlertsOptions;
   /** Ids of alerts that are stored already. */
   readonly #known = new Set<string>();
-  /** Old queues of the last round: a queue counts if it is old in two rounds. */
+  /** Queues that were old in the last round. A queue causes an alert only if it is old in two rounds in a row. */
   #oldBefore = new Set<string>();
-  /** The time from which on there may be open alerts; at first all are looked at. */
+  /** No alert with an earlier time in its id is open, so a round begins to read at this time. At first, all alerts are read. */
   #openFrom = 0;
   #cancel: () => void = () => undefined;
   #round: Promise<void> = Promise.resolve();
@@ -93,7 +96,7 @@ export class Alerts {
   }
 
   async close(): Promise<void> {
-    // An alert that is being sent stays open, and another try has the same id.
+    // An alert that is being sent stays open. The next try has the same id, so that the target can recognise it.
     this.#closing.abort();
     this.#cancel();
     await this.#round;
@@ -104,7 +107,8 @@ export class Alerts {
     const stored = new Map<string, AlertRule>();
     for await (const one of allDocuments(this.#options.store, ruleForm))
       if (one.damage === undefined) stored.set(one.id, one.value);
-      // A damaged mark of a rule of the file is written again. Without it the rule would start over in each round.
+      // The stored start time of a rule of the configuration file is damaged. It is deleted and written again; otherwise the
+      // rule would start over in each round.
       else if (isFileId(one.id)) await this.#options.store.putDocument(RULE_KIND, one.id, null);
     const ofFile = await Promise.all(this.#options.rules.map((rule) => this.#begun(rule, stored)));
     const names = new Set(ofFile.map(({ id }) => id));
@@ -115,12 +119,12 @@ export class Alerts {
     ];
   }
 
-  /** Stores a rule; it replaces the one with its id. */
+  /** Stores a rule. It replaces an existing rule with the same id. */
   async put(rule: Omit<AlertRule, "createdAt">): Promise<AlertRule | Rejection> {
     if (this.#options.rules.some(({ id }) => id === rule.id))
       return reject("conflict", `the rule "${rule.id}" is in the configuration file`, {
         path: "id",
-        hint: "change it there, or choose another id",
+        hint: "change the rule in the configuration file, or choose another id",
       });
     const refusal = this.#options.sender.refusalOf(rule.to);
     if (refusal !== null) return refusal;
@@ -137,7 +141,7 @@ export class Alerts {
     return true;
   }
 
-  /** Sends a test to the target of a rule. Returns why the target did not take it; null if it did. */
+  /** Sends a test to the target of a rule. Returns why the target did not accept it; null if it did. */
   async test(id: string): Promise<string | null | Rejection> {
     const rule = (await this.rules()).find((one) => one.id === id);
     if (rule === undefined) return reject("not_found", `there is no rule "${id}"`);
@@ -166,7 +170,7 @@ export class Alerts {
       .slice(0, max);
   }
 
-  /** Looks for causes and sends what is due. */
+  /** Looks for causes of alerts, and sends the alerts that are due. */
   async round(): Promise<void> {
     const rules = await this.rules();
     if (rules.length > 0 && this.#looks()) {
@@ -174,7 +178,7 @@ export class Alerts {
       await this.#findGroups(rules.filter(({ when }) => when === "error.new"));
       await this.#findQueues(rules.filter(({ when }) => when === "queue.old"));
     }
-    // Every node of the ring may be the only one that noticed a death.
+    // Every node reports deaths, because it may be the only node that noticed one.
     for (const rule of rules)
       if (rule.when === "node.died") {
         const ring = this.#options.ring();
@@ -190,7 +194,8 @@ export class Alerts {
     if (this.#isClosed) return;
     this.#cancel = this.#options.clock.after(ms, () => {
       this.#round = this.round().catch((thrown: unknown) => {
-        // Causes are read from other nodes and from stored rows, which can be out of reach or damaged.
+        // Causes are read from other nodes and from stored rows. If a node cannot be reached or a row is damaged, the fault is
+        // reported and the next round tries again.
         if (![StoreFault, DamagedData, RondoError].some((known) => thrown instanceof known)) throw thrown;
         this.#options.onFault(thrown as Error);
         this.#later(IDLE_MS);
@@ -213,7 +218,7 @@ export class Alerts {
     return first === undefined || first === ring.ring.url;
   }
 
-  /** The rule of the configuration file, with the time at which a node first saw it. */
+  /** Returns a rule of the configuration file with the time at which a node first saw it. */
   async #begun(
     rule: Omit<AlertRule, "createdAt">,
     stored: ReadonlyMap<string, AlertRule>,
@@ -222,7 +227,7 @@ export class Alerts {
     const known = stored.get(id);
     if (known !== undefined) return { ...rule, createdAt: known.createdAt };
     const begun = { ...rule, createdAt: this.#options.clock.now() };
-    // Another node may have been first; its time is read in the next round.
+    // If another node stored its time first, that time is read in the next round.
     await this.#options.store.swapDocument(RULE_KIND, id, {
       was: null,
       body: JSON.stringify({ ...begun, id }),
@@ -251,15 +256,15 @@ export class Alerts {
             await this.#raise(rule, failureOf(one), one.finishedAt);
       }
       if (ids.length < max) break;
-      // The page ends at the time at which it begins, so a larger one is read.
+      // All executions of this page ended at the same millisecond, so the next read takes a larger page.
       if (last === from) max *= 2;
       from = last;
     }
-    // The mark need not be exact: failures that are read a second time are recognised.
+    // The mark need not be exact: a failure that is read twice raises only one alert.
     if (was === null || now - mark > MARGIN_MS / 2) await store.putDocument(MARK_KIND, MARK, String(now));
   }
 
-  /** The time up to which failures were looked for; null if there is none, or it is damaged. */
+  /** The time up to which failed executions were searched; null if no time is stored, or it is damaged. */
   async #readMark(): Promise<number | null> {
     try {
       const was = Number((await this.#options.store.getDocument(MARK_KIND, MARK)) ?? Number.NaN);
@@ -297,7 +302,7 @@ export class Alerts {
     this.#oldBefore = old;
   }
 
-  /** A queue that is young again can cause another alert. */
+  /** Deletes sent alerts of queues that are no longer old, so that such a queue can cause another alert. */
   async #forgetQueues(rule: AlertRule, old: ReadonlySet<string>): Promise<void> {
     const { store } = this.#options;
     const stored = await listDocuments(store, alertForm, { after: `${CAUSE} `, max: 1_000 });
@@ -311,7 +316,10 @@ export class Alerts {
     }
   }
 
-  /** Stores an alert, unless it is stored. `time`: alerts of causes that are many are kept by time. */
+  /**
+   * Stores an alert, unless it is stored already. With `time` the alert's id begins with the time, for causes of which there
+   * can be many.
+   */
   async #raise(rule: AlertRule, happening: Happening, time?: number): Promise<void> {
     const id = `${time === undefined ? CAUSE : timeText(time)} ${idText(rule, happening)}`;
     if (this.#known.has(id)) return;
@@ -326,7 +334,7 @@ export class Alerts {
     if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
   }
 
-  /** Tries to send the open alerts that are due, and forgets causes whose alerts were sent long ago. */
+  /** Tries to send the open alerts that are due, and deletes alerts that were sent long ago. */
   async #sendDue(): Promise<void> {
     const { store, clock } = this.#options;
     const now = clock.now();
@@ -345,13 +353,13 @@ export class Alerts {
     } finally {
       await Promise.all([...lanes.values()].map(({ last }) => last));
     }
-    // Alerts with earlier times are sent, or given up. Later ones begin at most an hour ago.
+    // No alert with an earlier time in its id is open, and a new alert has a cause of the last hour.
     this.#openFrom = Math.max(0, oldest - 1);
   }
 
   /**
-   * Sends an alert after the others to its target. A target that has not taken one gets no more in this round, so it delays no
-   * other target and holds no flood in memory; the rest stays open for the next round.
+   * Sends an alert after the earlier alerts to the same target. A target that does not accept an alert gets no more in this
+   * round, so that it does not delay other targets. The remaining alerts stay open for the next round.
    */
   #queue(lanes: Map<string, TargetLane>, to: string, send: () => Promise<boolean>): void {
     const lane: TargetLane = lanes.get(to) ?? { count: 0, isDown: false, last: Promise.resolve() };
@@ -363,7 +371,7 @@ export class Alerts {
     });
   }
 
-  /** Tries to send an alert; false if the target did not take it. */
+  /** Tries to send an alert; false if the target did not accept it. */
   async #send(id: string, was: string, alert: StoredAlert): Promise<boolean> {
     const { store, clock, sender } = this.#options;
     const tries = alert.tries + 1;
@@ -391,7 +399,9 @@ export class Alerts {
   }
 }
 
-/** The alerts of one round to one target: how many, whether it refused one, and the end of the last. */
+/**
+ * The alerts of one round to one target: their number, whether the target has refused one, and the promise of the last send.
+ */
 interface TargetLane {
   count: number;
   isDown: boolean;
@@ -407,7 +417,10 @@ function timeText(at: number): string {
   return String(at).padStart(TIME_DIGITS, "0");
 }
 
-/** Marks of rules of the configuration file have ids that rules of the API cannot have. */
+/**
+ * Returns the id under which the start time of a rule of the configuration file is stored. Rules of the API cannot have such an
+ * id.
+ */
 function fileId(id: string): string {
   return `file:${id}`;
 }

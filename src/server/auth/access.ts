@@ -56,7 +56,8 @@ export class Access {
     const peer = peerOf(incoming);
     const bearer = bearerOf(incoming);
     if (isExecutionToken(bearer)) return this.#holderOf(bearer);
-    // Without tokens, any other bearer would count as a local client.
+    // If the server has no tokens, a page of another origin could send any bearer and would count as a local client. So it is
+    // refused.
     if (isForeign(incoming.headers) && (bearer === null || !tokens.any))
       return reject("unauthorised", "a page of another origin needs a token", {
         hint: "send it as `Authorization: Bearer <token>`; cookies do not count for such pages",
@@ -139,7 +140,7 @@ export class Access {
       : reject("forbidden", "this token does not belong to this attempt", { hint: ATTEMPT_HINT });
   }
 
-  /** Why the caller may not use a route; null if it may. `execution`: the id in the path. */
+  /** Returns why the caller may not use a route; null if it may. `execution`: the id in the path. */
   allow(
     caller: Caller,
     route: Pick<Route, "access" | "isGlobal" | "scope">,
@@ -153,18 +154,18 @@ export class Access {
     if (!roles.some((role) => includes(caller.role, role)))
       return reject(
         "forbidden",
-        `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
+        `this request needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
       );
     if (route.isGlobal === true && caller.project !== null)
       return reject(
         "forbidden",
-        `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,
+        `${caller.name} is bound to the project "${caller.project}", and this request is about all projects`,
       );
     return null;
   }
 }
 
-/** Why the holder of a token for one execution may not use a route; null if it may. */
+/** Returns why the holder of a token for one execution may not use a route; null if it may. */
 function refusalOfHolder(
   { grant }: Caller,
   { scope }: Pick<Route, "scope">,
@@ -177,9 +178,13 @@ function refusalOfHolder(
   if (!isFor(grant, execution))
     return reject("forbidden", `this token is for the execution ${grant.execution} only`);
   if (!grant.scopes.includes(scope))
-    return reject("forbidden", `this needs the scope ${scope}; the token has ${grant.scopes.join(", ")}`, {
-      hint: `make a token with \`rondo token create --execution ${execution} --scopes ${[...grant.scopes, scope].join(",")}\``,
-    });
+    return reject(
+      "forbidden",
+      `this request needs the scope ${scope}; the token has ${grant.scopes.join(", ")}`,
+      {
+        hint: `make a token with \`rondo token create --execution ${execution} --scopes ${[...grant.scopes, scope].join(",")}\``,
+      },
+    );
   return null;
 }
 

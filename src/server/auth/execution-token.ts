@@ -29,10 +29,13 @@ export interface ExecutionGrant {
 
 const PREFIX = "rondo_x.";
 const USE = "execution-token";
-/** The numbers of successors have at most nine digits. Ids of scheduled executions end with times, which have more. */
+/**
+ * Matches the id of an execution that continues another one (`ID~2`), with a number of at most nine digits. Ids of scheduled
+ * executions end with a time, which has more digits.
+ */
 const SUCCESSOR = /~([2-9]|[1-9]\d{1,8})$/;
 
-/** Makes the text of a token. Names have no control characters, so lines separate the fields. */
+/** Makes the text of a token. Names have no control characters, so line breaks separate the fields. */
 export function writeExecutionToken(key: string, grant: ExecutionGrant): string {
   const { execution, project, scopes, expiresAt, by } = grant;
   const fields = [execution, project, scopes.join(" "), expiresAt.toString(36), by ?? ""];
@@ -63,8 +66,8 @@ export function readExecutionToken(key: string, text: string, now: number): Exec
 }
 
 /**
- * Whether a token is for this execution: the one that it names, or one that continues it (`ID~2`). Its children are others. A token
- * for `ID~1` is for the first one only.
+ * Whether a token is valid for this execution. A token is valid for the execution that it names and for executions that
+ * continue it (`ID~2`), but not for its children. A token for `ID~1` is valid only for the first execution.
  */
 export function isFor({ execution }: Pick<ExecutionGrant, "execution">, id: string): boolean {
   if (id === execution || addressOf(id).stored === execution) return true;

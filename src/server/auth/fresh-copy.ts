@@ -42,7 +42,7 @@ export class FreshCopy {
   }
 
   async #afterLast(): Promise<void> {
-    // The callers of the last read get its failure, so it is ignored here.
+    // The error is ignored here, because the callers that wait for the last read get it.
     await this.#last.catch(() => undefined);
     const { clock, read } = this.#options;
     const ms = this.#begunAt + PAUSE_MS - clock.now();

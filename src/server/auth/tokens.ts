@@ -40,7 +40,7 @@ const FORM = /^rondo_([0-9a-z]{1,40})_/;
 export class Tokens {
   readonly #parts: TokenParts;
   #tokens = new Map<string, StoredToken>();
-  /** Damaged tokens. They are not accepted, and the projects that they guard stay guarded. */
+  /** Damaged tokens. They are not accepted, but projects that they are bound to still count as bound. */
   #damaged = new Map<string, DamagedToken>();
   /**
    * The number of changes of tokens made at this node. If a change happens during a read of the store, the read is repeated.

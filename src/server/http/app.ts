@@ -69,7 +69,7 @@ export interface AppParts {
 const WRONG_TOKEN_COST = 10;
 /** How long a request waits for a store that accepts no writes. */
 const STORE_WAIT_MS = 5_000;
-/** The advice after a refusal that may have been applied. */
+/** The hint after a refusal if the request may have been applied anyway. */
 const REPEAT =
   "check whether the request was applied, or repeat it with the same id or Idempotency-Key: it is not applied twice";
 /** Codes of refusals after which the request may have been applied anyway. */
@@ -122,7 +122,7 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   const checked = await checkRequest(request, route, parts.limits);
   if (isRejection(checked)) return sendProblem(outgoing, checked);
   const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
-  // The store is asked before and after the handler too. The bound holds for all of it.
+  // The time limit covers the whole request, because the store is also read before and after the handler runs.
   const given = await inTime(route, parts, async () => {
     const handled = await handle(c, asked, { parts, route });
     const isNoted = route.audit !== undefined && !("code" in handled) && handled.kind !== "streamed";
@@ -136,14 +136,17 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   return sendAnswer(outgoing, last, incoming.headers["if-none-match"]);
 }
 
-/** The answer itself, after a wait if the handler wants one. The engine is asked again after the wait, so that has a bound too. */
+/**
+ * Returns the final answer of a handler, which may ask to wait first. The engine is asked again after the wait, so that
+ * question has a time limit too.
+ */
 async function lastAnswer(given: Answer, { clock, limits }: AppParts): Promise<Sendable | Refusal> {
   const longestMs = WAIT_MAX_MS + limits.answerMs;
   let last: Answer | Refusal = given;
   while ("kind" in last && last.kind === "waits")
     last = await within<Answer | Refusal>(clock, longestMs, last.answer(), () => late(longestMs));
   if ("code" in last) return last;
-  assert(last.kind !== "streamed", "an answer that waits is no stream");
+  assert(last.kind !== "streamed", "a handler that waits must not answer with a stream");
   return last;
 }
 
@@ -157,7 +160,7 @@ async function handle(
   if (key === null || c.req.method !== "POST") return route.handle(asked);
   const { keys } = parts;
   const { pathname, searchParams } = new URL(c.req.url);
-  // A repetition may wait for another time than the first request.
+  // A repeated request may ask for another `wait` than the first one.
   searchParams.delete("wait");
   const query = searchParams.toString();
   const target = `POST ${pathname}${query === "" ? "" : `?${query}`}`;
@@ -165,7 +168,7 @@ async function handle(
   if (isRejection(use)) return use;
   let isUsed = true;
   try {
-    // The key is free again after the bound, even if the handler never ends.
+    // After the time limit the key can be used again, even if the handler never ends.
     const given = await inTime(route, parts, async () => route.handle(asked));
     isUsed = !("code" in given) || UNKNOWN_OUTCOME.includes(given.code);
     return given;
@@ -226,7 +229,9 @@ function identify(c: AppContext, access: Access, route: Pick<Route, "access">): 
   return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
 }
 
-/** The result of some work, or a refusal after the route's time limit. The work continues, and its late result is dropped. */
+/**
+ * Returns the result of `work`, or a refusal after the route's time limit. The work continues, and its late result is dropped.
+ */
 async function inTime<T>(route: Route, parts: AppParts, work: () => Promise<T>): Promise<T | Refusal> {
   const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
@@ -379,7 +384,10 @@ class Asked implements Ask {
   }
 }
 
-/** The reason of the signal of a request that has ended. One for all: an error with its stack costs more than a small answer. */
+/**
+ * The abort reason of requests that have ended. All requests share one error, because making an error with its stack costs more
+ * than a small answer.
+ */
 const ENDED = new Error("the request has ended");
 
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;

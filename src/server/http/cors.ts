@@ -12,7 +12,10 @@ export interface CorsSettings {
   readonly origins: readonly string[];
 }
 
-/** A path below `/v1/`, and the first part of its name. The router decodes paths, so a name with other characters may be any other. */
+/**
+ * Matches a path below `/v1/` and captures its first segment. The router decodes paths, so a segment with other characters
+ * could stand for any name, and does not match.
+ */
 const API = /^\/v1\/([a-z-]+)(?:\/|$)/;
 /** Sessions are cookies, so they are only for the server's own pages. */
 const SESSION = "session";
@@ -29,7 +32,7 @@ const REQUEST_HEADERS = [
   "tracestate",
 ].join(", ");
 const EXPOSED = ["etag", "last-event-id", "location", "preference-applied", "retry-after"].join(", ");
-/** How long a browser may remember that it may send a request. */
+/** How long a browser may cache the answer to a preflight request. */
 const MAX_AGE_S = "600";
 
 export class Cors {
@@ -42,7 +45,7 @@ export class Cors {
   /** Whether pages of this origin may use a path. */
   allows(origin: string, url: string | undefined): boolean {
     const whole = `http://host${url ?? ""}`;
-    // Parsing removes dot segments, as the router does.
+    // Parsing the URL removes dot segments, as the router does.
     const name = URL.canParse(whole) ? API.exec(new URL(whole).pathname)?.[1] : undefined;
     const isOpen = name !== undefined && name !== SESSION;
     return isOpen && (this.#origins.has("*") || this.#origins.has(origin));

@@ -64,7 +64,7 @@ export async function listenTcp(server: Server, host: string, port: number): Pro
 export async function listenSocket(server: Server, directory: string): Promise<string | null> {
   const path = socketPath(directory);
   if (path === null) return null;
-  // The owner of the directory's lock owns this path: an existing socket was left behind.
+  // This process holds the directory's lock, so an existing socket was left behind by a process that ended.
   rmSync(path, { force: true });
   const mask = process.umask(0o177);
   try {
@@ -119,7 +119,7 @@ function explain(error: NodeJS.ErrnoException, where: string): Error {
   }
 }
 
-/** Errors of a client before its request could be read. */
+/** The refusals for errors that happen before a request could be read, by the error code of Node. */
 const CLIENT_ERRORS: Readonly<Record<string, readonly [code: ProblemCode, message: string]>> = {
   HPE_HEADER_OVERFLOW: ["headers_too_large", `the headers are larger than ${HEADER_BYTES_MAX} bytes`],
   ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request was not complete in time"],

@@ -1,6 +1,6 @@
 /**
  * Requests of the API from its own process, without a connection. The route table checks and answers them as it does over HTTP,
- * with the rights of an admin. Routes that stream or read the connection are not for here.
+ * with the rights of an admin. Routes that stream, or that read the connection, cannot be called in this way.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { assert } from "../../std/assert.ts";
@@ -51,7 +51,7 @@ export class LocalCalls {
   async #answer<T>(caller: Caller, path: string, request: LocalRequest): Promise<T> {
     this.#parts.throwIfClosing();
     const found = this.#find(path, request.method ?? "GET");
-    assert(found !== null, `there is a route ${request.method ?? "GET"} ${path}`);
+    assert(found !== null, `no route matches ${request.method ?? "GET"} ${path}`);
     const { route, params } = found;
     const refused = this.#parts.refuse(caller, route, params["id"]);
     if (refused !== null) throw new RondoError(refused);
@@ -63,7 +63,10 @@ export class LocalCalls {
       const { name: who, role } = caller;
       await this.#parts.audit.note({ who, role, action: route.audit, ...ask.named });
     }
-    assert(answer.kind === "json" || answer.kind === "bytes", "a local request is not answered by a stream");
+    assert(
+      answer.kind === "json" || answer.kind === "bytes",
+      "a route that streams cannot be called from this process",
+    );
     // The answer is copied as a connection would do, so that a program cannot change the server's objects.
     const text = answer.kind === "json" ? JSON.stringify(answer.body) : String(answer.body);
     return JSON.parse(text) as T;

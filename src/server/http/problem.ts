@@ -23,7 +23,11 @@ export const PROBLEMS: Readonly<
   bad_request: { status: 400, title: "Not an HTTP request", hint: "send HTTP/1.1" },
   invalid_json: { status: 400, title: "Not JSON", hint: "send JSON with Content-Type: application/json" },
   unauthorised: { status: 401, title: "A token is needed", hint: "send Authorization: Bearer <token>" },
-  forbidden: { status: 403, title: "Not allowed", hint: "ask with a token that has the role" },
+  forbidden: {
+    status: 403,
+    title: "Not allowed",
+    hint: "send the request with a token that has the needed role",
+  },
   not_found: {
     status: 404,
     title: "Not found",
@@ -66,7 +70,7 @@ export const PROBLEMS: Readonly<
   },
 };
 
-/** The reason of a fault that an operator has to know; other faults may contain internals, and are only logged. */
+/** Returns the reason of a store fault if clients may see it. Other reasons may contain internals, and are only logged. */
 function whyAway({ message }: StoreFault): string {
   return message.startsWith("the database is failing over") ? `: ${message}` : "";
 }
@@ -75,7 +79,7 @@ function whyAway({ message }: StoreFault): string {
 export function toRejection(thrown: unknown): Rejection | null {
   if (thrown instanceof DamagedData) return damagedRow(thrown);
   if (thrown instanceof StoreFault)
-    return reject("store_unavailable", `the store could not execute the request just now${whyAway(thrown)}`);
+    return reject("store_unavailable", `the store could not execute the request${whyAway(thrown)}`);
   if (!(thrown instanceof RondoError)) return null;
   const { code, message, hint, path } = thrown;
   const bare = hint === undefined ? message : message.replace(` (${hint})`, "");

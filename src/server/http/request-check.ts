@@ -31,7 +31,7 @@ export async function checkRequest(
   limits: ApiLimits,
 ): Promise<CheckedRequest | Rejection> {
   const params = checkPart(route.params ?? ANYTHING, request.params, "path");
-  // Nothing can exist under an invalid name, so the answer is "not found".
+  // An invalid name is answered with "not found", because nothing can exist under it.
   if (isRejection(params)) return { ...params, code: "not_found" };
   const repeated = Object.entries(request.query).find(([, values]) => values.length > 1);
   if (repeated !== undefined)

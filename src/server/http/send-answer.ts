@@ -113,7 +113,7 @@ export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: numbe
       outgoing.writeHead(200, {
         ...COMMON_HEADERS,
         "content-type": "application/json",
-        // Makes proxies that know this header pass on each part at once.
+        // Proxies that know this header (nginx and others) pass on each part of the answer at once.
         "x-accel-buffering": "no",
       });
     outgoing.write(" ");
@@ -133,7 +133,7 @@ export function cutIfUnread(
   // The socket of the request is used, because the response has no socket while earlier answers wait.
   const { socket } = outgoing.req;
   const isTaken = outgoing.socket !== null && outgoing.writableEnded && socket.writableLength === 0;
-  // Usually the operating system has accepted the whole answer at once.
+  // No timer is needed if the operating system has accepted the whole answer already, which is usual.
   if (isTaken || outgoing.destroyed || socket.destroyed) return;
   let cancel = (): void => {};
   const look = (before: number): void => {
