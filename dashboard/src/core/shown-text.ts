@@ -9,13 +9,12 @@ const ODD = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 /** Characters of these classes that are shown as they are: tab, newline, and joiners, which are parts of letters and emoji. */
 const PLAIN = "\t\n\u200c\u200d";
 
-/** The text with signs in place of such characters: `␀` for controls, `⟨202E⟩` for others. */
+/** The text with the number of each such character in its place, as `⟨202E⟩`: many fonts lack the pictures of controls. */
 export function shownText(text: string): string {
   return text.replace(ODD, (character) => {
     if (PLAIN.includes(character)) return character;
     const code = character.codePointAt(0) ?? 0;
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    return code === 0x7f ? "␡" : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    return `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }
 

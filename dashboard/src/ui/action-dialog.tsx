@@ -24,6 +24,8 @@ export function ActionDialog(props: {
   readonly other?: ComponentChildren;
   readonly onClose: () => void;
   readonly run: () => Promise<void>;
+  /** Whether the content shows a problem at one of its fields: then it is not shown again below them. */
+  readonly isAtField?: (problem: Problem) => boolean;
   /** The content; forms show the problem at their fields. */
   readonly children: ComponentChildren | ((problem: Problem | null) => ComponentChildren);
 }) {
@@ -63,7 +65,7 @@ export function ActionDialog(props: {
       }
     >
       {typeof children === "function" ? children(problem) : children}
-      {problem === null ? null : <Trouble problem={problem} />}
+      {problem === null || props.isAtField?.(problem) === true ? null : <Trouble problem={problem} />}
     </Dialog>
   );
 }

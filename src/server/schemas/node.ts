@@ -122,12 +122,14 @@ export type Overview = Shape<typeof overviewSchema>;
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(["node", "damaged", "unserved", "schedule", "error"]),
+    kind: z.enum(["node", "damaged", "unserved", "slow", "schedule", "error", "errors"]).openapi({
+      description: "`slow`: an execution is open for much longer than usual; `errors`: further new errors",
+    }),
     name: z.string().openapi({
       description:
-        "the URL of the node, the handler or topic, the id of the schedule, or the id of the group of errors",
+        "the URL of the node, the handler or topic, the id of the execution, of the schedule, or of the group of errors",
     }),
-    count: count.openapi({ description: "how many tasks or executions are concerned" }),
+    count: count.openapi({ description: "how many tasks, executions or groups of errors are concerned" }),
     text: z.string(),
     workflow: z.string().optional(),
   })

@@ -10,7 +10,7 @@ import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { parseTyped } from "../../ui/json.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
-import { defaultsOf, fieldsOf, readFields, SchemaForm, writtenOf } from "./schema-form.tsx";
+import { defaultsOf, fieldsOf, isAtField, readFields, SchemaForm, writtenOf } from "./schema-form.tsx";
 
 interface RunProps {
   /** The name of the workflow. */
@@ -69,6 +69,7 @@ function Form({ workflow, input, project, tags, onClose }: RunProps & { readonly
       }
       onClose={onClose}
       run={run}
+      isAtField={(problem) => !isJson && isAtField(schema, problem)}
     >
       {(problem) => (
         <>

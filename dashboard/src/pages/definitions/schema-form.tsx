@@ -73,6 +73,18 @@ export function writtenOf(schema: unknown, value: unknown): Written | null {
   return Object.fromEntries(entries.map(([name, part]) => [name, textOf(part)]));
 }
 
+/** The problem of a field, without the words that only a reader of JSON needs. */
+function fieldProblem({ message }: Problem): string {
+  if (/does not have required property/.test(message)) return "This field is required.";
+  const [, text] = /^(?:input|data)[^:]*: ([^]+)$/.exec(message) ?? [];
+  return text ?? message;
+}
+
+/** Whether the form shows a problem at one of its fields. */
+export function isAtField(schema: unknown, problem: Problem): boolean {
+  return (fieldsOf(schema) ?? []).some(([name]) => isAbout(problem, name));
+}
+
 /** Whether a problem is about a field of the form: the path names it, or the message quotes it. */
 function isAbout(problem: Problem | null, name: string): boolean {
   if (problem === null) return false;
@@ -106,7 +118,11 @@ export function SchemaForm(props: {
             onChange={(value) => onWrite({ ...written, [name]: value })}
           />
           {field.description === undefined ? null : <span class="muted">{field.description}</span>}
-          {isAbout(problem, name) ? <span class="field-problem">{problem?.message}</span> : null}
+          {problem !== null && isAbout(problem, name) ? (
+            <span class="field-problem" role="alert">
+              {fieldProblem(problem)}
+            </span>
+          ) : null}
         </label>
       ))}
     </>

@@ -98,7 +98,7 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
         definition={definition}
         shownAt={at === null ? null : (lanes.data?.to ?? null)}
       />
-      <Scrubber path={path} revision={now.revision} at={at} />
+      <Scrubber path={path} revision={now.revision} at={at} isOver={isOver} />
       <Lanes execution={id} lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
       <section class={`panel details${isRaised ? " is-raised" : ""}`} ref={details}>
         <Tabs name="tab" tabs={tabs} chosen={tab} label="Details of the execution" />

@@ -448,10 +448,12 @@ function sentenceOf({ why }: Why, { status, finishedAt, createdAt, phases, error
     return `Completed${took}${failed > 0 ? `, ${plural(failed, "task")} failed (tolerated)` : ""}.${rest ?? ""}`;
   if (status === "failed" && error !== null) return `Failed: ${grouped(error.message)}${rest ?? ""}`;
   if (status === "cancelled")
-    return `Cancelled${error === null ? "" : `: ${reasonOf(error.message)}`}.${rest ?? ""}`;
+    return `Cancelled${error === null ? "" : reasonOf(error.message)}.${rest ?? ""}`;
   return grouped(why);
 }
 
+/** What follows "Cancelled": by whom, or why. */
 function reasonOf(message: string): string {
-  return message.replace(/^cancelled by/, "by");
+  const by = /^cancelled( by [^]*)$/.exec(message)?.[1];
+  return by ?? `: ${message}`;
 }

@@ -82,6 +82,7 @@ export function HeatMap({
           <Empty title="No tasks yet." />
         ) : (
           <Cells
+            lane={lane}
             states={data}
             by={by}
             task={place.task}
@@ -148,11 +149,13 @@ function Chosen({ task, grid }: { readonly task: number; readonly grid: Grid }) 
 }
 
 function Cells({
+  lane,
   states,
   by,
   task,
   isBright,
 }: {
+  readonly lane: LaneName;
   readonly states: HeatStates;
   readonly by: HeatBy;
   readonly task: number | null;
@@ -179,7 +182,7 @@ function Cells({
   };
   const move = (by: number): void => {
     const n = Math.min(states.bytes.length - 1, Math.max(0, (task ?? -1) + by));
-    choose({ task: String(n) });
+    choose({ lane: laneText(lane), task: String(n) });
   };
   const words = legend.filter(({ n }) => n > 0).map(({ label, n }) => `${count(n)} ${label}`);
   return (
@@ -200,7 +203,7 @@ function Cells({
           onMouseLeave={() => setOver(null)}
           onClick={(event) => {
             const n = cellAt(event);
-            if (n !== null) choose({ task: String(n) });
+            if (n !== null) choose({ lane: laneText(lane), task: String(n) });
           }}
           onKeyDown={(event) => {
             const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: grid.columns, ArrowUp: -grid.columns }[

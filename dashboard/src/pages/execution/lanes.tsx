@@ -8,6 +8,7 @@ import { count, duration } from "../../core/format.ts";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
 import { Empty, Loading } from "../../ui/state.tsx";
+import { useWidth } from "../../ui/use-width.ts";
 import { type Tick, ticksOf } from "./axis.ts";
 import { LaneRow } from "./lane-rows.tsx";
 import { type LaneName, laneText } from "./place.ts";
@@ -18,11 +19,11 @@ import "./lanes.css";
 
 /** The number of lanes that are shown at first: loops can have thousands of visits. */
 const SHOWN = 24;
-/** An axis that is narrower than this has few ticks. */
-const NARROW = 760;
-/** From this position on, the text of a tick is to its left; the next number is the shortest distance from the tick before. */
+/** The width of a tick with its text, and the most ticks of an axis. */
+const TICK_PX = 84;
+const TICKS_MAX = 7;
+/** From this position on, the text of a tick is to its left. */
 const LAST_FROM = 0.93;
-const LAST_GAP = 0.18;
 
 /** All lanes of an execution. `whole` is the time from its start to its end, or to now. */
 export function Lanes({
@@ -165,13 +166,16 @@ function Axis({
   readonly start: number;
   readonly marked: { readonly from: number; readonly to: number } | null;
 }) {
-  const ticks = ticksOf(span, start, innerWidth < NARROW ? 3 : 7);
+  const track = useRef<HTMLSpanElement>(null);
+  const width = useWidth(track);
+  const ticks = ticksOf(span, start, Math.min(TICKS_MAX, Math.max(2, Math.floor(width / TICK_PX))));
+  // The text of the last tick and the one before it lie between the two.
   const hasRoom = ({ place }: Tick, i: number): boolean =>
-    place <= LAST_FROM || place - (ticks[i - 1]?.place ?? 0) > LAST_GAP;
+    place <= LAST_FROM || (place - (ticks[i - 1]?.place ?? 0)) * width > 1.5 * TICK_PX;
   return (
     <div class="lane lane-axis" aria-hidden="true">
       <span class="lane-name" />
-      <span class="lane-track">
+      <span class="lane-track" ref={track}>
         {ticks.filter(hasRoom).map(({ place, text }) => (
           <span
             key={text}

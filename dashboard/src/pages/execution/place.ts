@@ -60,7 +60,8 @@ function parseLane(text: string | null): LaneName | null {
 }
 
 /**
- * The handler to show: the selected one, else the one that failed the phase, else the one with most tasks, the later of equals.
+ * The handler to show: the selected one, else the one that failed the phase, else one that works, else any; among these the one
+ * with most tasks, the later of equals.
  */
 export function shownLane(chosen: LaneName | null, phases: readonly PhaseView[]): LaneName | null {
   const all = phases.flatMap(({ name, visit, status, handlers }) =>
@@ -68,11 +69,17 @@ export function shownLane(chosen: LaneName | null, phases: readonly PhaseView[])
       ? []
       : handlers.map((handler) => ({
           name: { phase: name, visit, handler: handler.name },
-          weight: status === "failed" && handler.failed > 0 ? Number.POSITIVE_INFINITY : handler.total,
+          weight: weightOf(status, handler),
         })),
   );
   const found = chosen === null ? undefined : all.find(({ name }) => laneText(name) === laneText(chosen));
   if (found !== undefined) return found.name;
   const most = Math.max(...all.map(({ weight }) => weight));
   return all.findLast(({ weight }) => weight === most)?.name ?? null;
+}
+
+function weightOf(status: PhaseView["status"], handler: PhaseView["handlers"][number]): number {
+  const { total, done, failed, cancelled } = handler;
+  if (status === "failed" && failed > 0) return Number.POSITIVE_INFINITY;
+  return done + failed + cancelled < total ? total + Number.MAX_SAFE_INTEGER / 2 : total;
 }

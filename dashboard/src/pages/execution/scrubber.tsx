@@ -13,10 +13,13 @@ export function Scrubber({
   path,
   revision,
   at,
+  isOver,
 }: {
   readonly path: string;
   readonly revision: number;
   readonly at: number | null;
+  /** Whether the execution has ended. */
+  readonly isOver: boolean;
 }) {
   const shown = at ?? revision;
   const step = (by: number): void => {
@@ -53,7 +56,7 @@ export function Scrubber({
         {event === undefined ? "" : ` · ${clock(event.at, { withMs: true })} · ${describeEvent(event)}`}
       </span>
       {at === null ? (
-        <span class="light ok">live</span>
+        <span class={isOver ? "light off" : "light ok"}>{isOver ? "final state" : "live"}</span>
       ) : (
         <Button onClick={() => choose({ at: null })}>Back to now</Button>
       )}

@@ -5,7 +5,14 @@ import type { Signalled, Workflow } from "../../api/shapes.ts";
 import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { JsonView, parseTyped } from "../../ui/json.tsx";
 import { tell, warn } from "../../ui/toast.tsx";
-import { defaultsOf, fieldsOf, readFields, SchemaForm, type Written } from "../definitions/schema-form.tsx";
+import {
+  defaultsOf,
+  fieldsOf,
+  isAtField,
+  readFields,
+  SchemaForm,
+  type Written,
+} from "../definitions/schema-form.tsx";
 
 const OTHER = "";
 
@@ -45,6 +52,7 @@ export function SignalDialog(props: {
       whyNot={name === "" ? "Enter the name of the signal." : null}
       onClose={onClose}
       run={send}
+      isAtField={(problem) => isAtField(schema, problem)}
     >
       {(problem) => (
         <>

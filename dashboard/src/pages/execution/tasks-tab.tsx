@@ -1,7 +1,14 @@
 /** The tab with the errors of the execution in groups, and with the tasks of the selected handler as a map and as rows. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, may, type Problem } from "../../api/client.ts";
-import { type HandlerView, type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
+import {
+  type HandlerView,
+  type Page,
+  TASK_STATES,
+  type TaskRow,
+  type TaskState,
+  type Workflow,
+} from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, workerName } from "../../core/format.ts";
@@ -23,7 +30,11 @@ const PAGE = 100;
 /** A map of fewer tasks says less than their rows. */
 const MAP_FROM = 30;
 
-function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): readonly Column<TaskRow>[] {
+function columnsOf(
+  chosen: ReadonlySet<number>,
+  toggle: (n: number) => void,
+  wait: string,
+): readonly Column<TaskRow>[] {
   return [
     {
       id: "pick",
@@ -80,7 +91,7 @@ function columnsOf(chosen: ReadonlySet<number>, toggle: (n: number) => void): re
       id: "outcome",
       head: "Result or error",
       width: "minmax(120px, 3fr)",
-      cell: (row) => <Outcome row={row} />,
+      cell: (row) => <Outcome row={row} wait={wait} />,
     },
   ];
 }
@@ -139,13 +150,13 @@ function TaskRows(about: About & { readonly lane: LaneName; readonly counts: Han
       ) : (
         <Table
           label="Tasks"
-          columns={columnsOf(chosen, toggle)}
+          columns={columnsOf(chosen, toggle, waitOf(about.definition, lane))}
           rows={rows}
           rowHeight={32}
           height={420}
           keyOf={({ n }) => String(n)}
           chosen={task === null ? null : String(task)}
-          onOpen={({ n }) => choose({ task: String(n) })}
+          onOpen={({ n }) => choose({ lane: laneText(lane), task: String(n) })}
           onEnd={rest.hasMore ? rest.more : undefined}
         />
       )}
@@ -268,14 +279,23 @@ function StatusFilter({
   );
 }
 
-function Outcome({ row: { error, result, reason, status } }: { readonly row: TaskRow }) {
+function Outcome(props: { readonly row: TaskRow; readonly wait: string }) {
+  const { error, result, reason, status } = props.row;
   if (error !== undefined) return <span class="failed-text">{messageOf(error)}</span>;
   if (result !== undefined) return <span class="mono muted">{JSON.stringify(result)}</span>;
-  return <span class="muted">{WAITS[status] ?? reasonText(reason)}</span>;
+  // The last reason of such a task says nothing about the present.
+  const text =
+    status === "waiting" ? props.wait : status === "pending" ? "waits for a worker" : reasonText(reason);
+  return <span class="muted">{text}</span>;
 }
 
-/** Texts for tasks whose last reason says nothing about the present. */
-const WAITS: Readonly<Record<string, string>> = {
-  pending: "waits for a worker",
-  waiting: "sleeps or waits for a signal",
-};
+/** What a waiting task of a handler waits for. The definition says it for phases; a task of code may do both. */
+function waitOf(definition: Workflow | null, { phase, handler }: LaneName): string {
+  const phases = (definition?.definition.phases ?? []) as readonly {
+    readonly name: string;
+    readonly handlers?: Readonly<Record<string, { readonly waitFor?: unknown; readonly sleep?: unknown }>>;
+  }[];
+  const { waitFor, sleep } = phases.find(({ name }) => name === phase)?.handlers?.[handler] ?? {};
+  if (typeof waitFor === "string") return `waits for the signal ${waitFor}`;
+  return sleep === undefined ? "sleeps or waits for a signal" : "sleeps";
+}

@@ -19,7 +19,7 @@ export function useFailureWalk({ path, at, facts, lane }: About): (by: 1 | -1) =
     const here = ordered.findIndex((one) => laneText(one) === laneText(lane));
     if (here >= 0) {
       const n = find(await readStates(path, lane, at), task, by);
-      if (n !== null) return choose({ task: String(n) });
+      if (n !== null) return choose({ lane: laneText(lane), task: String(n) });
     }
     const next = ordered[here + 1];
     if (next === undefined)

@@ -2,7 +2,7 @@
 import { get } from "../../api/client.ts";
 import type { Attention as Item, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
-import { addressOf } from "../../core/address.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
 import { count, plural } from "../../core/format.ts";
 import { Badge, type BadgeState } from "../../ui/badge.tsx";
 import { Panel } from "../../ui/panel.tsx";
@@ -13,8 +13,10 @@ const STATES: Readonly<Record<Item["kind"], { readonly state: BadgeState; readon
   node: { state: "failed", label: "node" },
   damaged: { state: "damaged", label: "damaged" },
   unserved: { state: "worker", label: "no worker" },
+  slow: { state: "retrying", label: "slow" },
   schedule: { state: "failed", label: "schedule" },
   error: { state: "failed", label: "new error" },
+  errors: { state: "failed", label: "new errors" },
 };
 
 export function Attention() {
@@ -52,6 +54,10 @@ function titleOf({ kind, name, count: n, workflow }: Item): string {
       return `${name}: ${plural(n, "task waits", "tasks wait")}`;
     case "error":
       return `${workflow ?? ""}: ${plural(n, "task")} failed`;
+    case "errors":
+      return `${count(n)} more new ${n === 1 ? "error" : "errors"}`;
+    case "slow":
+      return `${workflow ?? ""}: ${name}`;
     default:
       return name;
   }
@@ -69,5 +75,9 @@ function placeOf({ kind, name }: Item): string {
       return addressOf("/schedules", { q: name });
     case "error":
       return addressOf("/dead-letters", { group: name });
+    case "errors":
+      return "/dead-letters";
+    case "slow":
+      return executionPage(name);
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Ring, RingNode } from "../../api/shapes.ts";
 import { count } from "../../core/format.ts";
-import { useLeaseLeft } from "./lease-left.ts";
+import { isSilent, useLeaseLeft } from "./lease-left.ts";
 import { shortUrl } from "./short-url.ts";
 
 const WIDTH = 480;
@@ -30,8 +30,8 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
   const places = new Map(nodes.map(({ url }, i) => [url, i]));
   const tokenAt = token === null ? undefined : places.get(token.at);
   const words = nodes.map(
-    ({ url, agrees, suspect }, i) =>
-      `${shortUrl(url)}${i === tokenAt ? " has the token" : ""}${suspect ? " does not answer" : agrees ? "" : " has another map"}`,
+    (node, i) =>
+      `${shortUrl(node.url)}${i === tokenAt ? " has the token" : ""}${isSilent(ring, node) ? " does not answer" : node.agrees ? "" : " has another map"}`,
   );
   const watches = nodes.flatMap((node, i) =>
     node.clockworkers.flatMap((url) => {
@@ -73,6 +73,7 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
             key={node.incarnation}
             node={node}
             isOwn={node.url === ring.url}
+            isAway={isSilent(ring, node)}
             i={i}
             many={nodes.length}
           />
@@ -105,9 +106,13 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
   );
 }
 
+/** How far an arrow bends to its left, so that it passes the text in the middle, and the arrow of the other direction. */
+const BEND = 0.3;
+
 /** A curved arrow from a watching node (`from`) to the node whose timers it watches (`to`). */
 function Watch({ from, to }: { readonly from: Point; readonly to: Point }) {
-  const bend = towards(midway(from, to), CENTRE, 0.45);
+  const middle = midway(from, to);
+  const bend = { x: middle.x + (to.y - from.y) * BEND, y: middle.y - (to.x - from.x) * BEND };
   const begin = rimOf(from, bend);
   const end = rimOf(to, bend);
   return (
@@ -136,18 +141,19 @@ function rimOf(node: Point, other: Point): Point {
 function NodeMark(props: {
   readonly node: RingNode;
   readonly isOwn: boolean;
+  readonly isAway: boolean;
   readonly i: number;
   readonly many: number;
 }) {
-  const { node, isOwn, i, many } = props;
+  const { node, isOwn, isAway, i, many } = props;
   const { x, y } = pointOf(i, many, RADIUS);
   const isAbove = y < CENTRE.y - RADIUS + 10;
   const label = pointOf(i, many, RADIUS + (isAbove ? 44 : 32));
   const side = label.x > CENTRE.x + 10 ? "start" : label.x < CENTRE.x - 10 ? "end" : "middle";
-  const state = node.suspect ? "bad" : node.agrees ? "ok" : "apart";
+  const state = isAway ? "bad" : node.agrees ? "ok" : "apart";
   return (
     <g>
-      <Lease until={node.leaseUntil} at={{ x, y }} />
+      <Lease until={node.leaseUntil} isAway={isAway} at={{ x, y }} />
       <circle class={`ring-node is-${state}${isOwn ? " is-own" : ""}`} cx={x} cy={y} r={NODE} />
       <text class="ring-number" x={x} y={y + 4} text-anchor="middle">
         {i + 1}
@@ -163,8 +169,9 @@ function NodeMark(props: {
 }
 
 /** The rest of a lease, as an arc. */
-function Lease({ until, at }: { readonly until: number | null; readonly at: Point }) {
-  const left = useLeaseLeft(until);
+function Lease(props: { readonly until: number | null; readonly isAway: boolean; readonly at: Point }) {
+  const { until, isAway, at } = props;
+  const left = useLeaseLeft(until, isAway);
   if (left === null) return null;
   return (
     <circle

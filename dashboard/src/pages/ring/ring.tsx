@@ -8,7 +8,7 @@ import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
-import { useLeaseLeft } from "./lease-left.ts";
+import { isSilent, useLeaseLeft } from "./lease-left.ts";
 import { RingDrawing } from "./ring-drawing.tsx";
 import { shortUrl } from "./short-url.ts";
 import { TimerDial } from "./timer-dial.tsx";
@@ -32,12 +32,14 @@ export function Ring() {
       <PageHead
         title="Ring"
         about={
-          isAlone ? "Single node" : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
+          isAlone
+            ? `A single node, ${shortUrl(data.url)}`
+            : `${plural(data.nodes.length, "node")}, ${count(data.cycle.count)} cycles`
         }
       />
       {isAlone ? (
-        // One node has no order, no token and no map.
-        <Panel title="Timers, the next hour">
+        // One node has no order, no token, no map and no lease.
+        <Panel title="Next timers">
           <TimerDial timers={timers.data?.data ?? null} />
         </Panel>
       ) : (
@@ -46,7 +48,7 @@ export function Ring() {
             <RingDrawing ring={data} />
           </Panel>
           <div class="stack">
-            <Panel title="Timers, the next hour">
+            <Panel title="Next timers">
               <TimerDial timers={timers.data?.data ?? null} />
             </Panel>
             <Panel title="Token and map">
@@ -55,9 +57,11 @@ export function Ring() {
           </div>
         </div>
       )}
-      <div class="stack ring-below">
-        <NodeTable ring={data} />
-      </div>
+      {isAlone ? null : (
+        <div class="stack ring-below">
+          <NodeTable ring={data} />
+        </div>
+      )}
     </>
   );
 }
@@ -86,7 +90,7 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
                 </td>
                 <td class="num">{count(node.partitions)}</td>
                 <td>
-                  <MapState node={node} />
+                  <MapState node={node} isAway={isSilent(ring, node)} />
                 </td>
                 <td>
                   {isSilent(ring, node) ? (
@@ -96,7 +100,7 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
                   )}
                 </td>
                 <td>
-                  <LeaseState until={node.leaseUntil} />
+                  <LeaseState until={node.leaseUntil} isAway={isSilent(ring, node)} />
                 </td>
                 <td class="mono">{node.clockworkers.map(shortUrl).join(", ")}</td>
               </tr>
@@ -108,12 +112,8 @@ function NodeTable({ ring }: { readonly ring: Facts }) {
   );
 }
 
-/** Whether the node does not answer: this node found out, or another one reported its death. */
-function isSilent({ deaths }: Facts, { suspect, incarnation }: RingNode): boolean {
-  return suspect || deaths.some((death) => death.incarnation === incarnation);
-}
-
-function MapState({ node }: { readonly node: RingNode }) {
+function MapState({ node, isAway }: { readonly node: RingNode; readonly isAway: boolean }) {
+  if (isAway) return <span class="muted">unknown</span>;
   if (node.hash === null) return <span class="muted">not heard yet</span>;
   const text = node.hash === "" ? "" : ` ${node.hash.slice(0, 8)}`;
   return node.agrees ? (
@@ -124,12 +124,16 @@ function MapState({ node }: { readonly node: RingNode }) {
 }
 
 /** Counts down to the time at which a silent node is no longer a member. */
-function LeaseState({ until }: { readonly until: number | null }) {
-  const left = useLeaseLeft(until);
+function LeaseState({ until, isAway }: { readonly until: number | null; readonly isAway: boolean }) {
+  const left = useLeaseLeft(until, isAway);
   if (left === null) return <span class="muted">needs none</span>;
   const text = `${Math.ceil(left.ms / 1_000)} s left`;
   if (left.tone === "ok") return <span class="nowrap">{text}</span>;
-  return <Badge state={left.tone === "warn" ? "retrying" : "failed"} text={`missed: ${text}`} />;
+  return left.tone === "warn" ? (
+    <Badge state="retrying" text={`not renewed: ${text}`} />
+  ) : (
+    <Badge state="failed" text="ended" />
+  );
 }
 
 /** The last deaths, each node once: several nodes can report the same one. */

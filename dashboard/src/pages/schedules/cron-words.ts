@@ -15,7 +15,10 @@ export function cronWords(cron: string): string {
     weekday === undefined
   )
     return "Not a cron expression yet";
-  const when = [timeWords(minute, hour), dayWords(day, weekday), month === "*" ? "" : `in month ${month}`];
+  const time = timeWords(minute, hour);
+  const days = dayWords(day, weekday);
+  const isDaily = days === "" && time.startsWith("at ");
+  const when = [isDaily ? "every day" : "", time, days, month === "*" ? "" : `in month ${month}`];
   const text = when.filter(Boolean).join(" ");
   return `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
 }

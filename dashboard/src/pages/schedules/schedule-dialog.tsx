@@ -17,6 +17,17 @@ const START = {
   overlap: "allow",
 };
 
+const MISSED = {
+  fireOnce: "start once, late",
+  skip: "skip them",
+  all: "start once for each",
+};
+const OVERLAPS = {
+  allow: "start beside it",
+  skip: "skip the due time",
+  queue: "start when it has ended",
+};
+
 /** A dialog that creates a schedule, or changes one. */
 export function ScheduleDialog({
   schedule,
@@ -45,15 +56,21 @@ export function ScheduleDialog({
   const text = (field: "id" | "cron" | "timeZone", label: string) => (
     <label class="field">
       <span>{label}</span>
-      <input value={form[field]} onInput={(event) => set(field, event.currentTarget.value)} />
+      <input
+        autoFocus={field === "id"}
+        value={form[field]}
+        onInput={(event) => set(field, event.currentTarget.value)}
+      />
     </label>
   );
-  const pick = (field: "misfire" | "overlap", label: string, options: readonly string[]) => (
+  const pick = (field: "misfire" | "overlap", label: string, options: Readonly<Record<string, string>>) => (
     <label class="field">
       <span>{label}</span>
       <select value={form[field]} onChange={(event) => set(field, event.currentTarget.value)}>
-        {options.map((option) => (
-          <option key={option}>{option}</option>
+        {Object.entries(options).map(([option, words]) => (
+          <option key={option} value={option}>
+            {words}
+          </option>
         ))}
       </select>
     </label>
@@ -86,8 +103,8 @@ export function ScheduleDialog({
           onInput={(event) => set("input", event.currentTarget.value)}
         />
       </label>
-      {pick("misfire", "Missed due times", ["fireOnce", "skip", "all"])}
-      {pick("overlap", "While the previous run is open", ["allow", "skip", "queue"])}
+      {pick("misfire", "Due times that were missed", MISSED)}
+      {pick("overlap", "While the previous run is open", OVERLAPS)}
     </ActionDialog>
   );
 }
