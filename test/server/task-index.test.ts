@@ -1,11 +1,12 @@
 // The index of tasks, a second fold of the journal, agrees with the kernel's own at every point of random runs; and it
 // holds a million tasks in little memory.
+import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { Recorded } from "../../src/kernel/event.ts";
 import { encodeEntries } from "../../src/kernel/journal/journal-entry.ts";
 import { type HandlerView, viewExecution } from "../../src/kernel/view.ts";
 import { NONE_RUNNING, runningOf } from "../../src/server/views/running-tasks.ts";
-import { mapTasks } from "../../src/server/views/state-map.ts";
+import { mapTasks, zipMap } from "../../src/server/views/state-map.ts";
 import { TASK_STATES, TaskIndex, type TaskState } from "../../src/server/views/task-index.ts";
 import { TaskIndexes } from "../../src/server/views/task-indexes.ts";
 import { readTaskRows } from "../../src/server/views/task-rows.ts";
@@ -188,6 +189,20 @@ describe("rows and maps", () => {
     expect(await rowsOf("pending")).toEqual(["4 pending 0 null"]);
     const { bytes } = mapTasks(index, "state", { from: 0, to: 1, running });
     expect([...bytes]).toEqual([4 | 16, 5 | 16, 1 | 32, 1 | 16, 0]);
+  });
+
+  test("are compressed once for each kind, until there are further events", async () => {
+    const index = new TaskIndex("pending", 3);
+    index.note(0, { state: "done", attempt: 1, worker: "w", ms: 3 });
+    const first = await zipMap(index, "state", 7);
+    expect([...gunzipSync(first.bytes)]).toEqual([4 | 16, 0, 0]);
+    expect(await zipMap(index, "state", 7)).toBe(first);
+    expect(await zipMap(index, "ms", 7)).not.toBe(first);
+    expect(await zipMap(index, "state", 7)).toBe(first);
+    index.note(1, { state: "failed", attempt: 1, worker: "w", ms: 3 });
+    const next = await zipMap(index, "state", 8);
+    expect([...gunzipSync(next.bytes)]).toEqual([4 | 16, 5 | 16, 0]);
+    expect(next.legend).toBe(mapTasks(index, "state").legend);
   });
 
   test("of workers beyond those that have a byte share one", () => {

@@ -1,6 +1,4 @@
 /** Routes for the tasks of an execution, as rows and as a map of one byte each. */
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import { z } from "@hono/zod-openapi";
 import type { AttemptFilter } from "../../engine/io.ts";
 import { DamagedData } from "../../kernel/journal/damage.ts";
@@ -11,7 +9,7 @@ import { json } from "../route.ts";
 import { lanesSchema, rowSchema, type TaskRow, taskHistorySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, pageOf, phaseName } from "../schemas/paging.ts";
 import { NONE_RUNNING, type RunningTasks, runningOf } from "../views/running-tasks.ts";
-import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
+import { MAP_KINDS, mapTasks, type StateMap, zipBytes, zipMap } from "../views/state-map.ts";
 import { readTaskEvents } from "../views/task-events.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
@@ -19,8 +17,7 @@ import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
-const zip = promisify(gzip);
-/** A map of this many bytes is compressed: a million tasks are a few kilobytes then. */
+/** A map of this many bytes is compressed. */
 const ZIPPED_FROM = 4_096;
 
 const place = {
@@ -206,18 +203,25 @@ const statesRoute = route({
     const found = await findHandler(services, { caller, id: params.id, query });
     if (isRejection(found)) return found;
     if (found.handler === null) return reject("not_found", `execution ${found.id} has no tasks yet`);
+    const { index } = found.handler;
     const { running, headers } = await found.begun(found.handler);
-    const { bytes, legend } = mapTasks(found.handler.index, query.by, {
-      running,
-      from: (query.from ?? 0) - found.origin,
-      to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
-    });
-    const isZipped = bytes.length >= ZIPPED_FROM && /\bgzip\b/.test(ask.header("accept-encoding") ?? "");
+    const isZipped = index.total >= ZIPPED_FROM && /\bgzip\b/.test(ask.header("accept-encoding") ?? "");
+    const plain = (): StateMap =>
+      mapTasks(index, query.by, {
+        running,
+        from: (query.from ?? 0) - found.origin,
+        to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
+      });
+    const { bytes, legend } = !isZipped
+      ? plain()
+      : query.by !== "within" && running.size === 0
+        ? await zipMap(index, query.by, found.revision)
+        : await zippedOf(plain());
     return {
       kind: "bytes",
       status: 200,
       type: "application/octet-stream",
-      body: isZipped ? await zip(bytes, { level: 1 }) : bytes,
+      body: bytes,
       headers: {
         ...headers,
         ...(isZipped ? { "content-encoding": "gzip" } : {}),
@@ -229,6 +233,10 @@ const statesRoute = route({
     };
   },
 });
+
+async function zippedOf({ bytes, legend }: StateMap): Promise<StateMap> {
+  return { bytes: await zipBytes(bytes), legend };
+}
 
 /** The row of a task; if the task is a child execution, it has the child's id instead of a worker. */
 function withChild(row: TaskRow, execution: string, handler: IndexedHandler | null): TaskRow {

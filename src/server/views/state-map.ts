@@ -1,4 +1,6 @@
 /** The tasks of a handler as one byte each: by state, by duration, by worker, or by whether they ran in an interval. */
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { markRunning, NONE_RUNNING, type RunningTasks } from "./running-tasks.ts";
 import { TASK_STATES, type TaskIndex } from "./task-index.ts";
 
@@ -62,6 +64,40 @@ export function mapTasks(
       };
     }
   }
+}
+
+const zip = promisify(gzip);
+
+/** A compressed map, and the last event that it contains. */
+export interface ZippedMap extends StateMap {
+  readonly seq: number;
+}
+
+/** The newest compressed maps of each index. They live as long as the index. */
+const zipped = new WeakMap<TaskIndex, Map<MapKind, ZippedMap>>();
+
+/**
+ * Maps the tasks of an index to compressed bytes. Pages ask for the same map again and again, so the newest one of each kind is
+ * kept until the index has further events. `seq`: the last event of the index.
+ */
+export async function zipMap(
+  index: TaskIndex,
+  by: Exclude<MapKind, "within">,
+  seq: number,
+): Promise<ZippedMap> {
+  const maps = zipped.get(index) ?? new Map<MapKind, ZippedMap>();
+  zipped.set(index, maps);
+  const kept = maps.get(by);
+  if (kept?.seq === seq) return kept;
+  const { bytes, legend } = mapTasks(index, by);
+  const made = { bytes: await zipBytes(bytes), legend, seq };
+  maps.set(by, made);
+  return made;
+}
+
+/** Compresses a map, fast: a million tasks are a few kilobytes then. */
+export function zipBytes(bytes: Uint8Array): Promise<Uint8Array> {
+  return zip(bytes, { level: 1 });
 }
 
 /** A lookup table for short durations, which are the most frequent. */
