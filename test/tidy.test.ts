@@ -151,7 +151,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   rondo: 1_450,
   schedule: 1_800,
   sdk: 4_530,
-  server: 19_250,
+  server: 19_400,
   std: 1_900,
   store: 13_400,
   testing: 1_700,
