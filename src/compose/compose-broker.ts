@@ -108,8 +108,7 @@ export async function openBroker(
     import("../broker/bridge.ts"),
     import("../server/remote-mark.ts"),
   ]);
-  // In a cluster, remote workers are always expected. Only a single node stores the mark that remote workers may hold its
-  // tasks.
+  // In a cluster, remote workers are always expected. Only a single node stores the mark that remote workers may hold its tasks.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({

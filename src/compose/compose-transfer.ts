@@ -101,9 +101,7 @@ export function readDatabaseFacts(place: Pick<TransferPlace, "store" | "schema">
   return readDatabase(schemaPlace(place));
 }
 
-/**
- * Returns how many transactions the write-ahead log of an embedded store has lost at least; 0 if a process works on the store.
- */
+/** Returns how many transactions the write-ahead log of an embedded store has lost at least; 0 if a process works on the store. */
 export function lostTransactionsIn(directory: string): number {
   if (hasLiveOwner(directory)) return 0;
   const log = join(directory, `${DATABASE}-wal`);

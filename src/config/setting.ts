@@ -22,8 +22,7 @@ export interface Setting<T> {
 }
 
 /**
- * The shortest time for which ids of events may be remembered. It is longer than the ten minutes in which a repeated webhook is
- * accepted.
+ * The shortest time for which ids of events may be remembered. It is longer than the ten minutes in which a repeated webhook is accepted.
  */
 export const EVENTS_KEPT_MIN_MS = 900_000;
 

@@ -71,10 +71,7 @@ export interface LimitSettings {
 export interface RingTimes {
   /** How many nodes watch the timers of each node, the node itself included. */
   readonly clockworkers?: number;
-  /**
-   * The shortest time between two sendings of the ring's token: `idleCycle` while there are no new hints, `busyCycle` while
-   * there are.
-   */
+  /** The shortest time between two sendings of the ring's token: `idleCycle` while there are no new hints, `busyCycle` while there are. */
   readonly idleCycle?: number;
   readonly busyCycle?: number;
   /** How long an overdue timer is left to its owner before another node that watches the timer notifies the owner. */

@@ -92,8 +92,7 @@ export class HttpConnection {
           chunks.length === 1 ? (chunks[0] as Buffer).toString() : Buffer.concat(chunks, bytes).toString();
         resolve({ status: message.statusCode ?? 0, headers: message.headers, text });
       });
-      // If a time limit ends while the answer is read, Node reports a broken connection. The error of the limit is reported
-      // instead.
+      // If a time limit ends while the answer is read, Node reports a broken connection. The error of the limit is reported instead.
       message.on("error", (thrown) => fail(this.#fault(limits.late ?? thrown, request)));
     });
   }

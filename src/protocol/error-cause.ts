@@ -30,10 +30,7 @@ function read(cause: unknown, depth: number): ErrorCause | undefined {
   };
 }
 
-/**
- * Makes an error object from a stored error. Its name, message, code, stack and causes are those of the error that user code
- * threw.
- */
+/** Makes an error object from a stored error. Its name, message, code, stack and causes are those of the error that user code threw. */
 export function restoreError({ name, message, code, stack, cause }: ErrorCause): Error {
   const error = new Error(message, cause === undefined ? undefined : { cause: restoreError(cause) });
   Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });

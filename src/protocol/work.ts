@@ -41,9 +41,7 @@ export interface Grant extends Place {
   readonly phases: PhaseCounts;
   /** The most tasks in one call of `processBatch`; 1 means no batches. */
   readonly batch: number;
-  /**
-   * The runs of a script task, and the state before the first run; null as the state means that the task itself is the state.
-   */
+  /** The runs of a script task, and the state before the first run; null as the state means that the task itself is the state. */
   readonly script: ScriptWork | null;
   /** For commands: the command and its topics. The items' tasks are the commands, with references resolved. */
   readonly command: CommandWork | null;

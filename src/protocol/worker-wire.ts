@@ -31,8 +31,7 @@ export interface Registration {
 export interface Registered {
   readonly worker: string;
   /**
-   * How long a started attempt may be without a heartbeat before it is lost, by default. Workers send a heartbeat every third
-   * of this time.
+   * How long a started attempt may be without a heartbeat before it is lost, by default. Workers send a heartbeat every third of this time.
    */
   readonly heartbeatMs: number;
   /** How long a claimed attempt may take to start. */
@@ -341,9 +340,7 @@ export interface WireError {
 export interface EventsAnswer {
   /** The work that a claim in the same request got (CLAIM_HEADER). */
   readonly claimed?: Claimed;
-  /**
-   * Only in a brief answer: the verdict on all attempts that the answer does not name. All events of these attempts are stored.
-   */
+  /** Only in a brief answer: the verdict on all attempts that the answer does not name. All events of these attempts are stored. */
   readonly rest?: "accepted";
   /** The number of the last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;

@@ -88,7 +88,7 @@ const questionSchema = z.strictObject({
   drain: z.string().max(200).optional(),
 });
 
-/** Open attempts of an execution, at whichever node they are. Throws if a node that may have some does not answer. */
+/** Returns the open attempts of an execution, at whichever node they are. Throws if a node that may have some does not answer. */
 export async function attemptsOf(
   { engine, otherNodes }: Pick<ApiParts, "engine"> & { readonly otherNodes?: Pick<OtherNodes, "ask"> },
   execution: string,
@@ -173,7 +173,7 @@ export class AllNodes {
     const { otherNodes } = this.#parts;
     const execution = decodeAttempt(id)?.execution;
     if (otherNodes === undefined || execution === undefined || ask.header(PASSED_HEADER) !== undefined)
-      return reject("not_owner", "another node has the execution of this attempt");
+      return reject("not_owner", "another node owns the execution of this attempt");
     const passed = await otherNodes.atOwner(execution, {
       here,
       request: {
@@ -247,7 +247,7 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
   };
 }
 
-/** The earlier of two times; nodes of earlier versions tell none. */
+/** Returns the earlier of two times. Nodes of earlier versions report no time. */
 function earlier(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }

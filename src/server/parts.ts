@@ -82,13 +82,13 @@ export interface ApiConfig {
   /** The address at which other machines reach this server. */
   readonly advertise: string | null;
   readonly hosts: readonly string[];
-  /** The origins of other pages that may use the API. */
+  /** The origins of web pages on other sites that may use the API. */
   readonly cors: CorsSettings;
   /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
   /** API limits that differ from the default. */
   readonly limits: Partial<ApiLimits>;
-  /** Which requests of the broker count. */
+  /** Which requests over the broker the server accepts. */
   readonly brokerRequests: BrokerRequestMode;
   /** The sources of signed webhooks that become events, by name. */
   readonly webhooks: Readonly<Record<string, WebhookSource>>;
@@ -128,7 +128,7 @@ export interface ClusterShown {
 export interface PostOpPort {
   /** Reads the value at a place of a state store; null if there is none. */
   readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
-  /** Why no value can be stored at a place of a state store, judged by its name and the settings; null if one can. */
+  /** Returns why no value can be stored at a place of a state store, judged by its name and the settings; null if one can. */
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
@@ -141,10 +141,10 @@ export interface AlertParts {
   readonly secrets: WebhookSecrets;
 }
 
-/** The broker, for the API. */
+/** The broker, as the API uses it. */
 export interface BrokerPort {
   readonly view: BrokerView;
-  /** Consumes the requests of clients. Returns a function that stops this. */
+  /** Consumes the requests of clients. Returns a function that stops consuming. */
   serveRequests(port: RequestPort): () => Promise<void>;
 }
 

@@ -106,7 +106,7 @@ export type Answer<T = unknown> =
     }
   /** The handler writes to `outgoing` itself, and ends the response. */
   | { readonly kind: "streamed" }
-  /** The request is done, and its answer waits for something else, without the time limit of the route. */
+  /** The request is done. Its answer waits for another event, for longer than the time limit of the route allows. */
   | { readonly kind: "waits"; readonly answer: () => Promise<Answer<T>> }
   | Rejection;
 

@@ -91,7 +91,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
       const watch = new EndOfNewest(engine, execution, (end) => {
         if (end !== "stopped") ended();
       });
-      // Another execution may have continued this one before the watch began.
+      // The execution may already have been continued by another one, so the newest execution of the id is looked up.
       void watch.inspect();
       return () => watch.stop();
     },

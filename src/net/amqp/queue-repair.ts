@@ -39,9 +39,7 @@ export class QueueRepair {
     return this.open(session, [queue], () => session.counts(queue));
   }
 
-  /**
-   * Counts a failure of a queue if the queue may be the cause. `fault` null means that the queue works, and resets the count.
-   */
+  /** Counts a failure of a queue if the queue may be the cause. `fault` null means that the queue works, and resets the count. */
   note(session: BrokerSession, queue: string, fault: BrokerFault | null): void {
     const failures = (this.#failures.get(queue) ?? 0) + 1;
     const code = fault === null ? null : (fault.code ?? session.code);

@@ -39,10 +39,7 @@ export interface StoredAlert extends Happening {
   readonly to: string;
   readonly state: "open" | "sent" | "failed";
   readonly tries: number;
-  /**
-   * When the next try is due. A node that begins a try moves this time ahead, so that another node tries only if the first one
-   * dies.
-   */
+  /** When the next try is due. A node that begins a try moves this time ahead, so that another node tries only if the first one dies. */
   readonly dueAt: number;
   readonly sentAt: number | null;
   readonly error: string | null;

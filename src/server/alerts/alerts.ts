@@ -37,10 +37,7 @@ import type { AlertSender } from "./alert-sender.ts";
 /** How often a node looks for causes, and how often it reads the rules while there are none. */
 const EVERY_MS = 5_000;
 const IDLE_MS = 30_000;
-/**
- * How far each search for failed executions reaches back before the last one, because a commit can become visible after a later
- * commit.
- */
+/** How far each search for failed executions reaches back before the last one, because a commit can become visible after a later commit. */
 const MARGIN_MS = 30_000;
 /** A search for failed executions never reaches back further than this, even after a longer pause. */
 const BACK_MS = 3_600_000;
@@ -317,8 +314,7 @@ export class Alerts {
   }
 
   /**
-   * Stores an alert, unless it is stored already. With `time` the alert's id begins with the time, for causes of which there
-   * can be many.
+   * Stores an alert, unless it is stored already. With `time` the alert's id begins with the time, for causes of which there can be many.
    */
   async #raise(rule: AlertRule, happening: Happening, time?: number): Promise<void> {
     const id = `${time === undefined ? CAUSE : timeText(time)} ${idText(rule, happening)}`;
@@ -399,9 +395,7 @@ export class Alerts {
   }
 }
 
-/**
- * The alerts of one round to one target: their number, whether the target has refused one, and the promise of the last send.
- */
+/** The alerts of one round to one target: their number, whether the target has refused one, and the promise of the last send. */
 interface TargetLane {
   count: number;
   isDown: boolean;
@@ -417,10 +411,7 @@ function timeText(at: number): string {
   return String(at).padStart(TIME_DIGITS, "0");
 }
 
-/**
- * Returns the id under which the start time of a rule of the configuration file is stored. Rules of the API cannot have such an
- * id.
- */
+/** Returns the id under which the start time of a rule of the configuration file is stored. Rules of the API cannot have such an id. */
 function fileId(id: string): string {
   return `file:${id}`;
 }

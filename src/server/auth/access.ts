@@ -56,8 +56,7 @@ export class Access {
     const peer = peerOf(incoming);
     const bearer = bearerOf(incoming);
     if (isExecutionToken(bearer)) return this.#holderOf(bearer);
-    // If the server has no tokens, a page of another origin could send any bearer and would count as a local client. So it is
-    // refused.
+    // If the server has no tokens, a page of another origin could send any bearer and would count as a local client. So it is refused.
     if (isForeign(incoming.headers) && (bearer === null || !tokens.any))
       return reject("unauthorised", "a page of another origin needs a token", {
         hint: "send it as `Authorization: Bearer <token>`; cookies do not count for such pages",

@@ -229,9 +229,7 @@ function identify(c: AppContext, access: Access, route: Pick<Route, "access">): 
   return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
 }
 
-/**
- * Returns the result of `work`, or a refusal after the route's time limit. The work continues, and its late result is dropped.
- */
+/** Returns the result of `work`, or a refusal after the route's time limit. The work continues, and its late result is dropped. */
 async function inTime<T>(route: Route, parts: AppParts, work: () => Promise<T>): Promise<T | Refusal> {
   const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;

@@ -110,7 +110,7 @@ async function readToken(
   if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
     return reject("conflict", "with only this token, no caller could administer the server any more", {
       path: "role",
-      hint: "first make a token with the role admin, without a project and without an end, or set RONDO_ADMIN_TOKEN",
+      hint: "first make a token with the role admin, without a project that never expires, or set RONDO_ADMIN_TOKEN",
     });
   return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
 }

@@ -1,4 +1,4 @@
-/** Routes for alerts: rules, and what they sent. */
+/** Routes for alerts: rules, and the alerts that they caused. */
 import { z } from "@hono/zod-openapi";
 import { isRejection, reject } from "../../std/rejection.ts";
 import type { AlertRule } from "../alerts/alert.ts";
@@ -17,7 +17,7 @@ export const alertRoutes = [
     summary: "List the rules of alerts, the targets of the configuration file, and the newest alerts",
     access: "operator",
     isGlobal: true,
-    answers: { 200: { description: "all rules, and some alerts", schema: alertsSchema } },
+    answers: { 200: { description: "all rules, and the newest alerts", schema: alertsSchema } },
     async handle(_ask, { alerts, alertTargets }) {
       const [rules, recent] = await Promise.all([alerts.rules(), alerts.recent(SHOWN)]);
       return json({
@@ -35,7 +35,7 @@ export const alertRoutes = [
     request: "POST /v1/alerts",
     summary: "Create a rule, or change the rule with the same id",
     description:
-      "A rule goes to a URL, behind the same guard as broadcasts, or to a target that the configuration file names. Programs can be named in that file only.",
+      "A rule sends its alerts to a URL, through the same guard as broadcasts, or to a target that the configuration file names. Programs can be named in that file only.",
     access: "admin",
     isGlobal: true,
     body: newRuleSchema,
@@ -62,7 +62,7 @@ export const alertRoutes = [
       const { id } = ask.params;
       if (!(await alerts.remove(id)))
         return reject("not_found", `there is no rule "${id}" that was made over the API`, {
-          hint: "rules of the configuration file are changed there",
+          hint: "to change a rule of the configuration file, change that file",
         });
       ask.target(id);
       return NO_CONTENT;
@@ -75,7 +75,7 @@ export const alertRoutes = [
     access: "operator",
     isGlobal: true,
     params,
-    answers: { 200: { description: "whether the target took it", schema: testSchema } },
+    answers: { 200: { description: "whether the target accepted the test", schema: testSchema } },
     audit: "alert.test",
     async handle(ask, { alerts }) {
       const error = await alerts.test(ask.params.id);
@@ -104,7 +104,7 @@ function shown({
   };
 }
 
-/** A URL without its path and query: those of chat services are secrets. */
+/** Returns a URL without its path and query, because in URLs of chat services they are secrets. */
 function withoutPath(to: string): string {
   return URL.canParse(to) ? `${new URL(to).origin}/…` : to;
 }

@@ -32,7 +32,7 @@ export const attentionRoute = route({
   id: "listAttention",
   request: "GET /v1/attention",
   summary:
-    "List what needs attention: unserved work, slow executions, new errors, failing schedules, nodes that died, damage",
+    "List problems that need the operator's attention: unserved work, slow executions, new errors, failing schedules, nodes that died, damage",
   access: "viewer",
   answers: { 200: { description: "the most urgent first", schema: pageOf(attentionSchema, "items") } },
   async handle({ caller }, services) {

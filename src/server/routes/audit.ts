@@ -47,7 +47,7 @@ function tablesRoute(repair: boolean) {
       ? "Check counts and indexes of the store, and repair them"
       : "Check counts and indexes of the store",
     description:
-      "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, workflows that have executions and no newest definition, and documents (schedules, tokens, topics) that cannot be read. With POST, what can be derived is derived again, roles of topics are decided again, and idempotency keys that cannot be read are deleted.",
+      "The check takes a while on a large store; an embedded store takes no commits during it. It also finds executions whose row is missing although their journal exists, workflows that have executions and no newest definition, and documents (schedules, tokens, topics) that cannot be read. With POST, derived data is derived again, roles of topics are decided again, and idempotency keys that cannot be read are deleted.",
     access: repair ? "admin" : "operator",
     isGlobal: true,
     answers: { 200: { description: "what was found", schema: tableSchema } },

@@ -10,7 +10,7 @@ export const backupRoute = routesOf("admin")({
   request: "POST /v1/backup",
   summary: "Write a copy of the whole store to a file of the server's machine",
   description:
-    "Consistent, and durable when answered; nothing is overwritten. Only through the socket in the data directory, whose users have access to the store's files anyway.",
+    "The copy is consistent, and durable when the request is answered. No existing file is overwritten. The request is accepted only through the socket in the data directory, whose users have access to the store's files anyway.",
   access: "admin",
   isGlobal: true,
   body: z.strictObject({
@@ -28,8 +28,8 @@ export const backupRoute = routesOf("admin")({
     const { caller } = ask;
     const { file } = ask.body;
     if (caller.token !== null || caller.countedBy !== null)
-      return reject("forbidden", "a backup is made through the socket of the data directory only", {
-        hint: "run the command on the server's machine, without --url",
+      return reject("forbidden", "a backup can be requested only through the socket in the data directory", {
+        hint: "run `rondo backup` on the server's machine, without --url",
       });
     if (backup === undefined) return reject("wrong_status", "this store cannot be copied to a file");
     if (!isAbsolute(file)) return reject("invalid_input", "file: must be an absolute path", { path: "file" });

@@ -38,12 +38,12 @@ const submitRoute = route({
   request: `POST ${PATH}`,
   summary: "Submit command workflows",
   description:
-    "Durable when answered. Commands are sent one after another, each when the one before is complete. A submission `{ steps }` is answered with one workflow, a project document with a project document. Submitting the same workflow under the same `workflow_id` again returns it; another workflow under that id is a conflict. Without an id, it is derived from the Idempotency-Key. A document is checked as a whole before any workflow of it is started.",
+    "The workflows are durable when the request is answered. Commands are sent one after another, each when the one before is complete. A submission `{ steps }` is answered with one workflow, a project document with a project document. Submitting the same workflow under the same `workflow_id` again returns the existing one; another workflow under that id is a conflict. Without a `workflow_id`, the id is derived from the Idempotency-Key. A document is checked as a whole before any workflow of it is started.",
   access: "operator",
   params: projectParams,
   body: submissionSchema,
   headers: {
-    "Idempotency-Key": "for workflows without an id: each is started once for each key and project",
+    "Idempotency-Key": "for workflows without an id: each workflow is started once for each key and project",
     traceparent: "W3C trace context, passed on to the commands",
   },
   answers: {
@@ -96,7 +96,7 @@ const listRoute = route({
   request: `GET ${PATH}`,
   summary: "List the command workflows of a project, the newest first",
   description:
-    "Only workflows that were submitted as documents. A page can be short or empty and not be the last; only the last page has no `next`.",
+    "The list has only workflows that were submitted as documents. A page can be short or empty without being the last; only the last page has no `next`.",
   access: "viewer",
   params: projectParams,
   query: pageQuery,
@@ -109,7 +109,7 @@ const getRoute = route({
   id: "getCommands",
   request: `GET ${PATH}/{id}`,
   summary: "Get the commands of a workflow, with their results",
-  description: "Any execution of the project that has commands, however it was started.",
+  description: "Works for any execution of the project that has commands, however the execution was started.",
   access: "viewer",
   params: projectParams.extend({ id: executionId }),
   answers: { 200: { description: "the workflow", schema: workflowDocumentSchema } },
@@ -147,7 +147,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   for (; from < page.heads.length && chars < PAGE_CHARS; from += READ_TOGETHER) {
     const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(services, id));
     for (const document of await Promise.all(together)) {
-      // A purged execution is left out of the list. If the owner of an execution cannot be asked now, the list is an error.
+      // A purged execution is left out of the list. If the owner of an execution cannot be reached, the whole list is refused.
       if (isRejection(document) && document.code !== "not_found") return document;
       if (isRejection(document)) continue;
       const text = JSON.stringify(document);
@@ -163,7 +163,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
 /** Reads an execution that a submission has started, or that existed before. */
 function documentOfStart(services: Services, started: Submitted): Promise<WorkflowDocument | Rejection> {
   const { id, existed, known, view, commands } = started;
-  // The answer to the start has the commands of a new execution: none is sent yet.
+  // For a new execution, the answer to the start already has the commands; none is sent yet. So the execution is not read again.
   if (existed || commands === undefined) return documentOf(services, id, known);
   return readCommands(services, { view, commands }, known);
 }

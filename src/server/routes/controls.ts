@@ -39,8 +39,8 @@ const route = routesOf("executions");
 const BULK_TOGETHER = 50;
 
 const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
-  cancel: "Cancel: running attempts are told to stop, it cleans up, then it ends as cancelled",
-  pause: "Pause: no further tasks start until it is resumed",
+  cancel: "Cancel an execution: running attempts are told to stop, then it cleans up and ends",
+  pause: "Pause an execution: no further tasks start until it is resumed",
   resume: "Resume a paused execution",
   retry: "Retry a failed or cancelled execution: its unfinished tasks run again",
 };
@@ -76,7 +76,7 @@ function controlRoute(action: ControlMessage["kind"]) {
     params: executionParams,
     body: action === "cancel" ? cancelSchema : controlSchema,
     isBodyOptional: true,
-    headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+    headers: { "Idempotency-Key": "the id of the request: a repeat with the same id changes nothing" },
     answers: { 200: { description: "the execution after the change", schema: executionSchema } },
     refusals: ["wrong_status"],
     audit: `execution.${action}`,
@@ -85,7 +85,7 @@ function controlRoute(action: ControlMessage["kind"]) {
       const { by, reason, id: key = ask.idempotencyKey } = ask.body;
       const force = "force" in ask.body && ask.body.force === true;
       if (force && ask.caller.grant !== undefined)
-        return reject("forbidden", "force: a token for one execution cannot leave out the clean-up", {
+        return reject("forbidden", "force: a token for one execution cannot skip the clean-up", {
           path: "force",
         });
       const view = await controlFor(services, ask.caller, { id, action, key, by, reason, force });
@@ -99,13 +99,13 @@ function controlRoute(action: ControlMessage["kind"]) {
 const moveRoute = route({
   id: "moveExecution",
   request: "POST /v1/executions/{id}/move",
-  summary: "Move to another definition of its workflow",
+  summary: "Move an execution to another definition of its workflow",
   description:
-    "The visited phases must be the same in the new definition, with the same handlers and the same kinds of tasks. Otherwise it is refused with the differences. Attempts that run go on.",
+    "The visited phases must be the same in the new definition, with the same handlers and the same kinds of tasks. Otherwise the move is refused, and the refusal names the differences. Running attempts continue.",
   access: "operator",
   params: executionParams,
   body: moveSchema,
-  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  headers: { "Idempotency-Key": "the id of the request: a repeat with the same id changes nothing" },
   answers: { 200: { description: "the execution after the move", schema: executionSchema } },
   refusals: ["wrong_status", "conflict"],
   audit: "execution.move",
@@ -128,11 +128,11 @@ const retryTasksRoute = route({
   request: "POST /v1/executions/{id}/tasks/retry",
   summary: "Retry chosen tasks that are not done",
   description:
-    "In the phase that runs, failed ones. In an execution that has ended without a clean-up, only they run, and phases after theirs do not run again. If it was done, `returns` runs again, and its output replaces the old one. If it failed or was cancelled in their phase, it goes on once that phase is done.",
+    "In a running phase, failed tasks can be retried. In an execution that has ended without a clean-up, only the chosen tasks run again, and the phases after theirs do not. If the execution was done, `returns` runs again, and its output replaces the old one. If the execution failed or was cancelled in the phase of the tasks, it continues once that phase is done.",
   access: "operator",
   params: executionParams,
   body: retryTasksSchema,
-  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  headers: { "Idempotency-Key": "the id of the request: a repeat with the same id changes nothing" },
   answers: { 200: { description: "the number of tasks", schema: retriedTasksSchema } },
   refusals: ["wrong_status"],
   audit: "execution.retry-tasks",
@@ -156,7 +156,7 @@ const signalRoute = route({
   request: "POST /v1/executions/{id}/signals",
   summary: "Send a signal",
   description:
-    "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait. With `start`, an execution that does not exist is started with the signal, in one commit. After the end of the execution it is refused as `gone`.",
+    "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait. With `start`, an execution that does not exist is started with the signal, in one commit. After the end of the execution, a signal is refused with the code `gone`.",
   access: "operator",
   scope: "signal",
   params: executionParams,
@@ -176,7 +176,7 @@ const signalRoute = route({
     const { name: signal, data, start } = ask.body;
     const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
     if (start !== undefined && ask.caller.grant !== undefined)
-      return reject("forbidden", "start: a token for one execution starts nothing", { path: "start" });
+      return reject("forbidden", "start: a token for one execution cannot start one", { path: "start" });
     if (start !== undefined) {
       const { caller, trace } = ask;
       const request = { id, key: messageId ?? null, signal, data, start, trace };
@@ -195,9 +195,9 @@ const signalRoute = route({
 /** A change of an execution. */
 interface Change {
   readonly id: string;
-  /** The id of the message; null: it has none, and a repeat is another change. */
+  /** The id of the request, by which a repeat is recognised; null if the request has none. */
   readonly key: string | null;
-  /** Only an execution of this project is meant. */
+  /** If given, only an execution of this project is changed. */
   readonly project?: string | undefined;
 }
 
@@ -281,7 +281,7 @@ const bulkRoute = route({
   request: "POST /v1/executions/bulk",
   summary: "Cancel, pause, resume, retry or move all executions that match a filter",
   description:
-    "At most 1,000 a call, the newest first; `next` goes on. Executions whose status does not allow the change are listed as refused.",
+    "Changes at most 1,000 executions in one call, the newest first; send `next` as `cursor` to change further ones. Executions whose status does not allow the change are listed as refused.",
   access: "operator",
   body: bulkSchema,
   answers: { 200: { description: "what was done", schema: bulkAnswer } },

@@ -21,7 +21,7 @@ const listRoute = route({
   id: "listDeadLetterGroups",
   request: "GET /v1/dead-letter-groups",
   summary: "List groups of dead letters with the same error, the largest first",
-  description: "The groups are of the newest 500 dead letters; `isAll` says whether there are older ones.",
+  description: "The newest 500 dead letters are grouped; `isAll` is false if there are older ones.",
   access: "viewer",
   query: z.strictObject({
     project: name.optional(),
@@ -47,7 +47,7 @@ const retryRoute = route({
   request: "POST /v1/dead-letter-groups/{id}/retry",
   summary: "Retry the executions of a group of dead letters",
   description:
-    "At most 1,000 at once. Of an execution that failed or was cancelled all unfinished tasks run again, of one that runs or is done only those of the group. Executions that cannot be retried yet are listed as refused.",
+    "Retries at most 1,000 executions. If an execution failed or was cancelled, all its unfinished tasks run again; if it runs or is done, only its tasks in the group. Executions that cannot be retried yet are listed as refused.",
   access: "operator",
   params,
   body: z
@@ -120,7 +120,7 @@ async function retry(
     if (!isWhole)
       return (await rondo.execution(exactly(id)).retryTasks({ error: group }, { by, dryRun })).tasks;
     if (found.view.cleanedUp === true)
-      return reject("wrong_status", `${id} has cleaned up after itself; start a new execution`);
+      return reject("wrong_status", `${id} cannot be retried after its clean-up; start a new execution`);
     if (!dryRun) await rondo.execution(exactly(id)).retry({ by });
     const handlers = found.view.phases.flatMap((phase) => phase.handlers);
     return handlers.reduce((sum, { failed, cancelled }) => sum + failed + cancelled, 0);

@@ -19,7 +19,7 @@ import { cursor, executionId, integer, limit, name, PAGE_CHARS, pageOf } from ".
 import { projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("dead letters");
-/** The most dead letters that are looked at for a page of a group. */
+/** The most dead letters that are read for a page of a group. */
 const GROUP_PAGE = 500;
 const groupId = z.string().regex(/^[\da-f]{16}$/, "is not the id of a group");
 const params = z.strictObject({
@@ -42,10 +42,10 @@ const listRoute = route({
     workflow: name.optional(),
     execution: executionId.optional(),
     group: groupId.optional().openapi({
-      description: "only tasks of this group; a page can then be short and have a `next`",
+      description: "only tasks of this group; a page can then be short and still have a `next`",
     }),
     limit: limit(),
-    cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` of the page before").optional(),
+    cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` value of the previous page").optional(),
   }),
   answers: { 200: { description: "a page", schema: pageOf(deadLetterSchema, "dead letters") } },
   async handle({ query, caller }, services) {
@@ -77,10 +77,10 @@ const retryRoute = route({
   request: "POST /v1/dead-letters/{id}/retry",
   summary: "Retry the tasks or the broadcast of a dead letter",
   description:
-    "For tasks of an execution that failed or was cancelled: begins its next round, in which all unfinished tasks run again, and removes its dead letters. For tasks of one that runs or is done: only they run again. For a broadcast: only the broadcast is sent again.",
+    "If the execution failed or was cancelled, its next round begins, in which all unfinished tasks run again, and its dead letters are removed. If the execution runs or is done, only the tasks of the dead letter run again. For a broadcast, only the broadcast is sent again.",
   access: "operator",
   params,
-  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  headers: { "Idempotency-Key": "the id of the request: a repeat with the same id changes nothing" },
   answers: { 200: { description: "the execution after the change", schema: executionSchema } },
   refusals: ["wrong_status"],
   audit: "dead-letter.retry",
@@ -198,7 +198,7 @@ const messagesRoute = route({
   id: "listUndelivered",
   request: "GET /v1/dead-letters/messages",
   summary: "List messages between executions whose receiver does not exist, the newest first",
-  description: "They are kept as long as ended executions.",
+  description: "The messages are kept as long as ended executions.",
   access: "viewer",
   isGlobal: true,
   query: z.strictObject({ limit: limit(), cursor }),

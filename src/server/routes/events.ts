@@ -30,10 +30,10 @@ const ROWS = 32;
 /** The most journal rows that are read for one page if a filter by kind is given. */
 const ROWS_LOOKED = 2_000;
 
-export const follow = flag("continue after the execution's end; streams only");
+export const follow = flag("true: the stream continues after the end of the execution; only for streams");
 export const STREAM_HEADERS = {
   Accept: "`text/event-stream` for a stream",
-  "Last-Event-ID": "the id of the last event that the client has: the stream goes on after it",
+  "Last-Event-ID": "the id of the last event that the client has: the stream continues after it",
 };
 
 const eventsQuery = z.strictObject({
@@ -48,13 +48,13 @@ const eventsQuery = z.strictObject({
   detail: z
     .enum(["summary", "full"])
     .default("summary")
-    .describe("`summary`: lists of tasks as counts and ranges"),
+    .describe("`summary` shows lists of tasks as counts and ranges"),
   kinds: z
     .string()
-    .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of kinds, with commas between")
+    .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of event kinds, separated by commas")
     .optional()
     .describe(
-      "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; not for streams",
+      "only events whose kind begins with one of these, written without `workflow.` (`postop.,task.run`); not for streams",
     ),
   follow,
 });
@@ -66,7 +66,7 @@ const logsQuery = z.strictObject({
   task: integer(0, 10_000_000, "the task's number").optional(),
   attempt: integer(1, 65_535, "the attempt's number").optional(),
   level: z.string().max(20).optional(),
-  run: z.string().max(100).optional().describe("the run of a script"),
+  run: z.string().max(100).optional().describe("only lines of the run of a script with this name"),
   cursor,
   limit: limit(200),
   follow,
@@ -77,7 +77,7 @@ const eventsRoute = route({
   request: "GET /v1/executions/{id}/events",
   summary: "Read the events of an execution, as a page or as a stream",
   description:
-    "They are those of one execution: of the newest, if others follow it under the id. A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
+    "If several executions followed each other under the id, the events are those of the newest one. A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; a stream that the client does not read is closed. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
   access: "viewer",
   scope: "history",
   params: executionParams,
@@ -118,7 +118,7 @@ const logsRoute = route({
   id: "readLogs",
   request: "GET /v1/executions/{id}/logs",
   summary: "Read the log lines of an execution, as a page or as a stream",
-  description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
+  description: "Lines are in the order of storing. A stream ends with the execution unless `follow=true`.",
   access: "viewer",
   scope: "history",
   params: executionParams,
@@ -145,7 +145,7 @@ interface LogQuestion<Item> {
   readonly page: string | undefined;
   readonly max: number;
   readonly follow: boolean;
-  /** The name of the feed: equal questions about one execution share it. */
+  /** The name of the feed. Requests for the same items of one execution share a feed. */
   readonly key: string;
   readonly items: LogItems<Item>;
 }
@@ -169,7 +169,7 @@ export async function answerLog<Item>(
   return json({ data: read.items, next: read.isLast ? null : showPosition(read.next) });
 }
 
-/** Answers with a feed. A HEAD request ends at once without one. */
+/** Answers with a stream of server-sent events. A HEAD request gets an empty answer. */
 export function openFeed(
   { incoming, outgoing, caller }: Ask,
   { hub }: Services,

@@ -15,7 +15,7 @@ const EXPIRES_MAX_MS = 7 * 86_400_000;
 export const executionTokenRoute = route({
   id: "createExecutionToken",
   request: "POST /v1/executions/{id}/tokens",
-  summary: "Make a token that opens this execution only",
+  summary: "Make a token that gives access to this execution only",
   description:
     "For a page in a browser. The token is not stored: it is signed, and ends at its expiry, or when the token that made it is revoked. It opens the routes of this execution that its scopes name, and those of executions that continue it (`ID~2`); children are not included. See docs/guides/browsers.md.",
   access: "operator",

@@ -61,7 +61,7 @@ const listQuery = z.strictObject({
     .optional()
     .openapi({
       type: "string",
-      description: "one status, or several with commas between",
+      description: "one status, or several, separated by commas",
       example: "failed",
     }),
   from: integer(
@@ -71,13 +71,13 @@ const listQuery = z.strictObject({
   ).optional(),
   to: integer(0, Number.MAX_SAFE_INTEGER, "created at or before this time").optional(),
   top: flag("leave out children of other executions"),
-  waiting: flag("only running executions that wait for a time or a signal alone"),
+  waiting: flag("only running executions that do nothing but wait for a time or a signal"),
   q: z
     .string()
     .max(Q_CHARS_MAX)
     .optional()
     .describe(
-      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. Executions that changed within the last 2 s may be missing. A page can have fewer items than its limit and still have a `next`",
+      "words that must all match: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. Executions that changed within the last 2 s may be missing. A page can have fewer items than its limit and still have a `next`",
     ),
   tags: z
     .string()
@@ -99,7 +99,7 @@ const listQuery = z.strictObject({
     .enum(["summary", "full"])
     .default("summary")
     .describe(
-      "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
+      "`full` shows executions as `GET /v1/executions/{id}` does, at most 100 on a page, fewer if they are large",
     ),
   limit: limit(),
   cursor,
@@ -114,16 +114,16 @@ const startRoute = route({
   request: "POST /v1/executions",
   summary: "Start an execution",
   description:
-    "Durable when answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once. With `wait` the answer comes when the execution has ended, with its `output` or `error`; a caller who leaves before changes nothing.",
+    "The execution is durable when the request is answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once. With `wait` the answer comes when the execution has ended, with its `output` or `error`; a caller who disconnects before that does not stop the execution.",
   access: "operator",
   query: z.strictObject({
     wait: wait(
-      "wait for the end for up to this time, at most 60s; if it has not ended then, the answer has the header `Preference-Applied: wait=timeout`",
+      "wait for the end of the execution for up to this time, at most 60s; if it has not ended by then, the answer has the header `Preference-Applied: wait=timeout`",
     ),
   }),
   body: startSchema,
   headers: {
-    "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
+    "Idempotency-Key": "if the body has no `id`: one execution is started for each key and project",
     traceparent: "W3C trace context, passed on to the tasks",
   },
   answers: {
@@ -183,7 +183,7 @@ const startManyRoute = route({
   access: "operator",
   body: startManySchema,
   headers: {
-    "Idempotency-Key": "for starts without an `id`: each starts once for each key, project and place",
+    "Idempotency-Key": "for starts without an `id`: one execution for each key, project and place",
     traceparent: "W3C trace context, passed on to the tasks",
   },
   answers: { 200: { description: "an answer for each start", schema: startManyAnswer } },
@@ -236,12 +236,12 @@ const getRoute = route({
   request: "GET /v1/executions/{id}",
   summary: "Get an execution, as it is now or as it was after an event",
   description:
-    "Has an ETag: with If-None-Match, 304 while nothing has changed. As a stream: the view, and again after each change, until the execution has ended; only the first one has `input`.",
+    "The answer has an ETag; with If-None-Match, the answer is 304 while nothing has changed. As a stream: the view is sent at first and after each change, until the execution has ended; only the first view has `input`.",
   access: "viewer",
   scope: "read",
   params: executionParams,
   query: z.strictObject({
-    at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
+    at: integer(1, Number.MAX_SAFE_INTEGER, "the number of an event: show the state after it").optional(),
   }),
   headers: { "If-None-Match": "the ETag that the client has", ...STREAM_HEADERS },
   answers: {
@@ -277,19 +277,19 @@ function streamViews(ask: Ask, services: Services, id: string): Answer<never> {
 const resultRoute = route({
   id: "getResult",
   request: "GET /v1/executions/{id}/result",
-  summary: "Get the result of an execution, perhaps after its end",
+  summary: "Get the result of an execution, with an optional wait for its end",
   description:
-    "Answers when the execution has ended, and the ones that continue it: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution goes on.",
+    "Answers when the execution, and any execution that continues it, has ended: `{ status, output }` if it is done, else `{ status, error }`. If it has not ended in time, the answer is 504 with the code `timeout`, and the execution continues.",
   access: "viewer",
   scope: "read",
   params: executionParams,
-  query: z.strictObject({ wait: wait("wait for the end for up to this time, at most 60s; 0s by default") }),
+  query: z.strictObject({ wait: wait("wait for its end for up to this time, at most 60s; 0s by default") }),
   answers: { 200: { description: "it has ended", schema: resultSchema } },
   refusals: ["timeout", "not_ready"],
   async handle(ask, services) {
     const { id } = ask.params;
     const { wait: waitMs = 0 } = ask.query;
-    // Watched before it is read, so that an end in between is not missed.
+    // The execution is watched before its result is read, so that an end in between is not missed.
     const watch = new EndWatch(services.engine, services.clock, id);
     const found = await inspectFor(services, ask.caller, id);
     if (isRejection(found) || isLast(id, found) || waitMs === 0) {
@@ -302,7 +302,7 @@ const resultRoute = route({
       const end = await watch.wait(waitMs, ask.signal);
       if (end === "late") return notEnded(id, waitMs);
       if (end === "stopped")
-        return reject("not_ready", "the server closes", { hint: "ask again; it goes on" });
+        return reject("not_ready", "the server closes", { hint: "ask again: the execution continues" });
       if (end.status === "done") return bytes(`{"status":"done","output":${end.output ?? "null"}}`);
       if (watch.view !== null) return resultOf(watch.view);
       const ended = await services.engine.inspect(watch.execution);
@@ -314,7 +314,7 @@ const resultRoute = route({
 
 function notEnded(id: string, waitMs: number): Rejection {
   return reject("timeout", `execution ${id} has not ended within ${waitMs} ms`, {
-    hint: "it goes on; ask again to wait for it",
+    hint: "the execution continues; send the request again to wait for it",
   });
 }
 
@@ -356,7 +356,7 @@ const droppedRoute = route({
   request: "GET /v1/executions/{id}/dropped",
   summary: "List duplicate and stale messages of an execution",
   description:
-    "Duplicates and stale messages: a bounded list in the memory of the node that owns the execution; it is not stored.",
+    "The list has a limited length, is kept in the memory of the node that owns the execution, and is not stored.",
   access: "viewer",
   params: executionParams,
   answers: {
@@ -370,7 +370,7 @@ const droppedRoute = route({
   },
 });
 
-/** Starts an execution for a caller. Without an id in the body, `key` gives it. */
+/** Starts an execution for a caller. If the body has no id, the id is derived from `key`. */
 export async function startFor(
   { starts }: Pick<Services, "starts">,
   caller: Caller,
@@ -452,7 +452,7 @@ async function viewsOf(
   for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
     const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
     for (const found of await Promise.all(together)) {
-      // A purged execution is left out of the list. If the owner of an execution cannot be asked now, the list is an error.
+      // A purged execution is left out of the list. If the owner of an execution cannot be reached, the whole list is refused.
       if (isRejection(found) && found.code !== "not_found") return found;
       if (isRejection(found)) continue;
       const text = JSON.stringify(found.view);

@@ -48,7 +48,7 @@ const readyRoute = route({
   async handle(_ask, services) {
     if (services.isClosing()) return reject("not_ready", "the server is closing");
     if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
-    // The store is asked now, before the fault of the last commit is reported: that fault may be an older one.
+    // The store is asked before the fault of the last commit is reported, because that fault may be over.
     const unanswered = await storeFault(services.store);
     if (unanswered !== null)
       return reject(
@@ -68,7 +68,7 @@ const readyRoute = route({
   },
 });
 
-/** Why the store does not answer; null if it answers. An error about a damaged document is an answer too. */
+/** Returns why the store does not answer; null if it answers. An error about a damaged document is an answer too. */
 async function storeFault(store: Pick<Store, "getDocument">): Promise<StoreFault | null> {
   try {
     await remoteEpoch(store);

@@ -85,7 +85,7 @@ const progressRoute = route({
     ids: z
       .string()
       .max(PROGRESS_MAX * 601)
-      .describe(`at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between`),
+      .describe(`at most ${PROGRESS_MAX} ids, each percent-encoded, separated by commas`),
   }),
   answers: {
     200: { description: "the progress of the executions that exist", schema: pageOf(progressSchema, "them") },

@@ -56,7 +56,7 @@ export const ringRoute = routesOf("node")({
   summary: "Get the ring: the nodes of the cluster, their partitions and who watches their timers",
   access: "viewer",
   isGlobal: true,
-  answers: { 200: { description: "as this node sees it", schema: ringSchema } },
+  answers: { 200: { description: "the ring as this node sees it", schema: ringSchema } },
   handle(_ask, services) {
     const view = services.ring?.() ?? ringOfOne(services);
     const token = services.tokenSightings.lastSeen(view.ring.token);

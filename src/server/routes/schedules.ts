@@ -16,9 +16,9 @@ const runSchema = z.object({ execution: z.string() });
 const dueTimes = z.number().int().nonnegative();
 const backfilledSchema = z
   .object({
-    due: dueTimes.describe("due times in the range"),
-    existed: dueTimes.describe("due times that had an execution already"),
-    missing: dueTimes.describe("due times that had no execution"),
+    due: dueTimes.describe("the due times in the range"),
+    existed: dueTimes.describe("the due times that had an execution before"),
+    missing: dueTimes.describe("the due times that had no execution"),
     started: dueTimes,
   })
   .openapi("Backfilled");
@@ -26,7 +26,7 @@ const backfillSchema = z
   .strictObject({
     from: z.number().int().nonnegative().describe("the begin of the range, in milliseconds since 1970"),
     to: z.number().int().nonnegative().describe("the end of the range, in the past"),
-    dryRun: z.boolean().default(false).describe("only count the due times"),
+    dryRun: z.boolean().default(false).describe("only list the due times, and start nothing"),
   })
   .openapi("Backfill", { example: { from: 1_794_700_800_000, to: 1_794_787_200_000, dryRun: true } });
 
@@ -104,7 +104,7 @@ export const scheduleRoutes = [
   route({
     id: "putSchedule",
     request: "POST /v1/schedules",
-    summary: "Create a schedule, or change the one with its id",
+    summary: "Create a schedule, or change the schedule with the same id",
     access: "operator",
     body: specSchema,
     answers: {
@@ -173,7 +173,7 @@ export const scheduleRoutes = [
     summary: "Start an execution of a schedule now",
     access: "operator",
     params,
-    headers: { "Idempotency-Key": "starts once for each key and schedule" },
+    headers: { "Idempotency-Key": "one execution is started for each key and schedule" },
     answers: {
       201: { description: "it is started", schema: runSchema },
       200: { description: "the execution was started under this key before", schema: runSchema },
@@ -191,7 +191,7 @@ export const scheduleRoutes = [
   route({
     id: "backfillSchedule",
     request: "POST /v1/schedules/{id}/backfill",
-    summary: "Start an execution for each due time of a past range that has none",
+    summary: "Start an execution for each due time of a past range that has no execution",
     description:
       "At most 500 due times. The executions have the ids that the due times would have given them, so a repeat starts nothing twice. They start at once, whatever `overlap` says.",
     access: "operator",

@@ -74,7 +74,7 @@ export const sentEventRoutes = [
     params: z.strictObject({ source: name }),
     headers: {
       "webhook-id": "the id of the webhook: a repetition changes nothing",
-      "webhook-timestamp": "when it was sent, in seconds since 1970",
+      "webhook-timestamp": "when the webhook was sent, in seconds since 1970",
       "webhook-signature": "the signatures",
     },
     answers: {
@@ -100,7 +100,7 @@ export const sentEventRoutes = [
       const why = whyNotSigned(signed, secrets, services.clock.now());
       if (why !== null || known === undefined || id === undefined)
         return reject("unauthorised", `the webhook is not accepted: ${why}`, {
-          hint: "sign it with a secret of the source, which the setting `webhooks` has",
+          hint: "sign the webhook with a secret that the setting `webhooks` has for the source",
         });
       const event = webhookEvent({ name: source, project: known.project }, id, body);
       if (isRejection(event)) return event;

@@ -44,7 +44,7 @@ export interface Services extends Omit<ApiParts, "alerts"> {
   /** Returns the address of this server. */
   readonly url: () => string;
   readonly document: () => { readonly openapi: string };
-  /** Requests of this process with the rights of a caller. */
+  /** Sends requests from this process with the rights of a caller. */
   readonly callsOf: (caller: Caller) => ApiPort;
 }
 
@@ -52,8 +52,8 @@ export interface Services extends Omit<ApiParts, "alerts"> {
 export const routesOf = (tag: string) => routesOver<Services>(tag);
 
 /**
- * The view of the newest execution of an id that the caller may see; for other callers the execution does not exist. Its own id
- * is in the view.
+ * The view of the newest execution of an id that the caller may see; for other callers the execution does not exist. The view
+ * has the execution's own id, such as `ID~2`.
  */
 export async function inspectFor(
   { views }: Pick<Services, "views">,

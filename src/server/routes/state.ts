@@ -19,7 +19,7 @@ const stateSchema = z
       .nullable()
       .describe("the project that the value belongs to; null if Rondo did not write the value"),
     execution: z.string().nullable().describe("the execution that wrote the value"),
-    seq: z.number().int().nullable().describe("the sequence number of the receipt's event"),
+    seq: z.number().int().nullable().describe("the sequence number of the event of the command's receipt"),
     at: time.nullable().describe("when the receipt came"),
   })
   .openapi("State", {
@@ -40,7 +40,7 @@ export const stateRoute = routesOf("state")({
   request: "GET /v1/state/{store}/{key}",
   summary: "Get a value that a command saved in a state store",
   description:
-    "The newest value under the key. A caller that is bound to a project sees only values of its project.",
+    "Returns the newest value under the key. A caller that is bound to a project sees only values of its project.",
   access: "viewer",
   params: z.strictObject({
     store: z.string().min(1).max(100),
@@ -59,8 +59,8 @@ export const stateRoute = routesOf("state")({
       return reject("not_found", `there is no "${key}" in the state store "${store}"`, {
         hint:
           place.partition === null
-            ? "if it was stored under a partition, add ?partition="
-            : "if it was stored without this partition, leave out ?partition=",
+            ? "if the value was stored under a partition, add ?partition="
+            : "if the value was stored without this partition, leave out ?partition=",
       });
     const { value, project, version } = found;
     const { execution = null, seq = null, at = null } = version ?? {};

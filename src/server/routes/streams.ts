@@ -47,7 +47,7 @@ const streamRoute = route({
   request: "GET /v1/executions/{id}/streams/{name}",
   summary: "Read the chunks of a stream of an execution, as a page or as a stream of events",
   description:
-    "Pieces of consecutive chunks, in the order of storing, from the first one on. A stream of events goes on while chunks are written, and ends with the event `end` after the writer has ended the stream, or with the execution, unless `follow=true`. A name to which nothing was written gives an empty page.",
+    "Returns pieces of consecutive chunks in the order in which they were stored, from the first one on. A stream of events goes on while chunks are written, and ends with the event `end` after the writer has ended the stream, or with the execution, unless `follow=true`. A name to which nothing was written gives an empty page.",
   access: "viewer",
   scope: "read",
   params: executionParams.extend({ name: runTimeName("the name of the stream") }),
@@ -74,7 +74,7 @@ const streamsRoute = route({
   request: "GET /v1/executions/{id}/streams",
   summary: "List where the streams of an execution begin and end, as a page or as a stream of events",
   description:
-    "In the order of storing. A stream that several tasks or steps write, or that is written again, is listed once for each. A stream of events ends with the execution unless `follow=true`.",
+    "The list is in the order of storing. A stream that several tasks or steps write, or that is written again, is listed once for each writer. A stream of events ends with the execution unless `follow=true`.",
   access: "viewer",
   scope: "read",
   params: executionParams,
@@ -82,7 +82,7 @@ const streamsRoute = route({
   headers: STREAM_HEADERS,
   answers: {
     200: {
-      description: "begins and ends in order",
+      description: "the beginnings and ends of streams, in their order",
       schema: pageOf(streamMarkSchema, "marks"),
       types: [STREAM],
     },
@@ -104,7 +104,7 @@ const publishedRoute = route({
   request: "GET /v1/executions/{id}/published",
   summary: "Read the values that an execution has published",
   description:
-    "The last value of each key, as the journal has it. Changes are events of the kind `workflow.published`.",
+    "Returns the last value of each key, as the journal has it. Changes are events of the kind `workflow.published`.",
   access: "viewer",
   scope: "read",
   params: executionParams,
@@ -122,7 +122,7 @@ const updateRoute = route({
   request: "POST /v1/executions/{id}/updates/{name}",
   summary: "Send an update, and wait for its answer",
   description:
-    "A signal that the code of the execution answers. It is durable before the wait; without an answer in time the answer is 504 with the code `timeout`, and a repeat with the same id waits on. If the code refuses the update, the answer has `error`. If the execution has ended, or ends without an answer, it is refused as `gone`.",
+    "An update is a signal that the code of the execution answers. It is durable before the request waits. If there is no answer in time, the request is answered with 504 and the code `timeout`; a repeat with the same id waits again. If the code refuses the update, the answer has `error`. If the execution has ended, or ends without an answer, the update is refused with the code `gone`.",
   access: "operator",
   scope: "update",
   params: executionParams.extend({ name: runTimeName("the name of the update") }),

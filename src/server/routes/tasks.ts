@@ -17,21 +17,21 @@ import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("executions");
-/** A map of this many bytes is compressed. */
+/** A map of tasks with at least this many bytes is compressed. */
 const ZIPPED_FROM = 4_096;
 
 const place = {
   phase: phaseName.optional().describe("the phase; by default the current or last one"),
   visit: integer(1, 1_000_000, "the visit; by default the newest").optional(),
   handler: name.optional().describe("the handler; by default the first"),
-  at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
+  at: integer(1, Number.MAX_SAFE_INTEGER, "the number of an event: show the state after it").optional(),
 };
 
 const rowsQuery = z.strictObject({
   ...place,
   status: z.enum(TASK_STATES).optional(),
   from: integer(0, 10_000_000, "the first task's number").optional(),
-  detail: z.enum(["summary", "full"]).default("summary").describe("`full`: with the tasks themselves"),
+  detail: z.enum(["summary", "full"]).default("summary").describe("`full`: rows also have the task"),
   cursor,
   limit: limit(100),
 });
@@ -170,7 +170,7 @@ const historyRoute = route({
     const { id } = found;
     const { handler, revision } = found;
     if (handler === null || n >= handler.index.total)
-      return reject("not_found", `execution ${id} has no task ${n} there`);
+      return reject("not_found", `execution ${id} has no task ${n} in this handler`);
     const { phase, visit, index } = handler;
     const { running, headers } = await found.begun(handler);
     const rows = await readTaskRows(services.store, index, {
@@ -192,7 +192,7 @@ const statesRoute = route({
   request: "GET /v1/executions/{id}/tasks/states",
   summary: "Get a map of the tasks of a handler, one byte per task",
   description:
-    "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if the task ran between `from` and `to`. The header Rondo-Legend explains the bytes, as JSON.",
+    "By `state`: the low half of a byte is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half is the number of attempts, up to 15. By `ms` and `worker`: a byte is the number of a bucket. By `within`: a byte is 1 if the task ran between `from` and `to`. The header Rondo-Legend explains the bytes, as JSON.",
   access: "viewer",
   scope: "history",
   params: executionParams,
@@ -268,7 +268,7 @@ async function scanOf(
   return { id, scan, isPast, finishedAt };
 }
 
-/** The most attempts whose starts are looked up beside the journal. */
+/** The most attempts whose starts are read from the nodes, because the journal may not have them yet. */
 const BEGUN_MAX = 1_000;
 
 interface FoundHandler {
@@ -295,7 +295,7 @@ async function findHandler(
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)
     return reject("not_found", `execution ${id} has not visited ${placeText(query)}`, {
-      hint: "see the `phases` of the execution",
+      hint: "see the phases of the execution, which its view lists",
     });
   const begun: FoundHandler["begun"] = async (place) => {
     if (isPast || finishedAt !== null) return { running: NONE_RUNNING, headers: {} };

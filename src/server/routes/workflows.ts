@@ -66,7 +66,7 @@ const listRoute = route({
   summary: "List workflows: the name and the hash of the newest definition of each",
   access: ["viewer", "worker"],
   description:
-    "Submitted command workflows are left out: see `/v1/projects/{project}/workflows`. So a page can be short and not be the last.",
+    "Submitted command workflows are left out: see `/v1/projects/{project}/workflows`. So a page can be short without being the last.",
   query: z.strictObject({ limit: limit(), cursor }),
   answers: {
     200: {
@@ -102,7 +102,7 @@ const getRoute = route({
   id: "getWorkflow",
   request: "GET /v1/workflows/{name}",
   summary: "Get a definition: the newest one, or the one with a hash",
-  description: "Its ETag is its hash.",
+  description: "The ETag of the answer is the hash of the definition.",
   access: ["viewer", "worker"],
   params,
   query: z.strictObject({ hash: hash.optional() }),
@@ -131,7 +131,7 @@ const versionsRoute = route({
   request: "GET /v1/workflows/{name}/versions",
   summary: "List the versions of a workflow, the newest first, and how many open executions need each",
   description:
-    "Each is at `/v1/workflows/{name}?hash=`. A definition that became the newest again is listed again. Versions that were never the newest are at the end of the first page.",
+    "Each version can be read at `/v1/workflows/{name}?hash=`. A definition that became the newest again is listed again. Versions that were never the newest are at the end of the first page.",
   access: ["viewer", "worker"],
   params,
   query: z.strictObject({ limit: limit(), cursor }),
@@ -161,7 +161,7 @@ const statsRoute = route({
   request: "GET /v1/workflows/{name}/stats",
   summary: "Get outcomes, durations and starts of a workflow, by hour or day and by handler",
   description:
-    "Counted after the commits, and stored every few seconds: the figures of the last seconds of a node that is killed are missing. They are kept as long as ended executions.",
+    "The figures are counted after the commits and stored every few seconds, so those of the last seconds of a node that is killed are missing. They are kept as long as ended executions.",
   access: "viewer",
   params,
   query: z.strictObject({
@@ -202,7 +202,7 @@ const statsRoute = route({
 const allStatsRoute = route({
   id: "listWorkflowStats",
   request: "GET /v1/workflow-stats",
-  summary: "List starts, outcomes and durations of all workflows, since the begin of yesterday (UTC)",
+  summary: "List starts, outcomes and durations of all workflows, since the beginning of yesterday (UTC)",
   access: "viewer",
   answers: {
     200: { description: "the workflows with figures", schema: pageOf(workflowFiguresSchema, "figures") },

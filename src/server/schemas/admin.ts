@@ -36,7 +36,7 @@ export const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
     .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
     .optional()
     .describe(
-      "damaged tokens, which are not accepted; only shown to callers that are bound to no project. `guards`: the project whose topics such a token still restricts, `*` for all projects",
+      "damaged tokens, which are not accepted; only shown to callers that are bound to no project. `guards`: the project whose topics the damaged token still restricts; `*` means all projects",
     ),
 });
 export type TokenList = Shape<typeof tokenListSchema>;
@@ -65,7 +65,7 @@ export const newExecutionTokenSchema = z
     expires: z
       .union([z.string().max(20), z.number()])
       .default("1h")
-      .describe("how long it is valid: `15m`, `2h`, at most `7d`"),
+      .describe("how long the token is valid: `15m`, `2h`, at most `7d`"),
   })
   .openapi("NewExecutionToken", { example: { scopes: ["read", "signal"], expires: "1h" } });
 

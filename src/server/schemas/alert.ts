@@ -22,7 +22,7 @@ const fields = {
     .min(1_000)
     .max(30 * 86_400_000)
     .optional()
-    .describe("for `queue.old`; ten minutes by default"),
+    .describe("for `queue.old`: how long no worker has taken work; ten minutes by default"),
 };
 
 /** The body of a request that makes a rule. */
@@ -44,7 +44,7 @@ export const ruleSchema = z
     ...fields,
     to: z.string().describe("the name of a target, or a URL without its path and query, which may be secret"),
     createdAt: time,
-    isOfFile: z.boolean().describe("whether the rule is in the configuration file, and is changed there"),
+    isOfFile: z.boolean().describe("whether the rule is in the configuration file"),
   })
   .openapi("AlertRule");
 export type AlertRule = Shape<typeof ruleSchema>;
@@ -75,5 +75,5 @@ export type Alerts = Shape<typeof alertsSchema>;
 
 export const testSchema = z.object({
   sent: z.boolean(),
-  error: z.string().nullable().describe("why the target did not take the test"),
+  error: z.string().nullable().describe("why the target did not accept the test"),
 });

@@ -14,8 +14,8 @@ const commandSchema = z
     cmd_data: anyJson,
     cmd_metadata: z
       .looseObject({ cmd_hash: z.string(), workflow_hash: z.string() })
-      .describe("as submitted, with both hashes"),
-    cmd_result: anyJson.describe("the result of the receipt, enriched; {} before there is one"),
+      .describe("the metadata as submitted, with the hashes of the command and of its workflow"),
+    cmd_result: anyJson.describe("the result of the receipt, with fields of Rondo; {} before the receipt"),
   })
   .openapi("Command");
 
@@ -66,7 +66,7 @@ export const projectDocumentSchema = z
       .string()
       .nullable()
       .optional()
-      .describe("on a page: the cursor of the next one; null: this is the last"),
+      .describe("in a list with pages: the cursor of the next page; null on the last page"),
   })
   .openapi("CommandProject", {
     description:

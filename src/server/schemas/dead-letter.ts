@@ -26,11 +26,11 @@ export const deadLetterSchema = z
     visit: z.number().int(),
     handler: z.string().nullable(),
     count: z.number().int(),
-    tasks: z.array(taskSchema).describe(`at most ${TASKS_SHOWN} of them`),
+    tasks: z.array(taskSchema).describe(`the failed tasks, at most ${TASKS_SHOWN} of them`),
     postOp: z
       .object({ step: z.number().int(), op: z.string(), target: z.string() })
       .nullable()
-      .describe("the broadcast that was given up; null: tasks failed"),
+      .describe("the broadcast that was given up; null if tasks failed instead"),
   })
   .openapi("DeadLetter");
 export type DeadLetter = Shape<typeof deadLetterSchema>;

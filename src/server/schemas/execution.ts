@@ -91,7 +91,7 @@ export const executionSchema = z
     id: executionId,
     workflow: z.string(),
     workflowHash: z.string(),
-    workflowVersion: z.string().optional().describe("the version in the definition; missing if it has none"),
+    workflowVersion: z.string().optional().describe("the workflow's version; missing if it has none"),
     project: z.string(),
     status,
     damage: z
@@ -127,7 +127,7 @@ export const executionSchema = z
         z.object({
           signal: z.string(),
           count,
-          update: z.literal(true).optional().describe("they are updates without an answer"),
+          update: z.literal(true).optional().describe("true: these are updates that have no answer yet"),
         }),
       )
       .optional()
@@ -187,7 +187,7 @@ export type Summary = Shape<typeof summarySchema>;
 
 const waits = z.enum(WAITS).nullable().openapi({
   description:
-    "what an execution that has not ended does or waits for; null: it has ended or is paused, or its node does not report it",
+    "what an execution that has not ended does or waits for; null if it has ended or is paused, or if its node does not report it",
 });
 
 export type { Waits } from "../../engine/views/why.ts";
@@ -199,7 +199,7 @@ export const whySchema = z.object({
   waits,
   signals: z
     .array(z.string())
-    .openapi({ description: "the names of the signals that it awaits, at most 50" }),
+    .openapi({ description: "the names of the signals that the execution waits for, at most 50" }),
 });
 export type Why = Shape<typeof whySchema>;
 
@@ -232,7 +232,7 @@ export const startSchema = z
       .enum(["return", "fail", "startNewWhenDone"])
       .optional()
       .describe(
-        "if an execution of the id exists: `return` (the default) answers with it if the start is equal, `fail` refuses, `startNewWhenDone` starts a new one if it has ended, with the id `ID~2`, `ID~3`, ...",
+        "if an execution with this id exists: `return` (the default) answers with it if the start is equal, `fail` refuses, `startNewWhenDone` starts a new one if it has ended, with the id `ID~2`, `ID~3`, ...",
       ),
   })
   .openapi("Start", {
@@ -326,14 +326,14 @@ export const controlSchema = z
     id: z
       .string()
       .optional()
-      .describe("names the request, like an Idempotency-Key: repeating the request changes nothing"),
+      .describe("an id for the request, like an Idempotency-Key: a repeat with the same id changes nothing"),
   })
   .openapi("Control");
 
 /** The body of cancel. */
 export const cancelSchema = controlSchema
   .extend({
-    force: z.boolean().optional().describe("leave out the rest of a clean-up that is under way"),
+    force: z.boolean().optional().describe("skip the rest of a clean-up that is under way"),
   })
   .openapi("Cancel");
 
@@ -359,7 +359,7 @@ export const retryTasksSchema = controlSchema
     phase: z
       .string()
       .optional()
-      .openapi({ description: "can be left out if `error` is given", example: "charge" }),
+      .openapi({ description: "the phase of the tasks; optional with `error`", example: "charge" }),
     visit: z.number().int().optional().describe("the visit of the phase; by default the last one"),
     handler: z.string().optional().describe("the handler; by default the one with the name of the phase"),
     numbers: z
@@ -384,7 +384,7 @@ export const retriedTasksSchema = z
     tasks: count.describe("how many tasks run again"),
     skipped: z
       .array(z.string())
-      .describe("phases after that of the tasks, which do not run again; `returns` does"),
+      .describe("the phases after that of the tasks, which do not run again; only `returns` runs again"),
   })
   .openapi("RetriedTasks");
 export type RetriedTasks = Shape<typeof retriedTasksSchema>;
@@ -397,7 +397,7 @@ export const signalSchema = z
     id: z
       .string()
       .optional()
-      .describe("names the request, like an Idempotency-Key: repeating the request changes nothing"),
+      .describe("an id for the request, like an Idempotency-Key: a repeat with the same id changes nothing"),
     start: startSchema
       .omit({ id: true })
       .extend({
@@ -501,7 +501,7 @@ export const rowSchema = z
     attempts: z.number().int(),
     reason: z.string().nullable(),
     worker: z.string().nullable(),
-    child: z.string().optional().openapi({ description: "the child execution that the task is" }),
+    child: z.string().optional().openapi({ description: "the id of the child that the task runs" }),
     ms: z.number().nullable(),
     result: anyJson.optional(),
     error: anyJson.optional(),
@@ -546,7 +546,7 @@ export const taskHistorySchema = z
     more: count.openapi({ description: "how many earlier events are left out" }),
     isKept: z
       .boolean()
-      .openapi({ description: "false: the handler has too many events for histories of its tasks" }),
+      .openapi({ description: "false: the task has no history, because its handler has too many events" }),
     revision: count,
   })
   .openapi("TaskHistory");
@@ -577,14 +577,14 @@ export const laneSchema = z
             attempt: z.number().int(),
             state: z.enum(BAR_STATES),
             from: z.number(),
-            to: z.number().nullable().describe("null while it goes on"),
+            to: z.number().nullable().describe("when the bar ends; null while it has not ended"),
             due: z.number().optional().describe("when a sleep or a back-off ends"),
           })
           .openapi("Bar"),
       )
       .readonly()
       .nullable()
-      .describe("attempts, steps, waits and children of the tasks in the window, if the tasks are few"),
+      .describe("bars of attempts, steps, waits and children in the window; null if they are too many"),
   })
   .openapi("Lane");
 export type Lane = Shape<typeof laneSchema>;
@@ -640,7 +640,7 @@ export const bulkSchema = z
       status: z
         .union([z.enum(EXECUTION_STATUSES), z.array(z.enum(EXECUTION_STATUSES))])
         .optional()
-        .describe("one status, or one of several"),
+        .describe("one status, or a list of statuses of which the execution has one"),
       // The engine checks tags. A record schema here would drop names such as `__proto__` silently.
       tags: z
         .unknown()
@@ -648,7 +648,7 @@ export const bulkSchema = z
         .openapi({
           type: "object",
           additionalProperties: { type: "string", nullable: true },
-          description: "tags that it must have; null stands for any value",
+          description: "tags that the execution must have; null as a value stands for any value",
           example: { team: "ops" },
         }),
       from: z.number().int().nonnegative().optional().describe("created at or after this time"),
@@ -657,13 +657,13 @@ export const bulkSchema = z
       waiting: z
         .boolean()
         .optional()
-        .describe("only running executions that wait for a time or a signal alone"),
-      q: z.string().max(200).optional().describe("words that must match, as in the list"),
+        .describe("only running executions that do nothing but wait for a time or a signal"),
+      q: z.string().max(200).optional().describe("search words, as in the list of executions"),
     }),
     dryRun: z.boolean().default(false).describe("only say which"),
     reason: z.string().optional(),
     limit: z.number().int().min(1).max(BULK_MAX).default(BULK_MAX),
-    cursor: z.string().optional().describe("the `next` of the call before"),
+    cursor: z.string().optional().describe("the `next` value of the previous call"),
   })
   .openapi("Bulk", {
     example: { action: "cancel", filter: { workflow: "thumbnails", status: "running" }, dryRun: true },
@@ -682,5 +682,5 @@ export type BulkAnswer = Shape<typeof bulkAnswer>;
 
 export const progressSchema = executionSchema
   .pick({ id: true, status: true, phases: true, revision: true })
-  .extend({ why: z.string().openapi({ description: "what it waits for, in a sentence" }), waits });
+  .extend({ why: z.string().openapi({ description: "what the execution waits for, in a sentence" }), waits });
 export type Progress = Shape<typeof progressSchema>;

@@ -59,7 +59,7 @@ export const lightSchema = z
   .openapi("Light");
 export type Light = Shape<typeof lightSchema>;
 
-/** Names of the pulse's figures: executions, tasks, and how long tasks waited and ran. */
+/** The names of the figures that are reported for each second: executions, tasks, and how long tasks waited and ran. */
 export const PULSE_FIELDS = [
   "started",
   "done",
@@ -92,7 +92,7 @@ export const overviewSchema = z
     version: z.string(),
     counts,
     waiting: waitingCount,
-    pulse: pulseSchema.nullable().describe("null for a caller that is bound to a project"),
+    pulse: pulseSchema.nullable().describe("activity; null for a caller that is bound to a project"),
     held: count.describe("attempts that workers hold"),
     capacity: count,
     workers: count,
@@ -102,7 +102,7 @@ export const overviewSchema = z
         tasks: count,
         since: time
           .optional()
-          .describe("since when no worker has taken work of one of its queues, as far as nodes tell"),
+          .describe("since when no worker has taken work from one of the handler's queues, if it is known"),
       }),
     ),
     oldest: z
@@ -155,7 +155,7 @@ export const ownershipSchema = z.looseObject({
   status: z.enum(["joining", "member", "leaving", "left"]),
   incarnation: z.string().nullable(),
   owned: z.array(z.object({ partition: count, epoch: count })).describe("the partitions of this node"),
-  yielding: z.array(count).describe("partitions of this node that are being handed over"),
+  yielding: z.array(count).describe("partitions that this node is handing over to other nodes"),
   places: z.array(z.string()).describe("the node that each partition is assigned to"),
   owners: z.array(z.string().nullable()).describe("the node that owns each partition now"),
 });
@@ -176,12 +176,12 @@ export const ringSchema = z
       })
       .nullable(),
     cycle: z.looseObject({ count, lastMs: ms, averageMs: ms }),
-    made: count.describe("tokens that this node has made again after a loss"),
-    dropped: count.describe("outdated tokens that were dropped"),
+    made: count.describe("how many ring tokens this node has made to replace lost ones"),
+    dropped: count.describe("how many outdated ring tokens this node has dropped"),
     queued: z.looseObject({ hints: count, timers: count }),
     carried: z.looseObject({ hints: count, timers: count }),
     watch: z.looseObject({
-      executors: z.array(z.string()).describe("the nodes whose timers are watched here"),
+      executors: z.array(z.string()).describe("the nodes whose timers this node watches"),
       partitions: count,
       timers: count,
       lateness: z.looseObject({ count, lastMs: z.number(), maxMs: z.number() }),

@@ -24,7 +24,7 @@ export function limit(fallback = 50) {
 }
 
 /** The cursor at which a page begins. */
-export const cursor = z.string().min(1).max(200).optional().describe("the `next` of the page before");
+export const cursor = z.string().min(1).max(200).optional().describe("the `next` value of the previous page");
 
 /** A boolean in a query. */
 export function flag(description: string) {
@@ -85,7 +85,7 @@ export const executionParams = z.strictObject({ id: executionId });
 export function pageOf<T extends z.ZodType>(item: T, what: string) {
   return z.object({
     data: z.array(item),
-    next: z.string().nullable().describe(`the cursor of the next page of ${what}; null: this is the last`),
+    next: z.string().nullable().describe(`the cursor of the next page of ${what}; null on the last page`),
   });
 }
 

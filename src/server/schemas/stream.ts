@@ -7,7 +7,7 @@ export const pieceSchema = z
   .object({
     id: z
       .string()
-      .describe("the position of the piece: the `Last-Event-ID` of a stream that goes on after it"),
+      .describe("the position of the piece; a stream with this `Last-Event-ID` continues after it"),
     at: z.number().int(),
     stream: z.string(),
     index: z
@@ -18,7 +18,7 @@ export const pieceSchema = z
       ),
     chunks: z.array(anyJson),
     step: z.string().optional().describe("the step that wrote the chunks"),
-    end: z.literal(true).optional().describe("the stream ends here; there are no chunks"),
+    end: z.literal(true).optional().describe("true: an empty piece that ends the stream"),
     phase: z.string(),
     visit: z.number().int(),
     handler: z.string(),
@@ -47,7 +47,7 @@ export type StreamPiece = Shape<typeof pieceSchema>;
 export const streamMarkSchema = pieceSchema
   .omit({ index: true, chunks: true })
   .extend({
-    end: z.literal(true).optional().describe("the stream ends here; missing where a writer begins"),
+    end: z.literal(true).optional().describe("true if the stream ends here; missing if a writer begins here"),
   })
   .openapi("StreamMark", {
     example: {
@@ -71,7 +71,7 @@ export const updateSchema = z
     id: z
       .string()
       .optional()
-      .describe("names the update, like an Idempotency-Key: a repeat gets the same answer"),
+      .describe("an id for the update, like an Idempotency-Key: a repeat gets the same answer"),
   })
   .openapi("Update", { example: { data: { sku: "tea" }, id: "order-7-add-1" } });
 

@@ -136,7 +136,7 @@ export const claimedSchema = z
   })
   .openapi("ClaimedWork");
 
-/** Names of tasks, beside their list. */
+/** Names of the tasks in a list, one for each task. */
 const names = {
   keys: z.array(z.string()).optional(),
   identities: z.array(z.string()).optional().meta({
@@ -187,14 +187,14 @@ const kinds = {
         timeoutMs: z.number().optional(),
       })
       .optional()
-      .meta({ description: "with suspended only: a time (untilMs or forMs), or a signal" }),
+      .meta({ description: "only if suspended: the wait for a time (untilMs or forMs) or a signal" }),
     error: z
       .object({
         name: z.string().optional(),
         message: z.string(),
         code: z.string().optional(),
         stack: z.string().optional(),
-        cause: z.unknown().optional().meta({ description: "the error that caused it, in the same form" }),
+        cause: z.unknown().optional().meta({ description: "the cause of this error, in the same form" }),
         hint: z.string().optional(),
         fatal: z.boolean().optional(),
         retryAfterMs: z.number().optional(),
@@ -205,12 +205,11 @@ const kinds = {
       .strictObject({ tasks: z.array(z.unknown()), ...names })
       .optional()
       .meta({
-        description: "with done only: tasks that the task adds to its handler, whose definition has `adds`",
+        description: "only if done: tasks that the task adds to its handler, whose definition has `adds`",
       }),
-    continueAs: z
-      .unknown()
-      .optional()
-      .meta({ description: "with done only: the input with which the execution continues as another one" }),
+    continueAs: z.unknown().optional().meta({
+      description: "only if done: the input with which the execution continues as another one",
+    }),
   },
 };
 
@@ -226,7 +225,7 @@ export const eventsSchema = described(
         Object.entries(kinds).map(([kind, fields]) =>
           z.strictObject({
             attempt: z.string(),
-            token: z.string().optional().meta({ description: "in place of an entry in `tokens`" }),
+            token: z.string().optional().meta({ description: "the attempt's token, instead of `tokens`" }),
             n: z.number().int().min(1).max(EVENT_NUMBER_MAX),
             kind: z.literal(kind),
             ...(fields as z.ZodRawShape),
@@ -247,7 +246,7 @@ export const eventsAnswerSchema = z
       .literal("accepted")
       .optional()
       .describe(
-        "only in a brief answer: every attempt that it does not name has this verdict, and all its events are stored",
+        "only in a brief answer: the verdict on every attempt that the answer does not name; all events of these attempts are stored",
       ),
     stored: z
       .record(z.string(), count)
@@ -387,7 +386,7 @@ export const statusSchema = z
 
 export const toldSchema = z
   .object({ attempt: z.string(), verdict })
-  .openapi("AttemptTold", { description: "the verdict, as for events" });
+  .openapi("AttemptTold", { description: "the verdict on the attempt, as for events" });
 
 export const statusAnswerSchema = z
   .object({
@@ -396,6 +395,6 @@ export const statusAnswerSchema = z
     word: z
       .enum(["continue", "cancel", "lost", "not_owner"])
       .optional()
-      .describe("the answer to the status `running`, as to a heartbeat; there is no verdict then"),
+      .describe("the answer to the status `running`, as to a heartbeat; it replaces the verdict"),
   })
   .openapi("AttemptStatusAnswer");

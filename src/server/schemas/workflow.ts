@@ -60,19 +60,19 @@ export const versionSchema = z
     unserved: z
       .array(z.string())
       .describe("code, with the range of versions, that no connected worker serves"),
-    isNewest: z.boolean().describe("whether starts by the plain name use it"),
+    isNewest: z.boolean().describe("whether starts by the plain name use this version"),
     canRetire: z
       .boolean()
-      .describe("whether no open execution and no start by the plain name needs its code"),
+      .describe("true if neither open executions nor starts by the plain name need its code"),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;
 
 const runs = z.number().int().nonnegative();
-const quantile = z
-  .number()
-  .nullable()
-  .openapi({ description: "of those that are done, in milliseconds, to about a tenth" });
+const quantile = z.number().nullable().openapi({
+  description:
+    "a quantile of the durations of done executions or tasks, in milliseconds, exact to about a tenth",
+});
 const outcomes = {
   done: runs,
   failed: runs,
@@ -90,9 +90,9 @@ export const statsSchema = z
   .object({
     started: runs.openapi({ description: "executions that started in this time" }),
     ...outcomes,
-    open: runs.openapi({ description: "executions that have not ended now" }),
+    open: runs.openapi({ description: "the executions that are open now" }),
     periods: z.array(z.object({ at: time, started: runs, ...outcomes }).openapi("WorkflowPeriod")).openapi({
-      description: "by hour or by day, the oldest first; those without any figures are left out",
+      description: "figures by hour or by day, the oldest first; hours or days without figures are left out",
     }),
     periodMs: z.number().int().openapi({ description: "the length of a period" }),
     from: time,

@@ -154,6 +154,6 @@ export class AuditLog {
 function readCursor(cursor: string | null): [before: string | null, skip: number] {
   if (cursor === null) return [null, 0];
   const [id = "", index = "0"] = cursor.split(".");
-  // The document is read again, so the upper bound is the smallest id after it.
+  // The document that the cursor names is read again, so the upper bound is an id that sorts directly after it.
   return [`${id}~`, Number(index)];
 }

@@ -29,7 +29,7 @@ export async function readCommands(
   const read: ReadCommand[] = [];
   for (const command of commands) {
     const planned = known.plan.commands[command.step];
-    assert(planned !== undefined, "an execution has the commands of its definition");
+    assert(planned !== undefined, "the plan of the definition must have every command of the execution");
     read.push({ planned, view: command, result: await resultAt(events, command.receipt) });
   }
   return workflowDocument(view, read);

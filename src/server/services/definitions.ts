@@ -68,8 +68,8 @@ export class Definitions {
   }
 
   /**
-   * Stores a definition as the newest of its name; of those with a version, the highest one is the newest. `isNew` is false if it
-   * was the newest before, or is not.
+   * Stores a definition as the newest of its name; of those with a version, the highest one is the newest. `isNew` is false if
+   * the definition was the newest before, or has not become the newest.
    */
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
     const known = await this.#know(data);
@@ -126,7 +126,7 @@ export class Definitions {
       if (found[i] === "same") before.add(known.hash);
       if (found[i] === "other") others.set(known.hash, known);
     });
-    // The name has another definition, or a damaged one.
+    // These names have another definition in the store, or a damaged one, so each is stored for itself.
     for (const known of others.values()) {
       const put = await this.put(known.definition);
       if (isRejection(put)) return put;

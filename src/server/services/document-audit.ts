@@ -94,13 +94,13 @@ function remedyOf(kind: string, id: string): string {
     case SCHEDULE_KIND:
       return `put schedule ${partOf(id).id} again, or delete it: rondo schedules rm ${partOf(id).id}`;
     case TOKEN_FORM.kind:
-      return `the token is not accepted, and its project stays guarded: rondo token revoke ${id}`;
+      return `the token is not accepted, and its project still counts as bound to a token; revoke it: rondo token revoke ${id}`;
     case TOPIC_FORM.kind:
       return "rondo audit --repair decides the role of the topic again, by the definitions that use it";
     case KEY_FORM.kind:
-      return "requests with this idempotency key are refused: rondo audit --repair deletes it";
+      return "requests with this idempotency key are refused; rondo audit --repair deletes the damaged key";
     case PLACE_FORM.kind:
-      return "repeats of this signal with a start are refused: rondo audit --repair deletes it";
+      return "repeats of this signal with a start are refused; rondo audit --repair deletes the damaged document";
     case SESSION_FORM.kind:
       return "the session stays ended";
     default:
@@ -135,7 +135,7 @@ function usesIn(body: string): ReturnType<typeof usesOf> {
   try {
     definition = parseStored(JSON.parse(body));
   } catch (thrown) {
-    // The audit of executions reports a damaged definition.
+    // The audit of executions reports damaged definitions, so this one is ignored here.
     if (thrown instanceof SyntaxError) return [];
     throw thrown;
   }

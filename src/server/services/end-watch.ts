@@ -14,7 +14,7 @@ export type WaitEnd = Ending | "late" | "stopped";
 export class EndWatch {
   readonly #clock: Pick<Clock, "after">;
   readonly #watch: EndOfNewest;
-  /** The execution that has ended, or the first one that the id means. */
+  /** The execution that has ended; before that, the execution with the id that was given. */
   execution: string;
   #end: Ending | "stopped" | null = null;
   #view: ExecutionView | null = null;
@@ -36,12 +36,12 @@ export class EndWatch {
     await this.#watch.inspect();
   }
 
-  /** Watches the newest execution of the id, which was found meanwhile. */
+  /** Watches the newest execution of the id, which the caller has found already. */
   follow(found: Inspection): void {
     this.#watch.found(found);
   }
 
-  /** The execution as it ended; null if it has not ended, or ended at another node. */
+  /** The view of the execution at its end; null if it has not ended, or ended at another node. */
   get view(): ExecutionView | null {
     return this.#view;
   }

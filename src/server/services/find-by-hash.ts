@@ -1,4 +1,4 @@
-/** Finds submitted command workflows by the hashes of their commands. A hash names content, so several can have the same. */
+/** Finds submitted command workflows by the hashes of their commands. Workflows with the same commands have the same hash. */
 import { COMMANDS_TAG, submissionName } from "../../commands/submission-definition.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { OPEN_STATUSES, type Store, type StoredHead } from "../../store/store.ts";
@@ -18,7 +18,7 @@ interface FindParts {
 const HEADS_MAX = 1_000;
 const OPEN: readonly string[] = OPEN_STATUSES;
 
-/** The filter of a list for executions of the submitted workflow with this hash; all workflows if none is given. */
+/** The list filter for executions of the submitted workflow with this hash; without a hash, it matches all workflows. */
 export function filterOf({ workflowHash }: Hashes): { readonly workflow?: string } {
   return workflowHash === undefined ? {} : { workflow: submissionName(workflowHash) };
 }
@@ -50,7 +50,7 @@ export async function findByHash(
   if (open.length > 1)
     return reject("conflict", `${open.length} open workflows have this hash`, {
       path: "workflow_hash",
-      hint: "name the one that is meant by its `workflow_id`",
+      hint: "name one workflow by its `workflow_id`",
     });
   const [one] = open.length === 1 ? open : found;
   return one?.id ?? reject("not_found", "there is no workflow with this hash", { path: "workflow_hash" });

@@ -52,7 +52,7 @@ export async function withNeeds(
     for (const hash of new Set([...stored, ...needs.byHash.keys()]))
       if (!known.has(hash)) rows.push({ hash, at: null });
   }
-  // A caller who sees one project does not know whether others need a version.
+  // If the caller sees only one project, it is unknown whether other projects need a version.
   const isWhole = needs.isComplete && of.project === undefined;
   return Promise.all(
     rows.map(async ({ hash, at }) => {
@@ -90,7 +90,7 @@ async function countNeeds(store: Parts["store"], filter: HeadFilter): Promise<Ne
         if (need === undefined) byHash.set(currentHash(head), { open: 1, oldest: { id, createdAt } });
         else {
           need.open++;
-          // Heads come newest first, so of equal times the last one is the oldest.
+          // Heads come newest first, so the last of several with equal times is the oldest.
           if (createdAt <= need.oldest.createdAt) need.oldest = { id, createdAt };
         }
       }

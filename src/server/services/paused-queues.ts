@@ -23,7 +23,7 @@ const form = jsonForm<PausedQueue>(
   object({ use: string, by: string, at: number, reason: orNull(string) }, KEPT),
 );
 
-/** The rest of a paused queue whose document is damaged. */
+/** The other fields of a paused queue whose document is damaged. */
 const UNKNOWN = { by: "an operator", at: 0, reason: "the document about the pause is damaged" };
 
 export interface PausedQueuesOptions {

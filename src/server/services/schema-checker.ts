@@ -30,7 +30,7 @@ const WAITING_MAX = 1_000;
 const COSTLY =
   /"(?:pattern|patternProperties|format|uniqueItems|\$ref|\$dynamicRef|\$recursiveRef|contains|unevaluated\w+)":/;
 const SMALL_SCHEMA_CHARS = 16_384;
-/** The largest product of both lengths that is checked in this thread; the product bounds the time of a check. */
+/** The largest product of the lengths of schema and value for a check in this thread. The product bounds the time of a check. */
 const SMALL_WORK = 16_777_216;
 const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 2 };
 
@@ -110,7 +110,7 @@ export class SchemaChecker {
       else this.#answer(reply.rejection);
       this.#next();
     });
-    // The thread ran out of memory, or could not start.
+    // The thread fails if it runs out of memory or cannot start.
     worker.on("error", (error) => {
       if (!isCurrent()) return;
       if (this.#job === null) this.#waiting.shift()?.resolve(broken(error));

@@ -46,7 +46,7 @@ export interface Started {
   readonly existed: boolean;
   /** The view of the execution after the start. */
   readonly view: ExecutionView;
-  /** The commands of the execution at that time, if it has any and its owner has returned them. */
+  /** The commands of the execution right after the start, if it has any and its owner has returned them. */
   readonly commands?: readonly CommandView[];
 }
 
@@ -68,7 +68,7 @@ export class ExecutionStarter {
     this.#signals = new SignalStarter(parts);
   }
 
-  /** Why the engine would refuse a start because of its workflow or input; null if it would accept the start. */
+  /** Returns why the engine would refuse a start because of its workflow or input; null if it would accept the start. */
   async check(request: Pick<StartRequest, "workflow" | "input">): Promise<Rejection | null> {
     const prepared = await this.#prepare(request);
     return isRejection(prepared) ? prepared : null;
@@ -94,12 +94,12 @@ export class ExecutionStarter {
     const { answer, existed, view, commands } = reply;
     if (isRejection(answer)) return answer;
     if (view !== undefined) return { id, existed, view, ...defined({ commands }) };
-    // Another node has started the execution, or its id depends on others.
+    // The reply has no view if another node has started the execution, or if `ifExists` decided about the id. Then the view is read.
     const found = await inspectNewest((one) => engine.inspect(one), id);
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
-  /** Sends a start by its policy for ids that are taken. */
+  /** Sends a start. `ifExists` decides what happens if the id exists already. */
   async #send(
     { plan }: KnownDefinition,
     input: string,
@@ -116,11 +116,11 @@ export class ExecutionStarter {
     const { answer, existed } = reply;
     if (isRejection(answer)) return { id, reply };
     request.onId?.(id);
-    // The view is read after that call, so that an end in between is not missed.
+    // The view is read later, after `onId` was called, so that an end in between is not missed.
     return { id, reply: { answer, existed } };
   }
 
-  /** Signals an execution, or starts it with the signal. Resolves when it is durable. */
+  /** Signals an execution, or starts it with the signal. Resolves when the signal is durable. */
   async signal(
     request: Omit<StartRequest, "ifExists"> & SignalWithStart,
     signal: SignalMessage,
@@ -204,7 +204,7 @@ export class ExecutionStarter {
   }
 }
 
-/** The reason why the data of a signal fits the schema of none of its waits; null: it fits one, or none has a schema. */
+/** Returns why the data of a signal matches the schema of no wait for it; null if it matches one, or if a wait has no schema. */
 export async function refusedSignal(
   { signals }: KnownDefinition,
   signal: string,

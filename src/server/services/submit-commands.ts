@@ -44,7 +44,7 @@ export async function submitAll(
   const before = await parts.definitions.putAll(prepared.map(({ known }) => known));
   if (isRejection(before)) return before;
   const begun = await Promise.all(prepared.map((one, i) => submitOne(parts, one, { ...request, i })));
-  // An unused definition may have been deleted just before it got an execution again.
+  // A definition that existed before may have been deleted by retention just before its new execution started, so it is stored again.
   const old = prepared.map(({ known }) => known).filter(({ hash }) => before.has(hash));
   const again = old.length === 0 ? before : await parts.definitions.putAll(old);
   if (isRejection(again)) return again;

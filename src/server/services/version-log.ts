@@ -28,7 +28,7 @@ const TIME_DIGITS = 15;
 export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Clock, "now">): S {
   return decorate<DocumentStore>(store, {
     putDefinition: async (name, hash, body) => {
-      // A name that is derived from the content, or names a version, has one definition only.
+      // Such names always have the same definition, so nothing is logged: they are derived from the content, or name a version.
       if (isSubmissionName(name) || isVersionedName(name)) return store.putDefinition(name, hash, body);
       const before = await store.getDefinition({ newestOf: name });
       await store.putDefinition(name, hash, body);

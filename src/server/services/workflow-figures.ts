@@ -25,7 +25,7 @@ interface StoredOutcomes {
   readonly done: number;
   readonly failed: number;
   readonly cancelled: number;
-  /** How many took about as long, by the number of the bucket. */
+  /** A histogram of durations: the number of executions or tasks in each bucket, by the number of the bucket. */
   readonly ms: Readonly<Record<string, number>>;
 }
 
@@ -55,7 +55,7 @@ export interface WorkflowFiguresOptions {
   readonly clock: Clock;
   /** Takes the figures since the last call. */
   readonly take: () => readonly HourFigures[];
-  /** Whether figures are stored by themselves, and not only when they are read and at the end. */
+  /** Whether figures are stored at intervals. If not, they are stored only when they are read and when the server closes. */
   readonly isPeriodic: boolean;
   readonly onFault: (fault: Error) => void;
 }
@@ -148,7 +148,7 @@ export class WorkflowFigures {
         this.#pending.delete(id);
       }
     } catch (thrown) {
-      // Figures that are not stored are written again in the next round.
+      // Figures that could not be stored are kept in memory and stored in the next round.
       if (!(thrown instanceof StoreFault)) throw thrown;
       this.#options.onFault(thrown);
     }
@@ -179,7 +179,7 @@ export class WorkflowFigures {
       }
     } catch (thrown) {
       if (!(thrown instanceof DamagedData)) throw thrown;
-      // The figures of one hour or day are lost, and begin again.
+      // The document is damaged: the figures of its hour or day are lost, and counting starts again.
       this.#options.onFault(thrown);
       await store.putDocument(FIGURES_KIND, id, JSON.stringify(more));
     }
@@ -193,7 +193,7 @@ interface Place {
   readonly at: number;
 }
 
-/** The id begins with the time, so that retention finds what is old. */
+/** The id begins with the time, so that retention finds old documents. */
 function idOf({ project, workflow, unit, at }: Place): string {
   return `${timeText(at)} ${unit} ${workflow}/${project}`;
 }
@@ -240,7 +240,7 @@ function sumOutcomes(all: readonly StoredOutcomes[]): StoredOutcomes {
   return outcomesOf(sum);
 }
 
-/** The duration that this share of the ones that are done did not exceed, to about a tenth; null if none is done. */
+/** Returns a quantile: the duration that this share of what is done did not exceed, exact to about a tenth; null if nothing is done. */
 export function quantileOf({ ms }: StoredOutcomes, share: number): number | null {
   const buckets = Object.entries(ms)
     .map(([bucket, n]) => [Number(bucket), n] as const)

@@ -73,7 +73,7 @@ export class FeedHub {
     this.#parts.metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
-        // The client will reconnect and continue at its own position.
+        // The connection is closed. The client reconnects and continues at its own position.
         this.#parts.onFault(toError(thrown));
         options.outgoing.destroy();
       })

@@ -12,7 +12,7 @@ import type { Clock } from "../../std/clock.ts";
 export interface SourcePiece {
   /** Encoded server-sent events. */
   readonly bytes: Buffer;
-  /** The position after this piece. */
+  /** The position directly after this piece. */
   readonly next: string;
   /** Whether there is nothing after this piece. */
   readonly isLast: boolean;

@@ -29,7 +29,7 @@ export class StreamClient {
   constructor(outgoing: ServerResponse, options: StreamClientOptions) {
     this.#outgoing = outgoing;
     this.#options = options;
-    // A client may disconnect while its request is examined; the response has emitted its "close" then.
+    // A client may have disconnected before its stream begins. The response emitted `close` at that time, and will not emit it again.
     if (outgoing.destroyed) {
       this.isClosed = true;
       return;

@@ -28,7 +28,7 @@ export function streamPieces(filter: StreamFilter): LogItems<StreamPiece> {
   };
 }
 
-/** The begins and ends of all streams: the pieces with the first chunk of a writer, and those that end a stream. */
+/** The beginnings and ends of all streams: the pieces with the first chunk of a writer, and those that end a stream. */
 export const streamMarks: LogItems<StreamMark> = {
   itemOf(row, line) {
     const piece = pieceAt(row, line);

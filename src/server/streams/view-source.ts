@@ -19,7 +19,7 @@ export function viewSource(
     async read(from): Promise<SourcePiece> {
       const found = await views.inspect(execution);
       if (isRejection(found) && found.code !== "not_found") throw new RondoError(found);
-      // The execution was purged.
+      // A purged execution has no view, so the stream ends.
       if (isRejection(found)) return { bytes: Buffer.alloc(0), next: from, isLast: true, endsAt: 0 };
       const { input, ...rest } = found.view;
       const { revision } = rest;

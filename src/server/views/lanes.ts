@@ -55,7 +55,7 @@ function laneOf(indexed: IndexedHandler, origin: number, window: LaneWindow): La
   return { phase, visit, handler, startedAt, endedAt, total: index.total, ...bands, bars };
 }
 
-/** The bars in the window: all that the journal tells, or the last attempt of each task if that is too much. */
+/** Returns the bars in the window: all bars that the journal has, or only the last attempt of each task if those are too many. */
 function barsOf(
   { index, bars }: IndexedHandler,
   origin: number,
@@ -66,7 +66,7 @@ function barsOf(
   return found === undefined || found.length > BARS_MAX ? attemptsOf(index, origin, window) : found;
 }
 
-/** The states of bars that show the last attempt of a task. */
+/** The state of the bar of a task's last attempt, by the state of the task. */
 const BAR_STATES: Readonly<Record<TaskState, BarState>> = {
   ...{ pending: "lost", running: "running", retrying: "failed", waiting: "suspended" },
   ...{ done: "done", failed: "failed", cancelled: "cancelled" },

@@ -31,7 +31,7 @@ export class Pulse {
   /** Returns the engine's totals since it was opened; null without an engine. */
   totals: (() => Readonly<Totals>) | null = null;
 
-  /** Takes an acknowledged commit into account. */
+  /** Counts an acknowledged commit. */
   record(commit: Commit, verdict: CommitVerdict, now: number): void {
     this.#advance(now);
     if (verdict.kind !== "ok") return;
@@ -127,7 +127,7 @@ export function mergePulses(pulses: readonly PulseSeconds[]): PulseSeconds | nul
   const columns = PULSE_FIELDS.map((field) => {
     const sum = [...first[field]];
     for (const other of others) {
-      // Clocks of nodes differ a little, so the seconds of two nodes are matched by their number.
+      // The clocks of nodes differ a little. The seconds of two nodes are matched by their time, not by their position in the list.
       const shift = other.until - first.until + (first[field].length - other[field].length);
       for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] as number) + (other[field][i - shift] ?? 0);
     }

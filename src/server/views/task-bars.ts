@@ -1,6 +1,6 @@
 /**
- * The tasks of one handler as bars over time, folded from the journal: attempts, sleeps, waits for signals, back-offs before a
- * retry, steps, runs of scripts and children. A handler with many bars has none: it is shown by the numbers of its tasks.
+ * The tasks of one handler as bars over time, folded from the journal: attempts, sleeps, waits for signals, back-offs before a retry,
+ * steps, runs of scripts and children. A handler with too many bars has none; then only the numbers of its tasks over time are shown.
  */
 import type { Event, OpenWait, Place } from "../../kernel/event.ts";
 
@@ -21,7 +21,7 @@ export interface Bar {
   /** The number of the attempt; 0 if the task has none. */
   readonly attempt: number;
   readonly from: number;
-  /** Null while it goes on. */
+  /** When the bar ended; null while it has not ended. */
   to: number | null;
   state: BarState;
   /** When a sleep or a back-off ends. */
@@ -39,14 +39,14 @@ interface Happened<E extends Event = Extract<Event, Place>> {
 
 export class TaskBars {
   #bars: Bar[] | null = [];
-  /** The bars of each task that go on. */
+  /** The bars of each task that have not ended yet. */
   readonly #open = new Map<number, Bar[]>();
-  /** The newest attempt of each task that has ended. */
+  /** The number of the newest ended attempt of each task. */
   readonly #ended = new Map<number, number>();
-  /** When the task last went on: after a step, a wait or an attempt. The begin of a step is not in the journal. */
+  /** When each task last continued: after a step, a wait or an attempt. The bar of its next step begins then. */
   readonly #stepAt = new Map<number, number>();
 
-  /** The bars in the order in which they began; null if they are too many. */
+  /** The bars in the order in which they began; null if there are too many. */
   get bars(): readonly Bar[] | null {
     return this.#bars;
   }
@@ -146,7 +146,7 @@ export class TaskBars {
   }
 
   #start(task: number, attempt: number, at: number): void {
-    // A node that adopts an attempt records its start again.
+    // The start of an attempt is recorded again when another node adopts the attempt. The second start is ignored.
     if (this.#open.get(task)?.some((bar) => bar.kind === "attempt" && bar.attempt === attempt) === true)
       return;
     this.#close(task, "done", at);
@@ -210,7 +210,7 @@ export class TaskBars {
     this.#add(begun);
   }
 
-  /** Ends all bars of a task. Waits and back-offs end well, whatever the attempt ended with. */
+  /** Ends all bars of a task. Sleeps and back-offs end as done, whatever the outcome of the attempt is, unless the task is cancelled. */
   #close(task: number, state: BarState, at: number): void {
     for (const bar of this.#open.get(task) ?? []) {
       const isPause = bar.kind === "sleep" || bar.kind === "retry";

@@ -31,7 +31,7 @@ interface When {
   readonly seq: number;
 }
 
-/** News about a task: the state of an attempt, or that an attempt ended while the task stays open. */
+/** A change of a task: the state of an attempt, or that an attempt ended while the task stays open. */
 export interface TaskNews {
   readonly state: TaskState;
   readonly attempt: number;
@@ -156,7 +156,7 @@ export class TaskIndex {
     return [...new Set(last === 0 ? earlier : [...earlier, last])].sort((a, b) => a - b);
   }
 
-  /** Failed tasks are pending again. */
+  /** Makes failed tasks pending again. */
   retry(tasks: readonly number[]): void {
     for (const task of tasks)
       this.note(task, {
@@ -217,7 +217,7 @@ export class TaskIndex {
   }
 
   get(task: number): TaskFacts {
-    assert(task < this.total, "a task that is asked for exists");
+    assert(task < this.total, "the index must have the task that is asked for");
     return {
       state: TASK_STATES[this.#state(task)] as TaskState,
       attempts: this.#attempts[task] as number,
@@ -237,7 +237,7 @@ export class TaskIndex {
     return -1;
   }
 
-  /** The event of the page that a task arrived in; 0 if it arrived in no page. */
+  /** The page of tasks in which a task arrived: the number of its event, and of its first task. The event is 0 if there is none. */
   pageOf(task: number): { readonly seq: number; readonly from: number } {
     let low = 0;
     let high = this.#pageFrom.length - 1;
@@ -308,7 +308,7 @@ export class TaskIndex {
   }
 }
 
-/** The most pairs that are kept: 32 MB. Beyond that a handler has no histories. */
+/** The most pairs of a task and an event that are kept; they take 32 MB. A handler with more has no histories. */
 const PAIRS_MAX = 4_194_304;
 
 /** The events of single tasks, as pairs of a task and a sequence number, in 8 bytes a pair. */

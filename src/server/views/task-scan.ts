@@ -230,7 +230,7 @@ class WaitingTasks {
     });
   }
 
-  /** Tasks are pending again: those of a retry, or all that are not done. */
+  /** Makes tasks pending again: those of a retry, or all that are not done. */
   reopen(tasks?: readonly number[]): void {
     const { total } = this.#index;
     if (tasks === undefined) this.#tasks.reopen(total);

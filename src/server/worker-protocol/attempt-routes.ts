@@ -51,12 +51,12 @@ const readRoutes = [
         .string()
         .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
         .optional()
-        .describe("numbers of tasks: gives these as they were enumerated, as `data`"),
+        .describe("numbers of tasks: the answer has these tasks as they were enumerated, as `data`"),
       child: z
         .string()
         .max(200)
         .optional()
-        .describe("the name under which the task runs a child: gives the results of that child"),
+        .describe("the name under which the task runs a child: the answer has the results of that child"),
     }),
     answers: {
       200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
@@ -79,7 +79,7 @@ const readRoutes = [
     request: "GET /v1/attempts/{id}/items/{page}",
     summary: "Read a page of the items of a map",
     description:
-      "Only for the enumeration of an execution that `map` has started. `data` is null after the last page.",
+      "This route is only for the enumeration of an execution that `map` has started. `data` is null after the last page.",
     access: "attempt",
     params: z.object({ id, page: z.coerce.number().int().min(0).max(CHECKPOINTS_MAX) }),
     answers: { 200: { description: "a list of items", schema: itemsSchema } },
@@ -95,10 +95,10 @@ const readRoutes = [
   route({
     id: "getRunArtifacts",
     request: "GET /v1/attempts/{id}/runs/{run}",
-    summary: "Get a run's state and expression",
+    summary: "Get the state before a run of a script, and the expression of the run",
     access: "attempt",
     params: z.object({ id, run: z.string().max(200) }),
-    answers: { 200: { description: "the state and the expression", schema: runSchema } },
+    answers: { 200: { description: "the state before the run, and its expression", schema: runSchema } },
     refusals: ["stale_attempt", "wrong_status"],
     async handle({ params, bearer }, sessions) {
       const read = await readScript(sessions, params.id, bearer);
@@ -131,7 +131,7 @@ const readRoutes = [
     request: "GET /v1/attempts/{id}/runs/{run}/status",
     summary: "Get the status of a run",
     description:
-      "The status is available while the attempt holds its lease. Afterwards all its runs have ended, and the events (`kinds=task.run`) say how.",
+      "The status is available while the attempt holds its lease. Afterwards all its runs have ended, and the events (`kinds=task.run`) say how each ended.",
     access: "attempt",
     params: z.object({ id, run: z.string().max(200) }),
     answers: { 200: { description: "its status", schema: runStatusSchema } },
@@ -193,7 +193,7 @@ const sayRoutes = [
   }),
 ];
 
-/** Refuses `done` of an attempt whose script has unfinished runs; null if the attempt may be done, or is over. */
+/** Returns the refusal of the status `done` if the attempt's script has unfinished runs; null if it has none, or the attempt is over. */
 async function refuseEarly(sessions: WorkerSessions, attempt: AttemptRecord): Promise<Rejection | null> {
   const script = await sessions.script(attempt);
   if (script === null || isRejection(script)) return null;

@@ -37,7 +37,10 @@ export class EventBatch {
   /** The log lines that were added to the batch last. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
-  /** The epoch makes log lines without numbers sort after those of earlier owners. A refused page of tasks leaves a gap. */
+  /**
+   * `epochOf` returns the epoch of an execution, by which log lines without numbers sort after those of earlier owners. `isHeld` says
+   * whether an attempt still holds its lease: if its page of tasks is refused as stale, an earlier page is missing.
+   */
   constructor(
     epochOf: (execution: string) => number,
     isHeld: (record: AttemptRecord) => boolean = () => false,
@@ -234,7 +237,7 @@ export function answerOf(
     const { id, verdict } = record;
     const isRepeat = record.hasReceipt && !batch.newest.has(record);
     const isAccepted = (verdict ?? "accepted") === "accepted";
-    // An earlier request may have caused the refusal. The last refused event of the attempt is named.
+    // The refusal may be that of an earlier request. The answer names the last refused event of the attempt.
     const ofEvent = n === null ? undefined : record.refusalOf(n);
     const refusal = batch.refused.get(record) ?? ofEvent ?? refused[id];
     const isPlain = isAccepted && !isRepeat && refusal === undefined && (n ?? 0) <= record.stored;

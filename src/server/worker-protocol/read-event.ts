@@ -170,7 +170,7 @@ function readStats(stats: unknown): RunStats | Rejection {
   return { durationMs, memoryBytes };
 }
 
-/** The lines of a text; its fields belong to the first of them. */
+/** Splits a text into log lines. The fields of the text belong to the first line. */
 function linesEvent(
   text: string,
   more: { level: string; at: number; run?: unknown; fields?: string | undefined },
@@ -371,7 +371,7 @@ function readReceipt(event: Fields): ReadEvent | Rejection {
   const waits = readWaits(event);
   if (isRejection(waits)) return waits;
   if ((status === "suspended") !== (waits !== null))
-    return invalid("wait", "goes with the status suspended, and only with that");
+    return invalid("wait", "must be given with the status suspended, and only with that status");
   const kind = "receipt";
   const ms = durationMs;
   if (status === "done") {
@@ -416,7 +416,7 @@ function readWaits({ wait, waits }: Fields): Pick<Outcome, "wait" | "waits"> | n
   for (const one of waits as readonly unknown[]) {
     const read = readWait(one, true);
     if (isRejection(read)) return read;
-    if (names.has(read.name)) return invalid("waits", "has two waits of one name");
+    if (names.has(read.name)) return invalid("waits", "has two waits with the same name");
     names.add(read.name);
     list.push(read);
   }

@@ -67,7 +67,7 @@ export function readEvents(
       opened.set(attempt, record);
       before.set(record, known);
     } else if (!Object.hasOwn(acknowledged, attempt))
-      // The first event is the one with the lowest number.
+      // Events may arrive in any order, so the first event of an attempt is the one with the lowest number.
       before.set(record, Math.min(before.get(record) ?? 0, n - 1));
     const event = readEvent(fields, now);
     if (isRejection(event)) return within(`events[${i}].`, event);

@@ -114,7 +114,7 @@ function scriptProgress(
 /** The most characters of work in one answer. The rest waits for the next claim. */
 const ANSWER_CHARS_MAX = 4 * 1_048_576;
 
-/** The characters of an item without a history, besides its task: an estimate. */
+/** An estimate of the characters of an item without a history, in addition to its task. */
 const TASK_CHARS = 500;
 
 export interface ClaimParts {

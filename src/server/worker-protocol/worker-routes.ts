@@ -95,7 +95,7 @@ const sessionRoutes = [
       [BRIEF_HEADER]: BRIEF_EVENTS,
       [CLAIM_HEADER]:
         "only with a brief answer: how many attempts the worker claims in the same request. `claimed` has the work that is there after the commit of the events, in the form of a claim's answer; it does not wait for more",
-      [CLAIM_ID_HEADER]: "the id of that claim",
+      [CLAIM_ID_HEADER]: "the id of the claim in this request",
     },
     answers: {
       200: {
@@ -196,11 +196,11 @@ const viewRoutes = [
     request: "POST /v1/workers/{id}/drain",
     summary: "Drain a worker",
     description:
-      "The worker is told at its next claim. It finishes its tasks, claims no more, and deregisters.",
+      "The worker gets this request with the answer to its next claim. It finishes its tasks, claims no more, and deregisters.",
     access: "operator",
     isGlobal: true,
     params,
-    answers: { 202: { description: "the worker is told at its next claim", schema: drainedSchema } },
+    answers: { 202: { description: "the worker will be asked at its next claim", schema: drainedSchema } },
     audit: "worker.drain",
     handle: ({ params: { id } }, sessions) =>
       sessions.drain(id) ?? json({ worker: id, draining: true }, { status: 202 }),

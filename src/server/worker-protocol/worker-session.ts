@@ -1,9 +1,9 @@
 /**
  * One registered worker: the link to which the engine grants work, and the open claim.
  * 1. Granted items wait here until a claim takes them; a claim without items waits.
- * 2. All items of one turn go out in one answer. After an answer nothing is requested from the engine until the next claim.
+ * 2. All items of one turn go out in one answer. After an answer, the session requests nothing from the engine until the next claim.
  * 3. A second claim supersedes the first, which is answered empty. Items whose answer could not be written are handed back.
- * 4. A claim with the id of an answered claim says that this answer was lost: its items are handed back before the claim waits.
+ * 4. A claim with the id of an answered claim means that the answer was lost. Its items are handed back before the claim waits.
  * 5. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
  * 6. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
  */
@@ -28,7 +28,7 @@ export interface SessionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly leaseMs: number;
-  /** The silence in milliseconds after which a worker gets no more work. */
+  /** How long a worker may be silent, in milliseconds, before it gets no more work. */
   readonly heartbeatMs: number;
   /** All attempts of workers, by id. */
   readonly records: Map<string, AttemptRecord>;
@@ -46,7 +46,7 @@ export interface IdentifiedClaim extends ClaimRequest {
   readonly isBrief?: boolean;
 }
 
-/** The answer to a claim; `ended` resolves with whether the answer was written completely. */
+/** The answer to a claim. `ended` is called when the answer was written; its argument says whether it was written completely. */
 export interface ClaimAnswer {
   readonly text: string;
   ended(isWritten: boolean): void;
@@ -92,7 +92,7 @@ export class WorkerSession implements WorkerLink {
   #lostNews = new Set<string>();
   /** Lost attempts, which the answer to the worker's next heartbeat names. */
   readonly #lost = new Set<string>();
-  /** The node URLs that the worker has got last. */
+  /** The node URLs that the worker got in its last answer. */
   #toldNodes: readonly string[] | null = null;
   #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
@@ -159,7 +159,7 @@ export class WorkerSession implements WorkerLink {
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return { answer: Promise.resolve(null), end: () => {} };
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
-    // The worker has fewer free slots than when these items were requested from the engine.
+    // Items that the worker has no free slot for any more are handed back.
     this.#handBack(this.#ready.splice(max).map(({ record }) => record));
     let resolve: OpenClaim["resolve"] = () => {};
     const answer = new Promise<ClaimAnswer | null>((settle) => {
@@ -230,7 +230,7 @@ export class WorkerSession implements WorkerLink {
       .finally(() => this.#recalling.delete(record));
   }
 
-  /** Keeps attempts that the engine wants to stop, for the answer to the worker's next claim or heartbeat. */
+  /** Keeps attempts that the engine wants to cancel, for the answer to the worker's next claim or heartbeat. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     const { records } = this.#parts;
     for (const beat of beats) {
@@ -357,7 +357,7 @@ export class WorkerSession implements WorkerLink {
     }
   }
 
-  /** Called when a claim arrives again: hands back the items of its first answer, so that they need not wait for their leases to end. */
+  /** Called when a claim arrives again: hands back the items of its lost answer, so that the engine can grant them at once. */
   #handBackLostAnswer(claim: string): void {
     this.#handBack(this.#answered.get(claim) ?? []);
     this.#answered.delete(claim);

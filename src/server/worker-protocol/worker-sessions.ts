@@ -40,7 +40,7 @@ import {
 import { countWorkers, viewWorker } from "./worker-views.ts";
 
 export interface WorkerSessionsOptions {
-  /** Why a name may not be used as a topic; null if it may. */
+  /** Returns why a name may not be used as a topic; null if it may. */
   readonly reserved?: (topic: string) => Rejection | null;
   readonly engine: EnginePort;
   readonly store: Store;
@@ -107,7 +107,7 @@ export class WorkerSessions {
     const id = registration.worker ?? this.#newId(registration.name);
     let session = this.#sessions.get(id);
     if (session !== undefined && this.refusalFor(id, project) !== null)
-      return reject("forbidden", `worker: ${id} is not of the project "${project}"`, { path: "worker" });
+      return reject("forbidden", `worker: ${id} is not in the project "${project}"`, { path: "worker" });
     if (session === undefined) {
       session = new WorkerSession(id, registration, this.#parts);
       this.#sessions.set(id, session);
@@ -121,7 +121,7 @@ export class WorkerSessions {
     return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }), logFields: true };
   }
 
-  /** Why a caller that is bound to a project may not act for a worker; null if the caller may, or if no such worker exists. */
+  /** Returns why a caller that is bound to a project may not act for a worker; null if the caller may, or if no such worker exists. */
   refusalFor(worker: string, project: string | null): Rejection | null {
     const session = this.#sessions.get(worker);
     const isOthers = session !== undefined && project !== null && session.registration.project !== project;
@@ -147,7 +147,7 @@ export class WorkerSessions {
   ): Promise<ClaimAnswer | null> | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
-    // The time of the worker's silence begins at the end of the claim.
+    // The worker counts as silent from the end of the claim on.
     return session.claim(asked, signal).answer.finally(() => this.#silence.watch(session));
   }
 
@@ -202,7 +202,7 @@ export class WorkerSessions {
     return this.#applyEvents(attempt.worker, events);
   }
 
-  /** Applies heartbeats. Returns for each attempt whether it goes on. An attempt with a wrong token counts as lost. */
+  /** Applies heartbeats. Returns for each attempt: continue, cancel or lost. An attempt with a wrong token counts as lost. */
   heartbeat(worker: string, tokens: unknown): HeartbeatAnswer | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -325,7 +325,7 @@ export class WorkerSessions {
     this.#records.clear();
   }
 
-  /** The number of attempts whose events this server has in mind. */
+  /** The number of attempts of which this server has a record. */
   get recordCount(): number {
     return this.#records.size;
   }
@@ -371,9 +371,9 @@ export class WorkerSessions {
   }
 
   /**
-   * Removes records of attempts that other nodes own or that have no lease. Most records are removed with the receipt. This
-   * removes the others: events that come again after the receipt make a record, and receipts of attempts from the broker
-   * arrive there. If another event of the attempt comes, the attempt is adopted.
+   * Removes records of attempts that other nodes own or that have no lease. Most records are removed with the attempt's
+   * receipt. Some remain: an event that is repeated after the receipt makes a new record, and receipts of attempts from the
+   * broker do not come to this server. If another event of a removed attempt arrives, the attempt is adopted again.
    */
   #forgetEnded(): void {
     for (const { id, term, hasReceipt, shared, task, attempt, claim } of [...this.#records.values()]) {
@@ -387,7 +387,7 @@ export class WorkerSessions {
   async #elsewhere(id: string, token: string): Promise<AttemptRecord | Rejection> {
     const at = decodeAttempt(id) as ReportedAttempt;
     const found = await this.engine.inspect(at.execution, at);
-    // A node of an earlier version does not know this question.
+    // A node of an earlier version cannot answer this question; the attempt then counts as that of another node.
     if (isRejection(found)) return found.code === "unknown_field" ? this.#notHere(id, at.execution) : found;
     if (!found.attempt) return staleAttempt(id);
     return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
@@ -395,7 +395,7 @@ export class WorkerSessions {
 
   #notHere(id: string, execution: string): Rejection {
     this.#records.delete(id);
-    return reject("not_owner", `execution ${execution} is at another node`);
+    return reject("not_owner", `execution ${execution} belongs to another node`);
   }
 
   /** Sends a heartbeat of one attempt to the engine. Returns the worker that holds the attempt; null if none does. */
@@ -404,7 +404,7 @@ export class WorkerSessions {
     this.engine.beat(worker, [{ ...place, attempts: [{ task, attempt, claim }] }]);
     const holder = this.engine.holderOf(at);
     if (holder !== null) return holder;
-    // The engine may have to load the execution first.
+    // `inspect` loads the execution if it is not in memory. Then the holder is looked up again.
     const inspection = await this.engine.inspect(at.execution);
     if (isRejection(inspection) && inspection.code !== "not_found") return inspection;
     return this.engine.holderOf(at);
@@ -423,7 +423,7 @@ export class WorkerSessions {
     const gaps = new Set<AttemptRecord>();
     const commits = new Set<Promise<Rejection | null>>();
     for (const { record, n, event } of events) {
-      // Events that follow an earlier receipt do not count as stored.
+      // Events that arrive after an earlier receipt of the attempt do not count as stored.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
       if (isNew && !isOver) batch.add(record, n, event);

@@ -59,7 +59,7 @@ const SUFFIX = "-scripts";
 
 export function countWorkers({ workers, ready }: Pick<Holdings, "workers" | "ready">): WorkerCount {
   const ids = new Set(workers.map(({ id }) => id));
-  // The server made the ids of workers of version 0.2. Two such ids belong together if the names before the `~` are equal.
+  // Ids of workers of version 0.2 were made by the server. Two such ids belong to the same process if the names before the `~` are equal.
   const names = new Set(workers.map(({ id }) => nameOf(id)));
   const isLane = ({ id, serves }: HeldWorker): boolean =>
     serves.length > 0 &&
