@@ -45,7 +45,7 @@ import { isStandardSchema, jsonSchemaOf, refusalBy, type StandardSchema } from "
 import { parserOf } from "./validate-input.ts";
 import type { WorkflowOptions } from "./workflow.ts";
 
-/** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
+/** A workflow's definition as data, in the shape of a definition file. The definition as a whole has not been checked yet. */
 export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout" | "returns" | "on"> {
   readonly on?: readonly TriggerData[];
   readonly phases: readonly PhaseData[];
@@ -53,12 +53,15 @@ export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeou
   readonly cleanupTimeout?: Duration;
 }
 
-/** The phase of a workflow that runs the items of maps; `readMap` reads its results. */
+/** The name of the only phase of a workflow that runs a handler for the items of a `map`. `readMap` reads its results. */
 const MAP_PHASE = "items";
 
 type Answer = (context: never) => unknown;
 
-/** Code with the object it was made from. A handler may serve several phases; two handlers must not share a wire name. */
+/**
+ * Handler code, and the handler object it was compiled from. One object may serve several phases, but two objects must not have
+ * the same wire name.
+ */
 interface Hosted {
   readonly code: HandlerCode;
   readonly source: unknown;
@@ -67,7 +70,7 @@ interface Hosted {
 interface Parts {
   readonly hosted: readonly Hosted[];
   readonly children: readonly HostedWorkflow[];
-  /** The options of all code that has none of its own. They are written into the definition, handler by handler. */
+  /** The retry and timeout options of all handlers that set none. They are written into each handler of the definition. */
   readonly defaults: AnswerOptions;
   readonly middleware: readonly Middleware[];
 }
@@ -76,7 +79,7 @@ interface Parts {
 export class WorkflowBuilder implements HostedWorkflow {
   readonly name: string;
   readonly inputSchema: StandardSchema | undefined;
-  /** The definition. If no code computes the output and the last phase has one task, its result is the output. */
+  /** The definition of the workflow. If no code computes the output and the last phase has one task, that task's result is the output. */
   readonly definition: WorkflowData;
   readonly #data: WorkflowData;
   readonly handlers: readonly HandlerCode[];
@@ -288,7 +291,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     };
   }
 
-  /** The range of versions of `next` and `returns` that executions accept; empty if the workflow has no version. */
+  /** Returns the range of code versions that executions accept for `next` and `returns`; empty if the workflow has no version. */
   #range(): { readonly version?: string } {
     const { version } = this.#data;
     return version === undefined ? {} : { version: compatibleWith(version, "version") };
@@ -341,7 +344,7 @@ function hostedChildren(children: unknown): readonly HostedWorkflow[] {
     throw invalid(
       `children[${i}]`,
       "is neither a workflow nor a handler",
-      "give what workflow(), flow() or handler() made",
+      "pass an object that workflow(), flow() or handler() returned",
     );
   });
 }
@@ -349,8 +352,8 @@ function hostedChildren(children: unknown): readonly HostedWorkflow[] {
 const workflows = new WeakMap<AnySpec, WorkflowBuilder>();
 
 /**
- * The workflow that runs a handler for the items of maps: they are the tasks of its only phase. For the code of the handler, the
- * item is the task and the input.
+ * Makes an internal workflow that runs a handler for the items of a `map`: each item is a task of its only phase. The handler's
+ * code gets the item as `task` and also as `input`.
  */
 function workflowOf(spec: AnySpec, at: string): WorkflowBuilder {
   const known = workflows.get(spec);
@@ -385,7 +388,7 @@ function workflowOf(spec: AnySpec, at: string): WorkflowBuilder {
   return made;
 }
 
-/** Whether a child is given with its code. Other workers serve a child that is only named. */
+/** Whether a child is given as a workflow object with its code. A child that is given by its name only runs at other workers. */
 function isHosted(workflow: unknown): workflow is HostedWorkflow {
   const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
   return typeof definition === "object" && definition !== null && Array.isArray(handlers);

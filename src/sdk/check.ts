@@ -1,6 +1,6 @@
 /**
- * Checks that the builder makes at once. They use the kernel's parsers of definitions, and throw rejections as errors. The
- * whole definition is checked later, because phases may name phases that are declared later.
+ * Checks that the workflow builder makes at each call. They use the kernel's parsers of definitions, and throw rejections as
+ * errors. The whole definition is checked later, because phases may name phases that are declared later.
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { uniqueNames } from "../kernel/definition/parse-definition.ts";

@@ -1,19 +1,23 @@
-/** A command in code. Its fields have the same names as on topics. */
+/** The types of commands that a program writes in code. The fields have the same names as in the messages on command topics. */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { Compensation, EnumerationSpec, RetryOptions, TaskOf } from "./handler.ts";
 
 /** Options of a post-operation. */
 interface PostOpOptions {
-  /** @default 10 attempts with exponential back-off */
+  /**
+   * When a failed post-operation is tried again.
+   *
+   * @default 10 attempts with exponential back-off
+   */
   readonly retry?: Omit<RetryOptions, "crashes">;
   /** @default "30s" */
   readonly timeout?: Duration;
 }
 
-/** The post-operations on the result of a command, in this order. */
+/** The post-operations on the result of a command. They are done in the order of these fields. */
 export interface PostOperations {
-  /** Adds properties to the result, before anything else sees it. */
+  /** Adds properties to the result of the command, before the result is stored or sent anywhere. */
   readonly cmd_result_enrichment?: {
     readonly prop_map: readonly { readonly key: string; readonly val: Json }[];
   };
@@ -39,7 +43,7 @@ export interface Command {
    * The data of the command. It may have references: `${steps[0].cmd_result.a}`, `${input.a}`, `${task.a}`.
    */
   readonly cmd_data?: Json;
-  /** Metadata of the command; `cmd_post_op` says what is done with its result. */
+  /** Metadata of the command. The field `cmd_post_op` has the post-operations on its result. */
   readonly cmd_metadata?: {
     readonly cmd_post_op?: PostOperations;
     readonly [key: string]: Json | PostOperations | undefined;

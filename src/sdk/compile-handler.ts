@@ -1,6 +1,6 @@
 /**
- * Splits a handler spec into data for the definition, and code for the worker under its wire name. User functions keep their
- * spec as `this`.
+ * Splits a handler spec into data for the definition, and code that a worker serves under the handler's wire name. User
+ * functions are called with their spec as `this`.
  */
 
 import { VERSION_PATTERN } from "../kernel/definition/parse-option.ts";
@@ -36,15 +36,15 @@ export interface CompiledHandler {
   readonly compensation?: HandlerCode;
 }
 
-/** The place of a handler, and the parts that all code of its workflow shares. */
+/** The place of a handler in its workflow, and the settings that all code of the workflow shares. */
 export interface Surroundings {
-  /** For error texts: `phase "a" handler "b"`. */
+  /** The place of the handler as errors show it: `phase "a" handler "b"`. */
   readonly at: string;
-  /** The default wire name, unless the handler has its own. */
+  /** The wire name of the handler if its spec has no `name`. */
   readonly use: string;
-  /** The options of code that says nothing else. */
+  /** The retry and timeout options of the workflow, for handlers that set none. */
   readonly defaults: AnswerOptions;
-  /** The version of code without a version of its own; undefined if the workflow has none. */
+  /** The version of the workflow, for handlers without a version of their own; undefined if the workflow has none. */
   readonly version: string | undefined;
   /** Parses the input; present if the workflow's input has a schema. */
   readonly parseInput: HandlerCode["parseInput"];
@@ -56,7 +56,7 @@ export interface Surroundings {
 export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown> &
   Compensation<unknown, unknown, unknown, unknown>;
 
-/** The options that the code of `next` and `returns` has too. */
+/** The options that handlers, `next` and `returns` all have. */
 export const ANSWER_OPTIONS = ["retry", "timeout"] as const;
 
 const DATA_BYTES_MAX = 1_048_576;
@@ -88,7 +88,11 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   if ((spec.batch === undefined) !== (spec.processBatch === undefined))
     throw invalid(at, "batch and processBatch go together", "give both, or process alone");
   if (spec.adds === true && spec.enumerate === undefined && spec.tasks === undefined)
-    throw invalid(`${at}.adds`, "needs the first tasks of the handler", "give enumerate or tasks");
+    throw invalid(
+      `${at}.adds`,
+      "needs enumerate or tasks, which give the handler its first tasks",
+      "give one of them",
+    );
   const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
   const { batch, adds } = spec;
   const version = spec.version ?? around.version;
@@ -103,24 +107,27 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   };
 }
 
-/** The range of versions that executions accept: this version of the code, or a later compatible one. */
+/** Returns the range of code versions that executions accept: this version, or a later compatible one. */
 export function compatibleWith(version: string, at: string): string {
   if (typeof version === "string" && VERSION_PATTERN.test(version) && version.length <= 100)
     return `^${version.split("+")[0]}`;
   throw invalid(at, "is not a version", 'write it as "1.2.0"');
 }
 
-/** Compiles a handler of another mode, where only `enumerate` can be user code. */
+/**
+ * Compiles a handler whose tasks run without user code, such as a command or a script. Only `enumerate` and `compensate` can be
+ * user code.
+ */
 export function compileBuiltIn(spec: AnyEnumeration, mode: Mode, around: Surroundings): CompiledHandler {
   checkFields(spec, around.at, [...mode.fields, ...COMMON]);
   const { code, ...compiled } = compileEnumeration(spec, mode.read({ ...spec }, around.at), around);
   return code.enumerate === undefined ? compiled : { ...compiled, code };
 }
 
-/** The data of a handler: checked by the kernel, then copied without undefined fields. */
+/** Returns the data of a handler: checked by the kernel, then copied without undefined fields. */
 export function handlerData(given: Given, at: string): HandlerData {
   checkHandler(given, at);
-  // Tasks are copied already, and their size is limited one by one.
+  // The tasks have been copied before, and each task has its own size limit, so they are not counted again.
   const { tasks, ...others } = given;
   const copy = storedCopy(others, at, DATA_BYTES_MAX) as HandlerData;
   return tasks === undefined ? copy : { ...copy, tasks: tasks as Json };
@@ -161,7 +168,10 @@ function compileEnumeration(
   return { data: handlerData(given, at), code: { use, ...code }, ...defined({ compensation }) };
 }
 
-/** The options of some code over the defaults of its workflow. A `retry` overrides field by field. */
+/**
+ * Returns the options of a handler, with the workflow's defaults for those that it does not set. The fields of `retry` are
+ * merged one by one.
+ */
 export function withDefaults(given: AnswerOptions, defaults: AnswerOptions): AnswerOptions {
   const isMerged = typeof given.retry === "object" && given.retry !== null;
   const retry = isMerged ? { ...defaults.retry, ...given.retry } : (given.retry ?? defaults.retry);
@@ -185,7 +195,11 @@ function compensateData(
 ): Given | undefined {
   const { compensation = {} } = spec;
   if (spec.compensate === undefined && Object.keys(compensation).length > 0)
-    throw invalid(`${at}.compensation`, "has options of compensate, which is missing", "give compensate too");
+    throw invalid(
+      `${at}.compensation`,
+      "has options for compensate, but compensate is missing",
+      "give compensate, or leave out the options",
+    );
   if (spec.compensate === undefined) return undefined;
   if (typeof spec.compensate !== "function") throw invalid(`${at}.compensate`, "must be a function");
   checkFields(compensation, `${at}.compensation`, [...ANSWER_OPTIONS, "concurrency"]);
@@ -213,12 +227,12 @@ function compensating(
   };
 }
 
-/** Whether the handler's single task is the input as the schema parses it. */
+/** Whether the handler has a single task that is the execution's input, parsed by the workflow's schema. */
 function takesInput(spec: AnyEnumeration, parseInput: HandlerCode["parseInput"]): boolean {
   return spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
 }
 
-/** The data for a key, an identity or `after`: a JSON Pointer, or true if user code computes it. */
+/** Returns the definition's value of `key`, `identity` or `after`: a JSON Pointer, or true if user code computes it. */
 function namingData(
   naming: AnyEnumeration["key"] | AnyEnumeration["after"],
   at: string,
@@ -228,8 +242,8 @@ function namingData(
 }
 
 /**
- * The user's enumeration. If a function computes keys or identities and there is no enumeration, one is made, because only
- * enumerating code can call it.
+ * Returns the function that enumerates the tasks. If the spec has no `enumerate` but computes `key`, `identity` or `after` with
+ * a function, a default enumeration is made, because only an enumeration calls such functions.
  */
 function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined): HandlerCode["enumerate"] {
   if (spec.enumerate !== undefined) return (context) => spec.enumerate?.(context) as never;
@@ -237,7 +251,10 @@ function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined):
   return isNamedByCode ? ({ input }) => written ?? [input] : undefined;
 }
 
-/** The user's `process` or `processBatch`. If the task is the input, it is parsed by the schema too. */
+/**
+ * Wraps the user's `process` or `processBatch` as code for a worker. If the task is the execution's input, the worker parses
+ * the task with the input's schema.
+ */
 function work(spec: AnySpec, { parseInput, inputSchema }: Surroundings): Omit<HandlerCode, "use"> {
   const taskIsInput = takesInput(spec, parseInput);
   if (spec.processBatch !== undefined)
@@ -253,7 +270,7 @@ function work(spec: AnySpec, { parseInput, inputSchema }: Surroundings): Omit<Ha
   };
 }
 
-/** A `waitFor` that parses its payload by the schema that user code passes. */
+/** Wraps `waitFor` so that it parses the signal's payload with the schema that user code passes. */
 function parsingWait(wait: WaitFor): WaitFor {
   return async (given, { schema, ...options } = {}) => {
     const name = typeof given === "string" ? given : given.join("|");
@@ -266,12 +283,13 @@ function parsingWait(wait: WaitFor): WaitFor {
     const { name: signal, value } = isFirst ? (answer as FirstSignal<unknown>) : { name, value: answer };
     const parsed = await parseWithSchema(schema, value, `signal "${signal}"`);
     if (!isRejection(parsed)) return isFirst ? { name: signal, value: parsed.value } : parsed.value;
-    // The journaled payload does not change in this round; the next round waits for another signal.
+    // The task must not be retried: every attempt of this round would get the same journaled payload. In the next round,
+    // `waitFor` waits for another signal.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };
 }
 
-/** Checks the input of a workflow that user code starts by its schema, if the workflow is given as an object with one. */
+/** Checks the input that user code gives to a child workflow. It is checked only if the workflow is given as an object with a schema. */
 function checkingInput(workflow: ChildWorkflow, input: unknown): Promise<string | Rejection> {
   const { inputSchema } = (typeof workflow === "string" ? {} : workflow) as {
     readonly inputSchema?: StandardSchema;
@@ -279,7 +297,7 @@ function checkingInput(workflow: ChildWorkflow, input: unknown): Promise<string 
   return validateInput({ inputSchema }, input);
 }
 
-/** The function that gives the identities that a task waits for, from a JSON Pointer or with user code. */
+/** Returns a function that computes which identities a task waits for, by a JSON Pointer or with user code. */
 function taskWaits(after: NonNullable<AnyEnumeration["after"]>): (task: unknown) => readonly string[] {
   const isCode = typeof after === "function";
   return (task) => {
@@ -291,7 +309,7 @@ function taskWaits(after: NonNullable<AnyEnumeration["after"]>): (task: unknown)
 
 type Naming = string | ((task: unknown) => string | number);
 
-/** The function that computes the key or identity of a task from a JSON Pointer or with user code; `what` is for errors. */
+/** Returns a function that computes the key or identity of a task, by a JSON Pointer or with user code. `what` names it in errors. */
 function taskNaming(naming: Naming, what: string): (task: unknown) => string {
   const read = typeof naming === "function" ? naming : (task: unknown) => pointedAt(task, naming);
   const source = typeof naming === "function" ? "its function" : `"${naming}"`;

@@ -17,7 +17,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
  * `declare module "rondo" { interface ContextExtensions { readonly tenant: string } }`.
  */
 export interface ContextExtensions {
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~extensions"?: never;
 }
 
@@ -27,21 +27,24 @@ export interface Context<Input, Phases>
     ContextExtensions {
   /** The output of the input's schema; without a schema, the input as it is stored. */
   readonly input: Input;
-  /** The phases that are declared before this one, and in `next` this one too. */
+  /** The results of the phases that are declared before this phase; in `next`, also of this phase. */
   readonly phases: Phases;
 }
 
 /** The context of `enumerate`. */
 export interface EnumerateContext<Input, Phases> extends Context<Input, Phases> {
-  /** In a later attempt: the tasks that are journaled already. Continue after them, or start over and have them skipped. */
+  /**
+   * The tasks that earlier attempts at this enumeration have journaled. The code can continue after them, or start from
+   * the beginning: journaled tasks are then skipped.
+   */
   readonly resume: untyped.EnumerateContext["resume"];
 }
 
 /** The context of `process`. */
 export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases> {
   /**
-   * The time in milliseconds since 1970. It is journaled with the next step, sleep or wait, and is then the same in later attempts:
-   * that of the name; without one, that of the n-th call. Under `testRondo` it is the virtual time, unlike `Date.now()`.
+   * Returns the time in milliseconds since 1970. The time is journaled with the next step, sleep or wait. Later attempts then get the
+   * same time for the same name; without a name, for the n-th call. Under `testRondo` it is the virtual time, unlike `Date.now()`.
    */
   readonly now: (name?: string) => number;
   /** The task: an item of `enumerate` as stored, or the input. */
@@ -102,41 +105,44 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   /** Runs a function in this attempt, or a handler at any worker, for each item. */
   readonly map: MapItems;
   /**
-   * Runs an execution of another workflow and returns its output. It is started once per task and name, and no worker is occupied
-   * while it runs. If it fails or is cancelled, this throws `ChildFailed`, in this attempt and in later ones. A cancel of this
-   * execution cancels it, too.
+   * Runs an execution of another workflow and returns its output. This child is started once per task and name, and no worker
+   * is occupied while it runs. If the child fails or is cancelled, the call throws `ChildFailed`, in this attempt and in later
+   * ones. A cancel of this execution also cancels the child.
    */
   readonly run: <W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options?: untyped.ChildOptions,
   ) => Promise<WorkflowOutput<W>>;
-  /** Starts an execution of another workflow, once per task and name. It is on its own: nothing waits for it or cancels it. */
+  /**
+   * Starts an execution of another workflow, once per task and name. The new execution is independent: this one does not wait
+   * for it, and a cancel of this one does not cancel it.
+   */
   readonly start: <W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options?: untyped.ChildOptions,
   ) => Promise<{ readonly id: string }>;
   /**
-   * Ends this execution as done, and begins the next one of its id (`ID~2`, `ID~3`) with this input, once. Signals that nothing has
-   * read, tags, project and deadline go with it, and the id means the new one from then on. It keeps the journal of an entity that
-   * lives for years short. The promise never settles, so that no code runs after it. Only the one task of the last phase can
-   * continue, as in a flow, and not in a child or a clean-up.
+   * Ends this execution as done and starts its successor (`ID~2`, `ID~3`) with the given input, once. The successor takes over
+   * unread signals, tags, project and deadline, and from then on the id means the successor. This keeps the journal of an
+   * entity that lives for years short. The promise never settles, so no code runs after this call. Only a workflow whose last
+   * phase has a single task can continue, such as a flow; a child or a clean-up cannot.
    */
   readonly continueAs: (input: unknown) => Promise<never>;
-  /** A number from 0 up to 1, the same in each attempt. It is that of the name; without one, that of the n-th call. */
+  /** Returns a random number from 0 up to 1. Each attempt gets the same number for the same name; without a name, for the n-th call. */
   readonly random: (name?: string) => number;
-  /** A UUID, the same in each attempt. It is that of the name; without one, that of the n-th call. */
+  /** Returns a random UUID. Each attempt gets the same UUID for the same name; without a name, for the n-th call. */
   readonly uuid: (name?: string) => string;
 }
 
-/** Runs a step of a task, with or without a budget of its own. */
+/** Runs a step of a task, with or without retries of its own. */
 export interface Step {
-  /** Runs the code once per task. An error goes to the caller, and is not journaled. */
+  /** Runs the code once per task. If the code throws, the caller of the step gets the error, and the error is not journaled. */
   <T>(name: string, run: (context: untyped.StepContext) => T | Promise<T>): Promise<Stored<T>>;
   /**
-   * Runs the code with a budget of its own. When the budget is used up, it throws `StepFailed`, in this attempt and in later
-   * ones.
+   * Runs the code with its own number of attempts (`retry`). After the last failed attempt, the step throws `StepFailed`, in
+   * this attempt of the task and in later ones.
    */
   <T>(
     name: string,
@@ -148,9 +154,9 @@ export interface Step {
 /** Runs a function or a handler for each item. */
 export interface MapItems {
   /**
-   * Runs `run` in this attempt for each item, `concurrency` at a time, and gives the results in the order of the items. Results are
-   * journaled in batches: a later attempt runs it only for items without one. An error goes to the caller, and is not journaled. The
-   * items must be the same in each attempt: make the list in a step.
+   * Runs `run` in this attempt for each item, `concurrency` at a time, and gives the results in the order of the items. Results
+   * are journaled in batches: a later attempt calls `run` only for items without a result. If `run` throws, the caller of `map`
+   * gets the error, and the error is not journaled. The items must be the same in each attempt: make the list in a step.
    */
   <Item, Result>(
     name: string,
@@ -159,9 +165,9 @@ export interface MapItems {
     options?: MapOptions,
   ): Promise<Stored<Result>[]>;
   /**
-   * Runs a handler for each item as a task of a child, at any worker, with the options of the handler. The items, up to 10 million,
-   * are journaled once, in pages; no worker is occupied while the child runs. The results are read when they are needed. If more
-   * items fail than the handler tolerates, it throws `MapFailed`. The workflow lists the handler in `children`.
+   * Runs a handler for each item as a task of a child, at any worker, with the options of the handler. The items, up to 10 million, are
+   * journaled once, in pages; no worker is occupied while the child runs. The results are read when they are needed. If more items fail
+   * than the handler tolerates, the call throws `MapFailed`. The workflow must list the handler in `children`.
    */
   <Item, Result>(
     name: string,
@@ -193,14 +199,14 @@ export interface WaitSignal<Schema extends StandardSchema> extends Omit<untyped.
    */
   readonly schema?: Schema;
   /**
-   * Values that the payload must have, such as `{ order: 17 }`. Signals without them stay kept for other waits.
+   * Values that the payload must have, such as `{ order: 17 }`. Signals with other values are kept for other waits.
    *
    * @default any payload
    */
   readonly match?: Json;
 }
 
-/** A signal that came first among several. */
+/** The signal that arrived first, of a wait for several signals. */
 export interface FirstSignal<Value, Name extends string = string> {
   /** The name of the signal. */
   readonly name: Name;
@@ -208,14 +214,14 @@ export interface FirstSignal<Value, Name extends string = string> {
   readonly value: Value;
 }
 
-/** The signals of one name, inside a task. */
+/** Iterates over the signals of one name, inside a task. */
 export interface Signals {
-  /** The signals of a declared type. */
+  /** Iterates over the signals that `defineSignal` has declared, with the type of their data. */
   <Taken>(
     signal: SignalType<unknown, Taken>,
     options?: Omit<WaitSignal<StandardSchema>, "signal" | "schema">,
   ): AsyncIterable<Taken>;
-  /** The signals of a name. */
+  /** Iterates over the signals of a name. */
   <Schema extends StandardSchema = StandardSchema<Json>>(
     name: string,
     options?: Omit<WaitSignal<Schema>, "signal">,
@@ -233,7 +239,7 @@ export interface UpdateRequest<Data, Answer> extends Omit<untyped.UpdateRequest<
 
 /** Waits for an update inside a task. */
 export interface WaitForUpdate {
-  /** Waits for an update of a declared type. */
+  /** Waits for an update that `defineUpdate` has declared. */
   <Answer, Taken>(
     update: UpdateType<unknown, Answer, Taken>,
     options?: Omit<UpdateOptions<StandardSchema>, "schema">,
@@ -245,14 +251,14 @@ export interface WaitForUpdate {
   ): Promise<UpdateRequest<SchemaOutput<Schema>, unknown>>;
 }
 
-/** The updates of one name, inside a task. */
+/** Iterates over the updates of one name, inside a task. */
 export interface Updates {
-  /** The updates of a declared type. */
+  /** Iterates over the updates that `defineUpdate` has declared, with the types of their data and answers. */
   <Answer, Taken>(
     update: UpdateType<unknown, Answer, Taken>,
     options?: Omit<UpdateOptions<StandardSchema>, "schema">,
   ): AsyncIterable<UpdateRequest<Taken, Answer>>;
-  /** The updates of a name. */
+  /** Iterates over the updates of a name. */
   <Schema extends StandardSchema = StandardSchema<Json>>(
     name: string,
     options?: UpdateOptions<Schema>,
@@ -261,7 +267,7 @@ export interface Updates {
 
 /** Waits for a signal inside a task. */
 export interface WaitFor {
-  /** Waits for a signal of a declared type. */
+  /** Waits for a signal that `defineSignal` has declared. */
   <Taken>(
     signal: SignalType<unknown, Taken>,
     options?: Omit<WaitSignal<StandardSchema>, "signal" | "schema">,
@@ -271,7 +277,7 @@ export interface WaitFor {
     names: readonly Name[],
     options?: Omit<WaitSignal<Schema>, "signal">,
   ): Promise<FirstSignal<SchemaOutput<Schema>, Name>>;
-  /** Waits under a name of its own for the first of several signals. */
+  /** Waits for the first of several signals. The wait is journaled under the given name. */
   <const Name extends string, Schema extends StandardSchema = StandardSchema<Json>>(
     name: string,
     options: WaitSignal<Schema> & { readonly signal: readonly Name[] },
@@ -293,11 +299,11 @@ export interface AddContext<Item> {
   readonly add: (...items: readonly Item[]) => void;
 }
 
-/** The context of `compensate`: that of a task, and how the task that it undoes ended. */
+/** The context of `compensate`: the context of the task that is undone, and how that task ended. */
 export type CompensateContext<Task, Result, Input, Phases> = TaskContext<Task, Input, Phases> &
   (
     | {
-        /** `done`: there is a result. `unknown`: the task may have begun, and it is not known what it has done. */
+        /** How the task ended. `done`: it has a result. `unknown`: it may have begun, and nobody knows what it has done. */
         readonly outcome: "done";
         /** The result of the task, as stored. */
         readonly result: Result;

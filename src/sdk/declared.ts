@@ -19,7 +19,7 @@ export interface SignalType<Data, Taken = Data> {
   readonly name: string;
   /** Checks the data. */
   readonly schema?: StandardSchema;
-  /** The types of the data. It exists only in the type. */
+  /** The types of the data. This member exists only in the type, never at run time. */
   readonly "~signal"?: { readonly data: Data; readonly taken: Taken };
 }
 
@@ -31,7 +31,7 @@ export interface UpdateType<Data, Answer, Taken = Data> {
   readonly name: string;
   /** Checks the data. */
   readonly schema?: StandardSchema;
-  /** The types of the data and the answer. It exists only in the type. */
+  /** The types of the data and the answer. This member exists only in the type, never at run time. */
   readonly "~update"?: { readonly data: Data; readonly taken: Taken; readonly answer: Answer };
 }
 
@@ -58,7 +58,7 @@ export function defineSignal(name: string, schema?: StandardSchema): SignalType<
 
 /** The schemas of an update. */
 export interface UpdateSchemas<Data extends StandardSchema, Answer extends StandardSchema> {
-  /** Checks the data of the update. Data that does not fit is refused, by the caller and by the code that takes it. */
+  /** Checks the data of the update, once when it is sent and once when a task receives it. Data that does not fit is refused. */
   readonly data: Data;
   /**
    * Gives the answer its type.
@@ -108,17 +108,17 @@ export interface Declared {
   readonly schema?: StandardSchema;
 }
 
-/** The signal of a `signalWithStart` with its plain name. The data of a declared one is checked by its schema. */
+/** Returns the signal of a `signalWithStart` with its name as a string. The data of a declared signal is checked by its schema first. */
 export async function plainSignal<
   Signal extends { readonly name: string | Declared; readonly data?: unknown },
 >(signal: Signal): Promise<Omit<Signal, "name"> & { readonly name: string }> {
-  // Callers without types may pass anything; what is not declared is refused by the check of its name.
+  // JavaScript callers may pass any value as the name. A later check refuses a name that is not a string.
   const name = (signal as Partial<Signal> | null)?.name;
   if (!(name instanceof Object)) return signal as Signal & { readonly name: string };
   return { ...signal, name: (await checkedData(name, signal.data)).name };
 }
 
-/** The name of a signal or update, and its data after the check of its schema. */
+/** Returns the name of a signal or update, and its data. Throws if the data does not fit the declared schema. */
 export async function checkedData(
   given: string | Declared,
   data: unknown,
@@ -128,6 +128,6 @@ export async function checkedData(
   if (schema === undefined) return { name, data };
   const parsed = await parseWithSchema(schema, data, `"${name}"`);
   if (isRejection(parsed)) throw new RondoError(parsed);
-  // The data is sent as it was given: the side that takes it parses it again.
+  // The data is sent as the caller gave it, not as the schema parsed it, because the receiver parses it again.
   return { name, data };
 }

@@ -15,7 +15,7 @@ import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts"
  */
 export class Fatal extends Error {
   override name = "Fatal";
-  /** Marks the error for workers. */
+  /** Tells workers that the task must not be retried. */
   readonly [FATAL] = true;
 }
 
@@ -52,7 +52,7 @@ export class UpdateRefused extends Error {
   }
 }
 
-/** The value of an answer; throws its error. */
+/** Returns the value of the answer to an update. Throws `UpdateRefused` if the update was refused. */
 export function answerOf<Answer>(update: string, answer: UpdateAnswer): Answer {
   if ("error" in answer) throw new UpdateRefused(update, answer.error);
   return answer.value as Answer;

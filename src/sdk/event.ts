@@ -37,7 +37,7 @@ export interface EventType<Data> {
   (data: Data, options?: Omit<EventToSend, "name" | "data">): EventToSend<Data>;
   /** The name of the event. */
   readonly event: string;
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~data"?: Data;
 }
 
@@ -68,13 +68,13 @@ export interface CancelOn {
   /** The event. */
   readonly event: string | Pick<EventType<never>, "event">;
   /**
-   * Values that its data must have.
+   * Values that the data of the event must have.
    *
    * @default any
    */
   readonly match?: Json;
   /**
-   * A JSON Pointer to the key in its data.
+   * A JSON Pointer to the key in the data of this event.
    *
    * @default the `key` of the trigger
    */
@@ -84,25 +84,26 @@ export interface CancelOn {
 /** Options of a trigger. */
 export interface TriggerOptions<Data> {
   /**
-   * Values that the data must have. Other events do nothing.
+   * Values that the data of an event must have. Events with other data do not trigger anything.
    *
    * @default any
    */
   readonly match?: EventMatch<Data>;
   /**
-   * A JSON Pointer to the key in the data, such as `/customer`. The options below count for each key.
+   * A JSON Pointer to the key in the data, such as `/customer`. The other options of the trigger apply to each key separately.
    *
    * @default one key for all events
    */
   readonly key?: string;
   /**
-   * Waits until no event has come for `quiet`, at most `max` after the first, and starts one execution with the last event.
+   * Waits until no event has come for the time `quiet`, but at most `max` after the first event. Then it starts one execution
+   * with the last event.
    *
    * @default none
    */
   readonly debounce?: { readonly quiet: Duration; readonly max?: Duration };
   /**
-   * Starts at most `limit` executions within any time of the length `per`; others start later.
+   * Starts at most `limit` executions within any period of length `per`; further ones start later.
    *
    * @default none
    */
@@ -121,13 +122,13 @@ export interface TriggerOptions<Data> {
    */
   readonly singleton?: "skip" | "cancel" | "signal";
   /**
-   * The name of the signal, with `singleton: "signal"` or `execution`.
+   * The name of the signal that the trigger sends. It belongs to `singleton: "signal"` and to `execution`.
    *
    * @default none
    */
   readonly signal?: string;
   /**
-   * A JSON Pointer to the id of the execution that gets the signal. The trigger starts nothing then.
+   * A JSON Pointer to the id of the execution that gets the signal. A trigger with this option starts no execution.
    *
    * @default none
    */
@@ -144,7 +145,7 @@ export interface TriggerOptions<Data> {
 export interface Trigger<Input = unknown> {
   /** The trigger as data. */
   readonly data: TriggerData;
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~input"?: Input;
 }
 
@@ -197,7 +198,7 @@ function nameOf(event: string | { readonly event: string }): string {
   return typeof event === "string" ? event : event.event;
 }
 
-/** The triggers that a workflow is given, as data. */
+/** Checks the triggers that are given to a workflow, and returns them as data. */
 export function triggersOf(
   given: Trigger | readonly Trigger[] | undefined,
 ): readonly TriggerData[] | undefined {

@@ -8,12 +8,15 @@ import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schem
 import type { Stored } from "./stored.ts";
 import type { TypedWorkflow, WorkflowOptions } from "./workflow.ts";
 
-/** The context of the function of a flow: steps, sleeps, waits, logs, and the keys of its task. `Given`: the input of a start. */
+/**
+ * The context of the function of a flow: steps, sleeps, waits, logs, and the keys of its task. `Given` is the type of the input
+ * that callers pass to a start.
+ */
 export interface FlowContext<Input, Given = Input>
   extends Omit<TaskContext<Input, Input, NoPhases>, "task" | "phases" | "number" | "continueAs"> {
   /**
-   * Ends this execution as done, and begins the next one of its id (`ID~2`, `ID~3`) with this input, once. Signals that nothing has
-   * read, tags, project and deadline go with it, and the id means the new one from then on. The promise never settles.
+   * Ends this execution as done and starts its successor (`ID~2`, `ID~3`) with the given input, once. The successor takes over
+   * unread signals, tags, project and deadline, and from then on the id means the successor. The promise never settles.
    */
   readonly continueAs: (input: Given) => Promise<never>;
 }
@@ -23,7 +26,7 @@ type NoPhases = Record<never, never>;
 /** The context of `compensate` of a flow. A step in it has the idempotency key of the step of the same name in the flow. */
 export type FlowCompensateContext<Input> = Omit<FlowContext<Input>, "continueAs">;
 
-/** Options of a flow. `Given`: the input of a start. `Input`: the input as the function gets it. */
+/** Options of a flow. `Given` is the type of the input that callers pass to a start, `Input` the type that the function gets. */
 export interface FlowOptions<Schema extends StandardSchema = StandardSchema, Given = unknown, Input = Given>
   extends Pick<HandlerOptions, "retry" | "timeout" | "heartbeat" | "concurrency" | "rate" | "priority">,
     Pick<WorkflowOptions<string, Given>, "cleanupTimeout" | "children" | "use" | "signals" | "on">,

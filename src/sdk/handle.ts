@@ -81,7 +81,7 @@ export type StartOutcome<Output> =
       readonly error: RondoError;
     };
 
-/** Options of `result` and `run`: how long to wait. Both end the waiting only; the execution goes on. */
+/** Options of `result` and `run`: how long to wait. When the wait ends early, the execution goes on. */
 export interface ResultOptions {
   /**
    * Ends the waiting when it is aborted.
@@ -100,7 +100,7 @@ export interface ResultOptions {
 /** Options of `events`. */
 export interface EventsOptions {
   /**
-   * The sequence number of the first event.
+   * The sequence number of the first event to read.
    *
    * @default 1
    */
@@ -112,7 +112,7 @@ export interface EventsOptions {
    */
   readonly detail?: Detail;
   /**
-   * Waits for further events after `workflow.finished`: a retry adds some.
+   * Goes on waiting for events after `workflow.finished`, because a retry of the execution adds more events.
    *
    * @default false
    */
@@ -132,7 +132,7 @@ export interface WatchOptions {
 /** Options of `logs`. */
 export interface LogsOptions {
   /**
-   * Only lines that were stored after this one: the `order` of a line.
+   * Reads only the lines that were stored after the line with this `order`.
    *
    * @default 0
    */
@@ -178,7 +178,7 @@ export interface LogEntry {
 /** Options of `stream`. */
 export interface StreamOptions {
   /**
-   * Only pieces after this one: the `id` of a piece.
+   * Reads only the pieces after the piece with this `id`.
    *
    * @default from the beginning
    */
@@ -190,7 +190,7 @@ export interface StreamOptions {
    */
   readonly follow?: boolean;
   /**
-   * Only pieces that this task wrote: its number.
+   * Reads only the pieces that the task with this number wrote.
    *
    * @default all tasks
    */
@@ -214,7 +214,7 @@ export interface StreamPiece<Chunk = Json> {
   readonly chunks: readonly Chunk[];
   /** The step that wrote the chunks; missing outside of steps. */
   readonly step?: string;
-  /** Whether the stream ends here; such a piece has no chunks. */
+  /** Whether this piece marks the end of the stream. It then has no chunks. */
   readonly end?: true;
   /** The name of the phase. */
   readonly phase: string;
@@ -233,11 +233,12 @@ export interface StreamPiece<Chunk = Json> {
 /** A stream of an execution: its pieces in the order of storing, while they are written and later. */
 export interface ExecutionStream<Chunk = Json> extends AsyncIterable<StreamPiece<Chunk>> {
   /**
-   * Reads the chunks so far that count, in their order, without those of writers that have begun again. With `follow: true` it
-   * waits for the end of the stream.
+   * Reads the current chunks of the stream in their order. If a writer has begun again, only its new chunks are read. With
+   * `follow: true` the call waits for the end of the stream.
    *
    * @default follow: false
-   * @example const answer = (await execution.stream<string>("answer").chunks({ follow: true })).join("");
+   * @example
+   * const answer = (await execution.stream<string>("answer").chunks({ follow: true })).join("");
    */
   chunks(options?: { readonly follow?: boolean }): Promise<readonly Chunk[]>;
 }
@@ -257,7 +258,7 @@ export interface ControlOptions {
    */
   readonly by?: string;
   /**
-   * Names the request: a second one with the same id changes nothing.
+   * The id of the request. A second request with the same id changes nothing.
    *
    * @default a new id
    */
@@ -267,7 +268,7 @@ export interface ControlOptions {
 /** Options of `cancel`. */
 export interface CancelOptions extends ControlOptions {
   /**
-   * Leaves out the rest of a clean-up that is under way. `retry` can do it later.
+   * Stops a clean-up that is under way, without its remaining work. A `retry` can do that work later.
    *
    * @default false
    */
@@ -304,8 +305,7 @@ export interface TaskChoice {
    */
   readonly handler?: string;
   /**
-   * The numbers of the tasks. Those that have not failed are left out; after the end of the execution they may also be tasks
-   * that were cancelled.
+   * The numbers of the tasks. Tasks that have not failed are left out. Once the execution has ended, cancelled tasks can be given, too.
    *
    * @default all failed ones of the handler
    */
@@ -329,15 +329,15 @@ export interface RetryTasksOptions extends Omit<ControlOptions, "reason"> {
 }
 
 /**
- * How a signal stands when it is accepted: a wait has taken it (`delivered`), or it is kept for a later wait (`kept`).
- * Before version 0.3, nodes do not say it; then it is `kept`.
+ * What happened to a signal when it was accepted: a wait has taken it (`delivered`), or it is kept for a later wait (`kept`).
+ * Nodes before version 0.3 do not report this; then the state is `kept`.
  */
 export type SignalState = "delivered" | "kept";
 
 /** Options of `signal`. */
 export interface SignalOptions {
   /**
-   * Names the signal: a second one with the same id changes nothing.
+   * The id of the signal. A second signal with the same id changes nothing.
    *
    * @default a new id
    */
@@ -358,14 +358,14 @@ export interface StartSignal<Data = unknown> {
    */
   readonly data?: NoInfer<Data>;
   /**
-   * Names the signal: a second one with the same id changes nothing.
+   * The id of the signal. A second signal with the same id changes nothing.
    *
    * @default a new id
    */
   readonly id?: string;
 }
 
-/** Options of `signalWithStart`: those of a start, which count only if it starts an execution. */
+/** Options of `signalWithStart`. The options of a start apply only if the call starts an execution. */
 export interface SignalWithStartOptions extends Omit<StartOptions, "ifExists"> {
   /** The id of the execution. */
   readonly id: string;
@@ -381,9 +381,9 @@ export interface SignalWithStartOptions extends Omit<StartOptions, "ifExists"> {
 
 /** The answer of `signalWithStart`. */
 export interface SignalledExecution<Output> {
-  /** The execution that has the signal. */
+  /** The execution that got the signal. */
   readonly execution: ExecutionHandle<Output>;
-  /** Whether it was started with the signal. */
+  /** Whether the call started the execution. */
   readonly started: boolean;
   /** Whether a wait has taken the signal, or it is kept for a later wait. */
   readonly signal: SignalState;
@@ -455,7 +455,7 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    */
   describe(): Promise<ExecutionView>;
   /**
-   * Sends a signal. The next `waitFor` of this name gets the data, also if it begins later. Says whether a wait has it.
+   * Sends a signal. The next `waitFor` of this name gets the data, also if it begins later. Returns whether a wait has taken the signal.
    *
    * @throws RondoError if the data does not fit the schema of the wait; with the code `gone` if the execution has ended
    * @example const state = await execution.signal("approved", { by: "ada" });
@@ -483,7 +483,7 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
   /** Sends an update by its name, and waits for its answer. */
   update<Answer = Json>(name: string, data?: unknown, options?: SendUpdateOptions): Promise<Answer>;
   /**
-   * Pauses the execution: attempts that run end, and no other starts until `resume`.
+   * Pauses the execution: attempts that run are finished, and no new attempt starts until `resume`.
    *
    * @throws RondoError with the code `wrong_status` if it has ended
    */
@@ -507,9 +507,9 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    */
   retry(options?: ControlOptions): Promise<void>;
   /**
-   * Runs chosen tasks again: failed ones in the phase that runs, or ones of an execution that has ended. After the end only they
-   * run, and phases after theirs do not run again. If the execution was done, `returns` runs again, and its output replaces the
-   * old one. If it failed or was cancelled in their phase, it goes on once that phase is done.
+   * Runs chosen tasks again: failed tasks of the phase that is running, or tasks of an execution that has ended. In an ended execution
+   * only the chosen tasks run, and later phases do not run again. If the execution was done, `returns` runs again, and its output
+   * replaces the old one. If it failed or was cancelled in the phase of these tasks, it goes on once that phase is done.
    *
    * @throws RondoError with the code `wrong_status` if none of the tasks has failed, or a clean-up has begun
    * @example const { tasks } = await execution.retryTasks({ phase: "charge", numbers: [3, 17] });
@@ -612,7 +612,7 @@ export interface RondoClient extends AsyncDisposable, Operations {
   ): Promise<SignalledExecution<WorkflowOutput<W>>>;
   /**
    * Sends an event: it starts, signals or cancels executions of the workflows that have a trigger for it (`on`). The promise
-   * resolves when the event is durable. Its effects follow, whatever crashes.
+   * resolves when the event is durable. Its effects follow, even if processes crash.
    *
    * @throws RondoError with the code `invalid_input` if the event is wrong, `too_large` if it has more than 1,000 targets
    * @example await rondo.send({ name: "order/paid", data: { order: "A-17" }, id: "payment-9" });

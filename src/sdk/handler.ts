@@ -14,13 +14,13 @@ import type { Stored } from "./stored.ts";
 /** When a failed task is tried again. */
 export interface RetryOptions {
   /**
-   * The most attempts, with the first one.
+   * The most attempts, including the first one.
    *
    * @default 3
    */
   readonly attempts?: number;
   /**
-   * The most attempts whose process died.
+   * The most attempts that may be lost because their process died.
    *
    * @default 4
    */
@@ -68,7 +68,7 @@ export interface Rate {
   /** The length of the time, such as `"1s"`. */
   readonly per: Duration;
   /**
-   * Whether the starts are spread evenly, at intervals of `per` / `limit`. Otherwise all of them can be at once.
+   * Whether the starts are spread evenly, at intervals of `per` / `limit`. Otherwise all of them may start at once.
    *
    * @default false
    */
@@ -78,7 +78,7 @@ export interface Rate {
 /** Options that every kind of handler can have. */
 export interface HandlerOptions extends AnswerOptions {
   /**
-   * The silence of a worker after which an attempt is lost.
+   * The time without a heartbeat of the worker after which an attempt counts as lost.
    *
    * @default "30s"
    */
@@ -121,9 +121,9 @@ export interface HandlerOptions extends AnswerOptions {
   readonly tolerate?: number | `${number}%`;
 }
 
-/** Stands for the items of a handler without `enumerate`: its one task is the input. */
+/** The type in place of items for a handler without `enumerate`, whose one task is the input. */
 export interface NoItems {
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~items": never;
 }
 
@@ -139,7 +139,7 @@ type Naming<Item, Input> = string | ((task: ItemOf<Item, Input>) => string | num
 /** A task before it is stored: an item, or the input. */
 type ItemOf<Item, Input> = [Item] extends [NoItems] ? Input : Item;
 
-/** The context of `process`, where `add` takes the items of the handler. */
+/** The context of `process`. Its `add` takes items of the same type as `enumerate` gives. */
 type ProcessContext<Item, Input, Phases> = TaskContext<TaskOf<Item, Input>, Input, Phases> &
   AddContext<[Item] extends [NoItems] ? never : Item>;
 
@@ -243,7 +243,7 @@ export type AnySpec = HandlerSpec<unknown, unknown, unknown, unknown>;
 export interface Handler<Input, Phases, Result, IsSingle extends boolean = boolean> {
   /** The code and options of the handler. */
   readonly [HANDLER]: unknown;
-  /** The name of the handler. `map` needs one, and a workflow that lists the handler in `children`. */
+  /** The name of the handler. It is required for a handler that is given to `map`, or listed in the `children` of a workflow. */
   readonly name?: string | undefined;
   readonly "~types"?: {
     readonly given: (input: Input, phases: Phases) => void;
@@ -280,7 +280,7 @@ export function handlerFor<Input, Phases = unknown>(): <Item = NoItems, Result =
   return (spec) => handler(spec);
 }
 
-/** The spec that `handler()` was given; undefined for anything else. */
+/** Returns the spec that was given to `handler()`; undefined if the value was not made by `handler()`. */
 export function specOf(value: unknown): AnySpec | undefined {
   return isHandler(value) ? (value as unknown as { readonly [HANDLER]: AnySpec })[HANDLER] : undefined;
 }

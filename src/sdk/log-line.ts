@@ -25,6 +25,6 @@ export interface LogLine {
    * error, `err`. Empty otherwise.
    */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** The values after the fields, as one text. */
+  /** The logged values that follow the fields, joined into one text. */
   readonly message: string;
 }

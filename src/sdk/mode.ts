@@ -1,10 +1,10 @@
-/** Handlers without user code: the fields that each kind adds to a spec, and the data made from them. */
+/** The kinds of handlers without user code: which fields each kind adds to a handler spec, and the data that is made from the fields. */
 import { checkFields, checkName, checkTimeout, invalid, storedCopy } from "./check.ts";
 
-/** A kind of handler. */
+/** A kind of handler without user code. */
 export interface Mode {
   readonly fields: readonly string[];
-  /** Checks the fields of this kind. Options of all handlers are checked elsewhere. */
+  /** Checks the fields of this kind and returns their data. The options that all handlers have are checked elsewhere. */
   readonly read: (spec: Given, at: string) => Given;
 }
 
@@ -19,7 +19,7 @@ export const COMMAND: Mode = {
   },
 };
 
-/** The kind of handler that runs expressions in a sandbox. */
+/** The kind of handler that runs scripts in a sandbox. */
 export const SCRIPT: Mode = {
   fields: ["runs", "state", "resume"],
   read({ runs, state, resume }, at) {
@@ -42,6 +42,6 @@ function checkRun(run: unknown, at: string): void {
   const { name, expression, timeout } = checkFields(run, at, ["name", "expression", "timeout"]);
   checkName(name, `${at}.name`);
   if (typeof expression !== "string" || expression === "")
-    throw invalid(`${at}.expression`, "must be JavaScript that gives a function");
+    throw invalid(`${at}.expression`, "must be JavaScript that evaluates to a function");
   if (timeout !== undefined) checkTimeout(timeout, `${at}.timeout`);
 }

@@ -1,4 +1,7 @@
-/** The operations over requests of the HTTP API: of a client to its server, or of a program to the API in its own process. */
+/**
+ * Implements the operations by requests of the HTTP API. A client sends them to its server, a program with its own engine to
+ * the API in its process.
+ */
 import { checkFilter, checkMove, checkOptionsOf } from "../protocol/check-request.ts";
 import { flag, integer, object, oneOf, optional, refusal, text } from "../std/decode.ts";
 import { defined } from "../std/defined.ts";
@@ -22,7 +25,7 @@ import type {
 import { validateInput } from "./validate-input.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
-/** A request of the HTTP API with a JSON answer. */
+/** A request of the HTTP API whose answer is JSON. */
 export interface ApiRequest {
   readonly method?: "GET" | "POST" | "DELETE";
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -40,7 +43,7 @@ export interface ApiPort {
 
 export interface OperationParts {
   readonly api: ApiPort;
-  /** Stores the definition of a workflow, or waits until the definitions that are served are stored. */
+  /** Stores the definition of a workflow. With null: waits until the definitions of all served workflows are stored. */
   readonly register: (workflow: AnyWorkflow | null) => Promise<unknown>;
   readonly newId: () => string;
 }
@@ -50,7 +53,7 @@ const BULK_MAX = 1_000;
 /** The most versions of a workflow that are read with one request. */
 const VERSIONS_PAGE = 200;
 
-/** The operations over an API. */
+/** Makes the operations of a program from requests of the HTTP API. */
 export function operationsOver({ api, register, newId }: OperationParts): Operations {
   const schedule = (id: string): string => `/v1/schedules/${encodeURIComponent(id)}`;
   const changeSchedule = (id: string, action: "pause" | "resume"): Promise<ScheduleView> =>
@@ -121,7 +124,7 @@ export function operationsOver({ api, register, newId }: OperationParts): Operat
   };
 }
 
-/** Reads all pages of the version log. The newest entry of a definition counts. */
+/** Reads all pages of the version log of a workflow. If a definition has several entries, the newest one counts. */
 async function versionsOf(
   api: ApiPort,
   register: OperationParts["register"],
@@ -193,7 +196,7 @@ async function bulk(
   return { matched, changed, ids, refused: not };
 }
 
-/** The query of a list over HTTP. */
+/** Returns the URL parameters of a request that lists executions. */
 export function listQuery(options: ExecutionFilter): NonNullable<ApiRequest["query"]> {
   const { search, since, until, status, tags, ...rest } = options;
   return {

@@ -52,14 +52,15 @@ export interface ScheduleSpec<W extends AnyWorkflow = AnyWorkflow> {
    */
   readonly timeZone?: string;
   /**
-   * For due times that were missed: `fireOnce` starts one execution for the latest, `skip` starts none, `all` starts one for each.
+   * What happens to due times that were missed while no program ran: `fireOnce` starts one execution for the latest, `skip`
+   * starts none, `all` starts one for each.
    *
    * @default "fireOnce"
    */
   readonly misfire?: "fireOnce" | "skip" | "all";
   /**
-   * For a due time while the last execution is open: `allow` starts another one, `skip` starts none, `queue` starts one when the
-   * last has ended.
+   * What happens at a due time while the last execution is still open: `allow` starts another one, `skip` starts none, `queue`
+   * starts one when the last has ended.
    *
    * @default "allow"
    */
@@ -106,7 +107,7 @@ export interface ScheduleView {
   readonly project: string;
   /** The next due times, in milliseconds since 1970. */
   readonly next: readonly number[];
-  /** Why a start would be refused now; null if it would not. Only `get` and `list` check it. */
+  /** Why a start by this schedule would be refused now; null if it would be accepted. Only `get` and `list` check this. */
   readonly problem?: StartRefusal | null | undefined;
   /** The state of the schedule. */
   readonly state: ScheduleState;
@@ -126,20 +127,20 @@ export interface ScheduleState {
   readonly skipped: number;
   /** The number of missed due times that started nothing. */
   readonly dropped: number;
-  /** Why the last due time started no execution; null if it did. */
+  /** Why the last due time started no execution; null if it started one. */
   readonly lastError: (StartRefusal & { readonly due: number; readonly at: number }) | null;
 }
 
 /** Options of `schedules.list`. */
 export interface ScheduleListOptions extends PageOptions {
   /**
-   * Schedules of this project.
+   * Lists only schedules of this project.
    *
    * @default any
    */
   readonly project?: string;
   /**
-   * Schedules of the workflow of this name.
+   * Lists only schedules that start the workflow of this name.
    *
    * @default any
    */
@@ -149,7 +150,7 @@ export interface ScheduleListOptions extends PageOptions {
 /** Options of `schedules.run`. */
 export interface ScheduleRunOptions {
   /**
-   * Names the request: a second one with the same id starts nothing.
+   * The id of the request. A second request with the same id starts nothing.
    *
    * @default a new id
    */
@@ -189,7 +190,7 @@ export interface DeadTask {
   readonly n: number;
   /** The number of its last attempt. */
   readonly attempt: number;
-  /** Why the task was given up, if it was not the error itself. */
+  /** Why the task was given up, if the reason is not the error of its last attempt. */
   readonly reason: string | null;
   /** The worker of the last attempt. */
   readonly worker: string;
@@ -197,7 +198,7 @@ export interface DeadTask {
   readonly error: Json;
 }
 
-/** Tasks that failed for good in one event, or a broadcast of a command that was given up. */
+/** A dead letter: the tasks that failed for good in one event, or a broadcast of a command that was given up. */
 export interface DeadLetter {
   /** The id of the dead letter. */
   readonly id: number;
@@ -209,7 +210,7 @@ export interface DeadLetter {
   readonly project: string;
   /** The sequence number of the event that settled the tasks. */
   readonly seq: number;
-  /** When they were given up, in milliseconds since 1970. */
+  /** When the tasks or the broadcast were given up, in milliseconds since 1970. */
   readonly at: number | null;
   /** The name of the phase. */
   readonly phase: string | null;
@@ -217,15 +218,15 @@ export interface DeadLetter {
   readonly visit: number;
   /** The name of the handler. */
   readonly handler: string | null;
-  /** The number of the tasks. */
+  /** The number of tasks in this dead letter. */
   readonly count: number;
-  /** At most 100 of the tasks. */
+  /** The tasks of this dead letter, at most the first 100. */
   readonly tasks: readonly DeadTask[];
   /** The broadcast that was given up; null if tasks failed. */
   readonly postOp: { readonly step: number; readonly op: string; readonly target: string } | null;
 }
 
-/** Dead letters with the same error. */
+/** A group of dead letters with the same error. */
 export interface DeadLetterGroup {
   /** The id of the group. */
   readonly id: string;
@@ -241,13 +242,13 @@ export interface DeadLetterGroup {
   readonly name: string;
   /** The message of the error. */
   readonly message: string;
-  /** The number of tasks. */
+  /** The number of failed tasks in the group. */
   readonly tasks: number;
-  /** The number of executions. */
+  /** The number of executions in the group. */
   readonly executions: number;
-  /** When the first of them failed, in milliseconds since 1970. */
+  /** When the first task of the group failed, in milliseconds since 1970. */
   readonly firstAt: number | null;
-  /** When the last of them failed. */
+  /** When the last task of the group failed. */
   readonly lastAt: number | null;
   /** One of the failed tasks, as an example. */
   readonly sample: { readonly execution: string; readonly task: number };
@@ -256,19 +257,19 @@ export interface DeadLetterGroup {
 /** Which dead letters. */
 export interface DeadLetterFilter {
   /**
-   * Dead letters of this project.
+   * Lists only dead letters of this project.
    *
    * @default any
    */
   readonly project?: string;
   /**
-   * Dead letters of the workflow of this name.
+   * Lists only dead letters of the workflow of this name.
    *
    * @default any
    */
   readonly workflow?: string;
   /**
-   * Dead letters of this execution.
+   * Lists only dead letters of this execution.
    *
    * @default any
    */
@@ -278,7 +279,7 @@ export interface DeadLetterFilter {
 /** Options of `deadLetters.list`. */
 export interface DeadLetterListOptions extends DeadLetterFilter, PageOptions {
   /**
-   * Tasks of the group with this id.
+   * Lists only dead letters of the group with this id.
    *
    * @default any
    */
@@ -295,7 +296,7 @@ export interface DeadLettersChanged {
   readonly refused: readonly RefusedChange[];
 }
 
-/** An execution that a change of many has left out. */
+/** An execution that a bulk change has left out. */
 export interface RefusedChange {
   /** The id of the execution. */
   readonly id: string;
@@ -316,7 +317,7 @@ export interface DeadLetterOperations {
   /** Reads the groups of the newest 500 dead letters with the same error, the largest first. */
   groups(filter?: DeadLetterFilter): Promise<readonly DeadLetterGroup[]>;
   /**
-   * Runs the tasks of a dead letter again. Of an execution that failed or was cancelled, all unfinished tasks run again.
+   * Runs the tasks of a dead letter again. If the execution has failed or was cancelled, all its unfinished tasks run again.
    *
    * @throws RondoError with the code `not_found` if there is no such dead letter, `wrong_status` if it cannot be retried now
    */
@@ -335,23 +336,23 @@ export interface WorkerView {
   readonly id: string;
   /** The name of the worker. */
   readonly name: string;
-  /** Whether it runs inside the process of a node. */
+  /** Whether the worker runs inside the process of a node. */
   readonly kind: "local" | "remote";
-  /** The only project whose tasks it gets; null for any. */
+  /** The only project whose tasks the worker gets; null for any. */
   readonly project: string | null;
-  /** The most tasks that it holds at a time. */
+  /** The most tasks that the worker holds at a time. */
   readonly capacity: number;
-  /** The number of tasks that it holds. */
+  /** The number of tasks that the worker holds. */
   readonly held: number;
-  /** The handlers that it serves. */
+  /** The handlers that the worker serves. */
   readonly handlers: readonly { readonly use: string; readonly version?: string | undefined }[];
-  /** The topics that it serves. */
+  /** The topics that the worker serves. */
   readonly topics: readonly string[];
-  /** The version of Rondo that it runs. */
+  /** The version of Rondo that the worker runs. */
   readonly version: string | null;
-  /** When it was last heard of, in milliseconds since 1970; null for a worker of a node. */
+  /** When the worker was last heard of, in milliseconds since 1970; null for a worker in the process of a node. */
   readonly lastSeenAt: number | null;
-  /** Whether it leaves: it ends its tasks and claims no others. */
+  /** Whether the worker is leaving (draining): it finishes its tasks and claims no others. */
   readonly draining: boolean;
 }
 
@@ -360,7 +361,7 @@ export interface WorkerOperations {
   /** Lists the workers. */
   list(): Promise<readonly WorkerView[]>;
   /**
-   * Tells a remote worker to leave: it ends its tasks and claims no others.
+   * Tells a remote worker to leave: it finishes its tasks and claims no others.
    *
    * @throws RondoError with the code `not_found` if there is no such worker
    */
@@ -373,23 +374,23 @@ export interface VersionView {
   readonly version: string | null;
   /** The hash of the definition. */
   readonly hash: string;
-  /** Since when it is the newest, in milliseconds since 1970; null if it has been so for longer than is known, or never was. */
+  /** When this definition became the newest one, in milliseconds since 1970; null if it never was, or if that time is not known. */
   readonly at: number | null;
   /** How many open executions have this definition. */
   readonly open: number;
-  /** The oldest of these executions; null if there are none. */
+  /** The oldest open execution of this definition; null if there is none. */
   readonly oldest: { readonly id: string; readonly createdAt: number } | null;
-  /** The ids of connected workers that serve some of its code, 20 at most. */
+  /** The ids of connected workers that serve some code of this definition, 20 at most. */
   readonly workers: readonly string[];
-  /** Code that no connected worker serves: its wire name, and the range of versions. */
+  /** The code of this definition that no connected worker serves: its wire name, and the range of versions. */
   readonly unserved: readonly string[];
-  /** Whether starts by the plain name use it. */
+  /** Whether a start that names the workflow without a version uses this definition. */
   readonly isNewest: boolean;
-  /** Whether no open execution and no start by the plain name needs its code. */
+  /** Whether the code of this definition can be retired: no open execution needs it, and no start without a version uses it. */
   readonly canRetire: boolean;
 }
 
-/** Which executions. Without any field, all of them. */
+/** A filter for executions. Without any field, it matches all of them. */
 export interface ExecutionFilter {
   /**
    * Executions of this project.
@@ -418,7 +419,7 @@ export interface ExecutionFilter {
    */
   readonly search?: string;
   /**
-   * Tags that the executions must have; null matches any value. The tags are searched like `search`.
+   * Tags that the executions must have; null matches any value. As with `search`, changes of the last 2 s may be missing.
    *
    * @default {}
    */
@@ -442,7 +443,7 @@ export interface ExecutionFilter {
    */
   readonly top?: boolean;
   /**
-   * Only running executions that wait for a time or a signal alone: they have no work for workers now.
+   * Matches only running executions that have no work for workers now, because they wait for a time or a signal.
    *
    * @default false
    */
@@ -467,7 +468,8 @@ export interface BulkOptions {
    */
   readonly hash?: string;
   /**
-   * Only finds the executions. A move is also checked: those that cannot be moved are listed as refused.
+   * Finds the executions without changing them. For a move, it also checks each execution, and lists those that cannot be moved
+   * as refused.
    *
    * @default false
    */
@@ -522,7 +524,7 @@ export interface TokenOptions {
 
 /** A token for one execution. */
 export interface ExecutionToken {
-  /** The text of the token, which is not stored. */
+  /** The text of the token. The server does not store it. */
   readonly token: string;
   /** The id of the execution. */
   readonly execution: string;
@@ -532,17 +534,18 @@ export interface ExecutionToken {
   readonly expiresAt: number;
 }
 
-/** The operations beside starts. */
+/** The operations of a program, other than starts. */
 export interface Operations {
-  /** Schedules: they start executions at given times. In process they start them while the program runs. */
+  /** Schedules: they start executions at given times. In process they start executions only while the program runs. */
   readonly schedules: ScheduleOperations;
   /** Dead letters: tasks that failed for good. */
   readonly deadLetters: DeadLetterOperations;
   /** Workers that are connected now. */
   readonly workers: WorkerOperations;
   /**
-   * Makes a token that opens one execution and nothing else, for a page in a browser. It also opens executions that continue this
-   * one (`ID~2`), but none of its children. It is not stored; it ends at its expiry, or with the token of its maker.
+   * Makes a token that gives access to one execution only, for a page in a browser. It is also valid for executions that
+   * continue this one (`ID~2`), but not for its children. The token is not stored. It becomes invalid at its expiry, or with
+   * the token of the caller who made it.
    *
    * @throws RondoError with the code `not_found` if there is no such execution, `forbidden` if the caller is no operator
    * @example const { token } = await rondo.tokenFor("order-7", { scopes: ["read", "signal"], expires: "2h" });

@@ -1,4 +1,4 @@
-/** Reads a phase spec: its handlers, recognised by their shape, and its options. */
+/** Reads the spec of a phase: its options, and its handlers, which are recognised by their shape. */
 import type { PhaseDefinition } from "../kernel/definition/definition.ts";
 import { checkFields, checkName, checkPhase, invalid, storedCopy } from "./check.ts";
 import { ANSWER_OPTIONS, type HandlerData, withDefaults } from "./compile-handler.ts";
@@ -7,24 +7,25 @@ import { type AnswerOptions, type AnySpec, specOf } from "./handler.ts";
 
 type Decide<Input, Phases> = (context: Context<Input, Phases>) => string | Promise<string>;
 
-/** Code that chooses the phase after this one, with its options. */
+/** Code that chooses the next phase, with the options of that code. */
 export interface Decision<Input, Phases> extends AnswerOptions {
-  /** Gives the name of the next phase, one of `among`. It runs again after a failure or a crash. */
+  /** Returns the name of the next phase, one of `among`. The function runs again after a failure or a crash. */
   readonly decide: Decide<Input, Phases>;
-  /** The phases that it may give. */
+  /** The phases that `decide` may choose. */
   readonly among: readonly string[];
 }
 
-/** Options of a phase: where it leads. Targets may be declared later. */
+/** Options of a phase: which phase follows. The named phases may be declared later. */
 export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = boolean | "failed"> {
   /**
-   * The phase after this one, or code that gives one of `among`; with options of that code: `{ decide, among, retry }`.
+   * The name of the next phase, or a function that returns one of `among`. To give that function options, write `{ decide,
+   * among, retry }`.
    *
    * @default the phase that is declared next
    */
   readonly next?: string | Decide<Input, Phases> | Decision<Input, Phases>;
   /**
-   * The phases that a `next` function may give.
+   * The phases that a `next` function may choose.
    *
    * @default any
    */
@@ -36,7 +37,7 @@ export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = 
    */
   readonly onError?: string;
   /**
-   * `true` ends the execution as done after this phase, `"failed"` as failed with the first error.
+   * Whether the execution ends after this phase: `true` ends it as done, `"failed"` as failed with the first error.
    *
    * @default false
    */
@@ -57,17 +58,17 @@ export interface PhaseData extends Omit<PhaseDefinition, "handlers"> {
   readonly handlers: { readonly [name: string]: HandlerData };
 }
 
-/** The code that chooses the next phase; undefined: the definition says it. */
+/** Returns the code that chooses the next phase. It is not a function if the definition names the next phase. */
 export function decideOf({ next }: AnyPhaseOptions): unknown {
   return typeof next === "object" && next !== null ? (next.decide ?? null) : next;
 }
 
-/** The handlers of a phase: specs by name in a map, or a single one that is named like its phase. */
+/** The handlers of a phase: a map of specs by name, or a single spec, whose handler has the name of the phase. */
 export type GivenHandlers =
   | { readonly kind: "map"; readonly specs: readonly (readonly [name: string, spec: AnySpec])[] }
   | { readonly kind: "single"; readonly spec: AnySpec };
 
-/** Distinguishes a map of handlers from a single one: only the values of a map are made by `handler()`. */
+/** Reads the handlers of a phase. In a map of handlers every value was made by `handler()`; anything else is a single spec. */
 export function readHandlers(given: unknown, at: string): GivenHandlers {
   const made = specOf(given);
   if (made !== undefined) return { kind: "single", spec: made };
@@ -85,7 +86,7 @@ export function readHandlers(given: unknown, at: string): GivenHandlers {
   if (specs.length > 0)
     throw invalid(
       at,
-      `has the handler "${specs[0]?.[0]}" beside "${odd}", which is none`,
+      `has the handler "${specs[0]?.[0]}" beside "${odd}", which is not a handler`,
       "wrap it in handler({...})",
     );
   const isUnwrapped = entries.every(([, value]) => looksLikeSpec(value));
@@ -98,14 +99,14 @@ function looksLikeSpec(value: unknown): boolean {
   return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
 }
 
-/** The place of the code of `next`, the range of versions that is wanted, and the defaults of its options. */
+/** The wire name of the code of `next`, the range of its versions, and the default options. */
 interface NextPlace {
   readonly use: string;
   readonly version: string | undefined;
   readonly defaults: AnswerOptions;
 }
 
-/** Converts a phase without its handlers to data. The place is for code of `next`. */
+/** Converts a phase without its handlers to data. `place` says how workers serve the code of `next`. */
 export function readPhase(
   name: string,
   options: AnyPhaseOptions,

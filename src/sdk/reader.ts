@@ -3,7 +3,7 @@ import type { ResultsReader, TaskError } from "../worker/handler-code.ts";
 import type { Handler } from "./handler.ts";
 import type { Stored } from "./stored.ts";
 
-/** A task that failed for good. `Task`: the task as stored. */
+/** A task that failed for good. `Task` is the type of the task as stored. */
 export interface FailedTask<Task = unknown> {
   /** The number of the task. */
   readonly task: number;
@@ -19,7 +19,7 @@ export interface HandlerReader<Result, Task = unknown>
     ResultsReader,
     "results" | "first" | "only" | "toArray" | "reduce" | "failures" | "visit" | "value"
   > {
-  /** Results of done tasks, as stored, in journal order. */
+  /** Iterates over the results of the done tasks, as stored, in the order of the journal. */
   results(): AsyncIterable<Result>;
   /** The first result in journal order; undefined if there is none. */
   first(): Promise<Result | undefined>;
@@ -51,13 +51,12 @@ export interface WaitReader<Value> extends HandlerReader<Value> {
   visit(n: number): WaitReader<Value>;
 }
 
-/** The reader of the phase `Name` that later code gets. */
+/** The type of `phases.<Name>` in later code: a reader of the phase's results. */
 export type PhaseReader<Name extends string, Reader> = { readonly [Key in Name]: Reader };
 
 /**
- * The reader of a phase with a map of handlers: a reader by handler name. It is a conditional type so that it resolves:
- * otherwise the handlers' types, each with all earlier phases inside, would stay in the workflow's type and in its declaration
- * file.
+ * The reader of a phase with a map of handlers: one reader for each handler name. A conditional type makes TypeScript resolve it.
+ * Otherwise the handlers' types, each with all earlier phases inside, would stay in the workflow's type and in its declaration file.
  */
 export type MapReader<Handlers> = Handlers extends object
   ? { readonly [Name in keyof Handlers]: HandlerReader<Stored<ResultOf<Handlers[Name]>>> }

@@ -42,7 +42,10 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
   return typeof standard?.validate === "function";
 }
 
-/** The schema's output for a value, or a rejection with the path of the first issue. A promise only if the schema is async. */
+/**
+ * Returns the schema's output for a value, or a rejection with the path of the first issue. Returns a promise only if the
+ * schema is async.
+ */
 export function parseWithSchema(
   schema: StandardSchema,
   value: unknown,

@@ -1,10 +1,10 @@
-/** The chunks of a stream that count, from its pieces. It runs in browsers, too. */
+/** Computes the current chunks of a stream from its stored pieces. This code also runs in browsers. */
 import type { Json } from "../std/json.ts";
 import type { ExecutionStream, StreamPiece } from "./handle.ts";
 
 /**
- * Gathers the chunks of a stream that count. A writer (a step of a task, or its code outside of steps) that begins again replaces
- * its earlier chunks, in their place among those of other writers.
+ * Gathers the current chunks of a stream. A writer is a step of a task, or the task's code outside of steps. If a writer begins
+ * again, its new chunks replace its earlier ones, in the same place among the chunks of other writers.
  */
 export class StreamFold<Chunk = Json> {
   /** The chunks by writer, in the order in which the writers first wrote. */
@@ -24,13 +24,13 @@ export class StreamFold<Chunk = Json> {
     return known !== undefined && index === 0;
   }
 
-  /** The chunks that count, in their order. */
+  /** The current chunks: grouped by writer, in the order in which the writers first wrote. */
   get chunks(): readonly Chunk[] {
     return [...this.#writers.values()].flat(1);
   }
 }
 
-/** A stream over a function that reads its pieces. */
+/** Makes a stream that an execution's handle returns, from a function that reads its pieces. */
 export function executionStream<Chunk>(
   read: (follow: boolean) => AsyncIterable<StreamPiece<Chunk>>,
   { follow = true }: { readonly follow?: boolean },

@@ -35,7 +35,8 @@ export interface CommandContext<Data = unknown> {
 }
 
 /**
- * Serves a topic by code: what it returns is the result of the command, what it throws is its error.
+ * Serves a topic with a function. The value that the function returns is the result of the command; an error that it throws is
+ * the command's error.
  *
  * @throws RondoError if the name is not one of a topic, or is reserved
  * @example rondo.serve(topic<{ to: string }>("EMAIL_CMD", ({ cmd }) => send(cmd.cmd_data.to)));
@@ -64,7 +65,7 @@ function commandContext<Data>(context: ProcessContext): CommandContext<Data> {
     attemptId: context.attemptId,
     now: context.now,
     idempotencyKey: context.idempotencyKey,
-    // The log is made on first use.
+    // The log object is created on first use.
     get log() {
       return context.log;
     },

@@ -1,4 +1,7 @@
-/** Validates inputs: at a start the input is checked and stored as the caller's JSON, and each handler parses it again. */
+/**
+ * Validates inputs. At a start, the input is checked by the schema and stored as the JSON that the caller gave; each handler
+ * parses it again.
+ */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
@@ -8,8 +11,8 @@ import { parseWithSchema, type StandardSchema } from "./standard-schema.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
 /**
- * The JSON text to store for an input, or a rejection if it cannot be stored or does not match the schema. The stored form is
- * checked, because handlers get that form.
+ * Returns the JSON text to store for an input, or a rejection if the input cannot be stored or does not match the schema. The
+ * schema checks the value as it will be read back from the store, because handlers get that value.
  */
 export async function validateInput(
   workflow: Pick<AnyWorkflow, "inputSchema">,
@@ -22,8 +25,8 @@ export async function validateInput(
 }
 
 /**
- * Returns a parser of stored values by a schema. Its result is a promise only if the schema is async. A refused value is a
- * fatal error.
+ * Returns a function that parses stored values by a schema. It returns a promise only if the schema is async. A value that the
+ * schema refuses fails the task without a retry.
  */
 export function parserOf(schema: StandardSchema, what: string): (stored: unknown) => unknown {
   return (stored) => {

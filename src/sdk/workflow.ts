@@ -59,20 +59,20 @@ export function workflow(options: WorkflowOptions & { readonly input?: StandardS
   return WorkflowBuilder.begin(options);
 }
 
-/** The name of a workflow, and what it does when it ends. Phases named here are outside of the default order. */
+/** The name of a workflow, its options, and the phases that run when it ends. Those phases are outside of the default order. */
 export interface WorkflowOptions<Cleanup extends string = string, Input = unknown> {
   /** The name of the workflow. */
   readonly name: string;
   /**
    * The version of the workflow, such as `"1.2.0"`. Executions go on with code of this or a later compatible version, and wait
-   * while no worker serves one: handlers without a version of their own, `next` and `returns`.
+   * while no worker serves such code. This applies to `next`, `returns`, and handlers without a version of their own.
    *
    * @default none: executions go on with the newest code
    */
   readonly version?: string;
   /**
-   * The workflows that the code of this one runs or starts, and the handlers that it gives to `map`. They are served and registered
-   * together with this one. Workflows of `.child(...)` are included already.
+   * The workflows that the code of this workflow runs or starts, and the handlers that it gives to `map`. They are served and
+   * registered together with this workflow. Workflows of `.child(...)` are included without being listed.
    *
    * @default []
    */
@@ -84,27 +84,27 @@ export interface WorkflowOptions<Cleanup extends string = string, Input = unknow
    */
   readonly on?: Trigger<Input> | readonly Trigger<Input>[];
   /**
-   * By the name of a signal: the phase to go on with, instead of the end, while such a signal is kept and no wait has taken
-   * it. So none of that name is left over when the execution is done.
+   * Maps names of signals to phases. If a signal of such a name is kept and no wait has taken it when the execution would end,
+   * the execution goes on with that phase instead. So no signal of that name is left over when the execution is done.
    *
    * @default {}
    */
   readonly unread?: Readonly<Record<string, string>>;
   /**
-   * All signals that code of the workflow waits for, beside those that phases wait for. A signal with another name is then refused, so
-   * that a misspelt one is noticed. Without this list, code may wait for any signal, and each is kept.
+   * All signals that code of the workflow waits for, in addition to those that phases wait for. A signal with any other name is
+   * refused, so that a misspelt name is noticed. Without this list, every signal is kept, because code may wait for it.
    *
    * @default any signal
    */
   readonly signals?: readonly (string | { readonly kind: "signal"; readonly name: string })[];
   /**
-   * The phase that runs when the execution is cancelled or its deadline has passed, after what was done is compensated.
+   * The phase that runs when the execution is cancelled or its deadline has passed, after the compensations of finished tasks.
    *
    * @default none
    */
   readonly onCancel?: Cleanup;
   /**
-   * The phase that runs when the execution fails, after what was done is compensated.
+   * The phase that runs when the execution fails, after the compensations of finished tasks.
    *
    * @default none
    */
@@ -122,15 +122,15 @@ export interface WorkflowOptions<Cleanup extends string = string, Input = unknow
    */
   readonly cleanupTimeout?: Duration;
   /**
-   * The `retry` and `timeout` of all code of the workflow that has none of its own: of handlers, compensations, `next` and
-   * `returns`. A `retry` overrides field by field.
+   * The default `retry` and `timeout` of all code of the workflow: handlers, compensations, `next` and `returns`. A `retry` of
+   * a handler overrides it field by field.
    *
    * @default 3 attempts, 4 crashes, no time limit
    */
   readonly defaults?: AnswerOptions;
   /**
-   * Middleware around all code of the workflow, in every worker: enumerations, tasks, compensations, `next`, `returns` and steps.
-   * The first one is the outermost; that of `rondo.use` is around it.
+   * Middleware around all code of the workflow, in every worker: enumerations, tasks, compensations, `next`, `returns` and
+   * steps. The first in the list is the outermost. Middleware of `rondo.use` is around all of it.
    *
    * @default []
    */
@@ -156,7 +156,7 @@ export interface WorkflowDefinition {
 export interface TypedWorkflow<Input, Output> extends HostedWorkflow {
   /** Checks the input at start and parses it for handlers. */
   readonly inputSchema?: StandardSchema | undefined;
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~types"?: { readonly input: Input; readonly output: Output };
 }
 
@@ -190,14 +190,14 @@ export interface WaitSpec<Schema extends StandardSchema, Optional extends boolea
    */
   readonly timeout?: Duration;
   /**
-   * Goes on with null when the time is over, instead of failing.
+   * Whether the phase goes on with null when the time is over, instead of failing.
    *
    * @default false
    */
   readonly optional?: Optional;
 }
 
-/** Runs of a script in a sandbox, in order; each gets the state that the one before returned. */
+/** The runs of a script in a sandbox, in order. Each run gets the state that the previous run returned. */
 export interface ScriptSpec<Input, Phases, Item>
   extends EnumerationSpec<Input, Phases, Item>,
     Compensation<TaskOf<Item, Input>, Json, Input, Phases> {
@@ -214,7 +214,7 @@ export interface ScriptSpec<Input, Phases, Item>
    */
   readonly state?: Json;
   /**
-   * Whether a new attempt goes on after the last finished run; `false` starts over.
+   * Whether a new attempt goes on after the last finished run; `false` begins with the first run again.
    *
    * @default true
    */
@@ -223,13 +223,13 @@ export interface ScriptSpec<Input, Phases, Item>
 
 type Handlers<Input, Phases> = { readonly [name: string]: Handler<Input, Phases, unknown> };
 
-/** Stands for the outputs of final phases once the output is given by `.returns`. */
+/** The type in place of the outputs of final phases, once `.returns` has set the output of the workflow. */
 export interface OutputGiven {
-  /** Exists only in the type. */
+  /** This member exists only in the type, never at run time. */
   readonly "~given": never;
 }
 
-/** The output of a workflow after one more phase, if the result of its last phase is the output. */
+/** The type of a workflow's output after one more phase is added, if no `.returns` sets it. */
 type OutputAfter<Output, Ends, Name, Cleanup, Final, Result> = [Ends] extends [never]
   ? OutputOf<Output, Ends, Name, Cleanup, Final, Result>
   : [Ends] extends [OutputGiven]
@@ -242,7 +242,7 @@ type OutputOf<Output, Ends, Name, Cleanup, Final, Result> = [Name] extends [Clea
     ? Ends
     : Ends | Result;
 
-/** The outputs of the final phases after one more phase. */
+/** The types of the outputs of all final phases, after one more phase is added. */
 type EndsAfter<Ends, Final, Result> = true extends Final
   ? [Ends] extends [never]
     ? Result
@@ -251,7 +251,7 @@ type EndsAfter<Ends, Final, Result> = true extends Final
       : Ends | Result
   : Ends;
 
-/** The result of a phase with one handler, if that has one task; null otherwise. */
+/** The type of the result of a phase with one handler, if that handler has one task; null otherwise. */
 type Single<Item, Result> = [Item] extends [NoItems] ? Stored<Result> : null;
 
 /**
@@ -341,7 +341,7 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
     Cleanup
   >;
 
-  /** Adds a phase that sends a command to a topic. Its result is that of the receipt, enriched. */
+  /** Adds a phase that sends a command to a topic. The result of the phase is the result in the command's receipt, after enrichment. */
   command<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     command: CommandSpec<Seen, Phases, Item>,
@@ -355,7 +355,7 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
     Cleanup
   >;
 
-  /** Adds a phase that runs expressions in a sandbox. */
+  /** Adds a phase that runs scripts in a sandbox. */
   script<Name extends string, Item = NoItems, Final extends boolean | "failed" = false>(
     name: Name,
     script: ScriptSpec<Seen, Phases, Item>,
@@ -393,14 +393,17 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
     Cleanup
   >;
 
-  /** Gives the workflow an output, computed when its last phase is done. It is computed again after a failure or a crash. */
+  /**
+   * Sets a function that computes the output of the workflow when its last phase is done. The function runs again after a
+   * failure or a crash.
+   */
   returns<Result>(
     answer: (context: Context<Seen, Phases>) => Result | Promise<Result>,
     options?: AnswerOptions,
   ): Workflow<Input, Seen, Phases, Stored<Result>, OutputGiven, Cleanup>;
 }
 
-/** The reader of a phase in the phase's own code: earlier visits have results, of any JSON. */
+/** The reader of a phase in the phase's own code. It reads the results of earlier visits, whose type is any JSON. */
 type Own<Name extends string> = PhaseReader<Name, HandlerReader<Json>>;
 
 type Waited<Schema extends StandardSchema, Optional extends boolean> =

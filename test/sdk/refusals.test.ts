@@ -102,7 +102,7 @@ describe("refused at once:", () => {
     [
       "a mixed map",
       () => untyped["phase"]?.("b", { x: handler(spec), y: spec }),
-      'has the handler "x" beside "y", which is none',
+      'has the handler "x" beside "y", which is not a handler',
     ],
     ["a function for a handler", () => untyped["phase"]?.("b", nothing), "give { process: ... }"],
     [
