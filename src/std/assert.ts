@@ -8,7 +8,7 @@ export function assert(holds: unknown, invariant: string): asserts holds {
   if (!holds) throw new Bug(`invariant broken: ${invariant}`);
 }
 
-/** Marks a branch that cannot be reached according to its types. */
+/** Throws for a branch that cannot be reached according to its types. */
 export function unreachable(value: never): never {
   throw new Bug(`unreachable: ${JSON.stringify(value)}`);
 }

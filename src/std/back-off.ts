@@ -6,11 +6,11 @@ export interface BackOffOptions {
   readonly minMs?: number;
   /** The longest wait; 10 s by default. */
   readonly maxMs?: number;
-  /** The source of jitter, which shortens a wait above `minMs` by up to half. Without it, there is no jitter. */
+  /** The source of jitter. Jitter shortens a wait above `minMs` by up to half. Without a source, there is no jitter. */
   readonly random?: Random;
 }
 
-/** The wait after a failure, with `failures` earlier failures in a row. */
+/** Returns the wait after a failure that follows `failures` earlier failures in a row. */
 export function backOffMs(failures: number, options: BackOffOptions): number {
   const { minMs = 100, maxMs = 10_000, random } = options;
   const ms = Math.min(maxMs, minMs * 2 ** Math.min(failures, 40));

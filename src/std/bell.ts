@@ -1,4 +1,4 @@
-/** A condition variable for one waiting reader: `ring` announces news, `stop` ends the waiting for good. */
+/** A condition variable for one waiting reader: `ring` wakes the reader, `stop` ends its waiting for good. */
 export class Bell {
   #isRung = true;
   #isStopped = false;
@@ -14,13 +14,13 @@ export class Bell {
     this.#wake();
   }
 
-  /** Ends the waiting for good. */
+  /** Ends the reader's waiting for good. */
   stop(): void {
     this.#isStopped = true;
     this.#wake();
   }
 
-  /** Resolves with true at the first call and after each `ring`, with false after `stop`. */
+  /** Waits for the next `ring`; the first call does not wait. Resolves with true after a `ring`, with false after `stop`. */
   async next(): Promise<boolean> {
     while (!this.#isRung && !this.#isStopped)
       await new Promise<void>((resolve) => {

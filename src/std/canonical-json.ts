@@ -1,7 +1,7 @@
 import { sha256 } from "./hash.ts";
 import type { Json } from "./json.ts";
 
-/** Writes a JSON value in its canonical form (RFC 8785). Throws if a number or a text in it has none. */
+/** Writes a JSON value in its canonical form (RFC 8785). Throws for a number or a text that has no canonical form. */
 export function canonicalJson(value: Json): string {
   if (typeof value === "string") {
     if (!value.isWellFormed()) throw new Error("a text with a lone surrogate has no canonical form");

@@ -14,8 +14,9 @@ export interface Clock {
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
-// The functions are captured when this module is loaded: a test may install fake timers later, under which no timer would run. They
-// are called without an object, because browsers refuse to run timers of another object than the window.
+// The timer functions are captured when this module is loaded. A test may replace the global ones with fake timers later, and
+// then no timer would run. They are called without `this`, because browsers refuse timer functions that are called on another
+// object than the window.
 const startTimer = globalThis.setTimeout;
 const stopTimer = globalThis.clearTimeout;
 const startImmediate = globalThis.setImmediate;

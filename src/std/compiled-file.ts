@@ -1,7 +1,6 @@
 /**
- * Finds files of this package beside its code: compiled modules for threads and child processes, which Node 20 cannot run as
- * TypeScript, and the package's own folder. If a bundler has put the code into a program's file, the files are those of the
- * installed package.
+ * Finds files of this package: compiled modules for threads and child processes, which Node 20 cannot run as TypeScript, and
+ * the package's folder. If a bundler has put this code into a program's file, the files are found in the installed package.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -18,7 +17,7 @@ const WITHIN = /(?:^|\/)((?:src|tools)\/(?!.*\/(?:src|tools)\/).*)$/;
  * @throws Error if the program is a bundle and the package is not installed beside it
  */
 export function compiledFile(path: string, from: string): URL {
-  // In a bundle for CommonJS there is no `import.meta.url`; then `from` is the path of the module inside of the package.
+  // In a bundle for CommonJS there is no `import.meta.url`; then `from` is the path of the module inside the package.
   const beside = URL.canParse(from)
     ? new URL(path, from)
     : new URL(path, `file:///${from.replace(/^(?:\.\.\/)+/, "")}`);
@@ -29,7 +28,10 @@ export function compiledFile(path: string, from: string): URL {
   return new URL(`dist/${within}`, installedPackage(from));
 }
 
-/** The folder of this package: the nearest one above `from` with its package.json, or that of the installed package. */
+/**
+ * Returns the folder of this package: the nearest one above `from` with this package's package.json, or the folder of the
+ * installed package.
+ */
 export function packageFolder(from: string): URL {
   if (URL.canParse(from))
     for (let folder = new URL("./", from), last = ""; folder.href !== last; folder = new URL("../", folder)) {
@@ -46,7 +48,7 @@ function isThisPackage(manifest: URL): boolean {
   );
 }
 
-/** The folder of the installed package, as the program finds it. */
+/** Returns the folder of the installed package, found by Node's rules from the place of the program. */
 function installedPackage(from: string): URL {
   const places = [URL.canParse(from) ? from : null, pathToFileURL(join(process.cwd(), "any.js")).href];
   for (const place of places) {
@@ -54,7 +56,7 @@ function installedPackage(from: string): URL {
     try {
       return new URL("./", pathToFileURL(createRequire(place).resolve("rondo/package.json")));
     } catch {
-      // The package is not installed there; the next place is tried.
+      // The package is not installed in this place, so the next place is tried.
     }
   }
   throw new Error(

@@ -41,7 +41,7 @@ interface DecodeOptions {
   readonly path?: string;
   /** The path of an error that concerns the whole value. */
   readonly whole?: string;
-  /** The code of the rejection, if the decoder has none of its own. */
+  /** The code of the rejection, if the decoder itself sets none. */
   readonly code?: RejectionCode;
 }
 
@@ -62,13 +62,13 @@ export function decode<T>(
   }
 }
 
-/** Why a value does not have the form; null if it does. */
+/** Returns why a decoder refuses a value; null if it accepts the value. */
 export function refusal(read: Decode<unknown>, value: unknown, options?: DecodeOptions): Rejection | null {
   const decoded = decode(read, value, options);
   return isRejection(decoded) && decoded !== value ? decoded : null;
 }
 
-/** Decodes a value; null if it does not have the form. */
+/** Decodes a value; returns null if the decoder refuses it. */
 export function decodeOrNull<T>(read: Decode<T>, value: unknown): T | null {
   try {
     return read(value);
@@ -78,7 +78,7 @@ export function decodeOrNull<T>(read: Decode<T>, value: unknown): T | null {
   }
 }
 
-/** Makes a decoder from a test of the value. `what` completes the sentence "... is not". */
+/** Makes a decoder from a test of the value. `what` completes the error "... is not <what>". */
 export function where<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
   return (value) => {
     if (test(value)) return value as T;
@@ -86,7 +86,7 @@ export function where<T>(what: string, test: (value: unknown) => boolean, hint?:
   };
 }
 
-/** Makes a decoder like `where`, for values that no error may show. */
+/** Makes a decoder like `where`, whose errors never show the value, because it may be secret. */
 export function secret<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
   return (value) => {
     if (test(value)) return value as T;
@@ -98,7 +98,7 @@ interface TextOptions {
   readonly min?: number;
   readonly max?: number;
   readonly pattern?: RegExp;
-  /** The description of the text in errors; by default its length. */
+  /** The description of the expected text in errors; by default its allowed length. */
   readonly what?: string;
   readonly hint?: string;
 }
@@ -214,7 +214,7 @@ export function orNull<T>(read: Decode<T>): Decode<T | null> {
   return (value) => (value === null ? null : read(value));
 }
 
-/** Makes a decoder that returns `otherwise` if the value is missing. */
+/** Makes a decoder that returns `otherwise` if the value is undefined. */
 export function orElse<T, const E>(read: Decode<T>, otherwise: E): Decode<T | E> {
   return (value) => (value === undefined ? otherwise : read(value));
 }
@@ -261,7 +261,7 @@ export type ObjectOf<F> = {
 /** How unknown fields of an object are treated. */
 type Others = "refused" | "dropped" | "kept";
 
-/** The option of an object to which a later version may add fields. */
+/** The option for objects to which a later version may add fields: unknown fields are kept. */
 export const KEPT = { others: "kept" } as const;
 
 interface ObjectOptions {
@@ -307,17 +307,17 @@ export function invalid(path: string, why: string): Rejection {
   return reject("invalid_input", `${path}: ${why}`, { path });
 }
 
-/** Whether a value is an object, and no list. */
+/** Whether a value is an object and not an array. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The fields of an object that is no list; null for anything else. */
+/** Returns the value as an object with fields; null if it is an array or no object. */
 export function fieldsOf(value: unknown): Fields | null {
   return isObject(value) ? value : null;
 }
 
-/** Parses the fields of a JSON text, which another program may have written; null if the text is not JSON, or no object. */
+/** Parses a JSON text, which another program may have written, as an object; null if the text is not JSON or no object. */
 export function jsonFields(text: string): Fields | null {
   try {
     return fieldsOf(JSON.parse(text));
@@ -339,7 +339,7 @@ function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // The value is a BigInt, contains itself, is nested too deeply, or has a `toJSON` that throws: its type is shown instead.
+    // The value is a BigInt, contains itself, is nested too deeply, or has a `toJSON` that throws. Its type is shown instead.
     return undefined;
   }
 }

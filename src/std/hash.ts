@@ -10,7 +10,7 @@ export function checksum(text: string, before: number): number {
   return crc32(text, before);
 }
 
-/** The first 128 bits of the SHA-256 of a text as four words; the last is never 0. */
+/** Returns the first 128 bits of the SHA-256 of a text as four 32-bit words. The last word is never 0. */
 export function sha256Words(text: string): [number, number, number, number] {
   const digest = createHash("sha256").update(text).digest();
   return [

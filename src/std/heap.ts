@@ -1,4 +1,6 @@
-/** A binary heap with the smallest item first. The comparison must be total, so that runs are repeatable. */
+/**
+ * A binary heap with the smallest item first. The comparison must be a total order, so that the order of items is the same in every run.
+ */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #before: (a: T, b: T) => boolean;

@@ -1,7 +1,7 @@
 import type { Random } from "./random.ts";
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
-/** The two base32 characters for each value of ten bits. */
+/** A table: for each number of ten bits, its two base32 characters. */
 const PAIRS = Array.from({ length: 1_024 }, (_, bits) => `${ALPHABET[bits >>> 5]}${ALPHABET[bits & 31]}`);
 
 /** Makes an execution's id: `ex_` and a UUIDv7 in base32, which is ordered by time and unique without coordination. */

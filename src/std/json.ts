@@ -48,7 +48,7 @@ class Refused {
   }
 }
 
-/** Whether a value is plain or an object with primitive members only. This common case is checked without allocation. */
+/** Whether a value is a primitive, or an object with only primitive members. This common case is checked without allocation. */
 function isFlatAndPlain(value: unknown): boolean {
   switch (typeof value) {
     case "string":
@@ -145,7 +145,7 @@ function walkArray(value: unknown[], path: string, depth: number, above: Set<obj
   return copy;
 }
 
-/** The kind of an object, by the name of its class. Generators have only a tag instead of a class. */
+/** Returns the kind of an object: the name of its class, or for a generator its tag, because a generator has no class. */
 function kindOf(value: object): string {
   const { constructor, [Symbol.toStringTag]: tag } = value as {
     constructor?: unknown;

@@ -1,10 +1,10 @@
 /**
- * OpenTelemetry, if the program has registered an SDK. Rondo does not load `@opentelemetry/api`: it uses the objects that any version
- * 1.x of it registers under a global symbol. So a program can have any such version, and none is needed. An SDK that throws costs
- * spans and figures, and one warning, but no work.
+ * OpenTelemetry, if the program has registered an SDK. Rondo does not load `@opentelemetry/api`. It uses the objects that any
+ * version 1.x of that package registers under a global symbol, so a program can have any such version, or none. If the SDK
+ * throws, spans and metrics get lost and one warning is written, but no work is lost.
  */
 
-/** The parts of a span that are used here. */
+/** The members of an OpenTelemetry span that Rondo uses. */
 export interface Span {
   spanContext(): SpanContext;
   setAttribute(name: string, value: string | number | boolean): unknown;
@@ -24,7 +24,7 @@ export interface SpanContext {
 
 export type Attributes = Readonly<Record<string, string | number | boolean>>;
 
-/** The values that are active in a chain of calls. */
+/** An OpenTelemetry context: the values that are active in a chain of calls. */
 export interface Context {
   getValue(key: symbol): unknown;
   setValue(key: symbol, value: unknown): Context;
@@ -35,7 +35,10 @@ interface SpanOptions {
   readonly kind?: number;
   readonly attributes?: Attributes;
   readonly links?: readonly { readonly context: SpanContext }[];
-  /** When the span began; now by default. It is no number: an SDK takes small ones for times since the start of the process. */
+  /**
+   * When the span began; now by default. The type is not a number, because an SDK reads small numbers as times since the start
+   * of the process.
+   */
   readonly startTime?: Date;
 }
 
@@ -49,7 +52,7 @@ interface Meter {
   createHistogram(name: string, options: object): Instrument;
 }
 
-/** The objects that the API registers. */
+/** The objects that `@opentelemetry/api` registers globally. */
 interface Registry {
   readonly trace?: {
     getTracer(name: string): { startSpan(name: string, options: SpanOptions, context: Context): Span };
@@ -62,7 +65,7 @@ export const SPAN_KIND = { internal: 0, server: 1, client: 2, producer: 3, consu
 export const SPAN_STATUS = { ok: 1, error: 2 } as const;
 
 const REGISTRY = Symbol.for("opentelemetry.js.api.1");
-/** The key under which all versions of the API keep the active span. */
+/** The key under which all versions of `@opentelemetry/api` keep the active span in a context. */
 const SPAN_KEY = Symbol.for("OpenTelemetry Context Key SPAN");
 const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})/;
 const NONE = /^0+$/;
@@ -73,7 +76,7 @@ function registry(): Registry | undefined {
 
 let hasWarned = false;
 
-/** Calls the program's SDK; gives `otherwise` if it throws. */
+/** Calls a function of the program's SDK; returns `otherwise` if it throws. */
 function guarded<T>(call: () => T, otherwise: T): T {
   try {
     return call();
@@ -83,7 +86,7 @@ function guarded<T>(call: () => T, otherwise: T): T {
   }
 }
 
-/** Warns once, since an SDK that throws does so for each attempt. */
+/** Writes the warning only once, because a broken SDK throws for every attempt. */
 function warn(thrown: unknown): void {
   if (hasWarned) return;
   hasWarned = true;
@@ -173,7 +176,7 @@ export function startSpan(name: string, options: SpanOptions, context: Context):
   return span === undefined ? NO_SPAN : new GuardedSpan(span);
 }
 
-/** Runs code with a span as the active one. */
+/** Runs code while a span is the active span. */
 export function inSpan<T>(span: Span, under: Context, run: () => T): T {
   const manager = registry()?.context;
   if (manager === undefined) return run();
@@ -184,14 +187,14 @@ export function inSpan<T>(span: Span, under: Context, run: () => T): T {
       return run();
     });
   } catch (thrown) {
-    // This is the error of the code itself.
+    // If the code has begun, the code threw this error, not the SDK.
     if (hasBegun) throw thrown;
     warn(thrown);
     return run();
   }
 }
 
-/** The W3C `traceparent` of the active span; null if there is none. */
+/** Returns the W3C `traceparent` of the active span; null if no span is active. */
 export function activeTrace(): string | null {
   const context = guarded(() => {
     const span = registry()?.context?.active().getValue(SPAN_KEY) as Partial<Span> | undefined;
@@ -204,7 +207,7 @@ export function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): str
   return `00-${traceId}-${spanId}-${(traceFlags & 0xff).toString(16).padStart(2, "0")}`;
 }
 
-/** The context of a W3C `traceparent`. If the text is missing or invalid, a new trace begins. */
+/** Makes a context from a W3C `traceparent`. If the text is missing or invalid, a new trace begins. */
 export function contextOf(traceparent: string | null | undefined): Context {
   const [, traceId = "", spanId = "", flags = "00"] = TRACEPARENT.exec(traceparent ?? "") ?? [];
   if (traceId === "" || NONE.test(traceId) || NONE.test(spanId)) return ROOT;
@@ -212,7 +215,7 @@ export function contextOf(traceparent: string | null | undefined): Context {
   return ROOT.setValue(SPAN_KEY, remoteSpan(context));
 }
 
-/** A span of another process: it can only be a parent. */
+/** A span of another process. Other spans can only use it as their parent. */
 function remoteSpan(context: SpanContext): Span {
   return {
     spanContext: () => context,
@@ -233,7 +236,7 @@ export function hasMeter(): boolean {
   return registry()?.metrics !== undefined;
 }
 
-/** Counts a value by a counter or histogram of the program's meter provider, if there is one. */
+/** Adds a value to a counter or histogram of the program's meter provider, if there is one. */
 export function measure(
   instrument: "counter" | "histogram",
   { name, description, unit }: { readonly name: string; readonly description: string; readonly unit: string },

@@ -1,4 +1,4 @@
-/** The random port, and a small seeded generator (xoshiro128** seeded by splitmix), so that a seed determines a whole run. */
+/** The random port, and a small seeded generator (xoshiro128** seeded by splitmix). One seed determines all draws of a run. */
 export interface Random {
   /** Draws an integer from 0 to 2^32 - 1. */
   u32(): number;
@@ -92,7 +92,7 @@ export const systemRandom: Random = {
   },
 };
 
-/** A 32-bit hash of a text (FNV-1a with a final mix), for seeds, jitter and placement, never for identity. */
+/** A 32-bit hash of a text (FNV-1a with a final mix), for seeds, jitter and placement. It is too short to identify a text. */
 export function hashText(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);

@@ -1,7 +1,7 @@
 /**
  * A seal is a checksum at the end of a stored JSON text, written as 16 white-space characters: a CRC-32, two bits per
- * character. JSON readers skip white space, so programs without seals can read the text. The checksum also covers a key that
- * names the text, so a text in the place of another one is noticed too.
+ * character. JSON readers skip white space, so programs that do not know seals can read the text. The checksum also covers a
+ * key that names the text, so it also detects a text that is stored in another text's place.
  */
 import { checksum } from "./hash.ts";
 
@@ -22,7 +22,9 @@ export function seal(text: string, key: string): string {
   return text + BYTES[sum & 255] + BYTES[(sum >>> 8) & 255] + BYTES[(sum >>> 16) & 255] + BYTES[sum >>> 24];
 }
 
-/** `whole`: the checksum matches. `plain`: the text has no seal. `broken`: the text has changed since it was sealed. */
+/**
+ * The state of a seal. `whole`: the checksum matches. `plain`: the text has no seal. `broken`: the text has changed since it was sealed.
+ */
 export type SealState = "whole" | "plain" | "broken";
 
 /** Splits a stored text into the text without its seal, and the state of the seal. */

@@ -8,7 +8,7 @@
 const LOOK_MS = 250;
 /** A difference above this counts as a step of the wall clock. */
 const STEP_MS = 500;
-/** The speed of this time while the wall clock is behind. */
+/** The speed of this clock, as a part of normal speed, while it waits for the wall clock to catch up. */
 const SLOW = 0.9;
 
 export class SteadyTime {
@@ -17,7 +17,7 @@ export class SteadyTime {
   #last: number;
   /** The wall time and the elapsed time at the last comparison. */
   #seen: { now: number; elapsed: number };
-  /** The times at which the wall clock was set back; null while it is not behind. */
+  /** The time of this clock and the elapsed time when the wall clock was set back; null while the wall clock is not behind. */
   #behind: { readonly from: number; readonly elapsed: number } | null = null;
   #stepped = 0;
 

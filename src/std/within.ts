@@ -27,8 +27,8 @@ export class Longer {
 }
 
 /**
- * Settles as `work` does. If that takes longer than `ms`, it calls `onLate`, which returns a value, throws, or extends the
- * deadline with `Longer`.
+ * Settles as the promise `work` does. If that takes longer than `ms`, it calls `onLate`, which returns a value, throws, or
+ * extends the deadline by returning `Longer`.
  */
 export function within<T>(clock: Timers, ms: number, work: Promise<T>, onLate: () => T | Longer): Promise<T> {
   return new Promise((resolve, fail) => {
@@ -47,7 +47,7 @@ export function within<T>(clock: Timers, ms: number, work: Promise<T>, onLate: (
   });
 }
 
-/** Resolves when `work` does, and after `ms` at the latest; fails if `work` fails before. */
+/** Resolves when `work` resolves, and after `ms` at the latest. Rejects if `work` rejects earlier. */
 export async function atMost(clock: Timers, ms: number, work: Promise<unknown>): Promise<void> {
   await within<unknown>(clock, ms, work, () => undefined);
 }
