@@ -7,30 +7,30 @@ import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
 export const LEASE_MS = 10_000;
 
-/** For how long the store reports when the lease of a former node ended. */
+/** The time for which the store keeps when the lease of a former node ended. */
 export const ENDED_MS = 600_000;
 
 export interface MemberNode {
   readonly url: string;
-  /** Identifies one membership: a node whose lease has expired joins again with another incarnation. */
+  /** Identifies one membership. A node whose lease has expired joins again with a new incarnation. */
   readonly incarnation: string;
   readonly leaseUntil: number;
-  /** When this incarnation joined. */
+  /** When the node joined with this incarnation. */
   readonly since: number;
   /** The newest version of events that the node can read. */
   readonly reads: number;
 }
 
-/** Members and owners at one moment of the store's clock. */
+/** The members of the cluster and the owners of partitions at one moment of the store's clock. */
 export interface Membership {
   /** The store's clock, in whole milliseconds. */
   readonly now: number;
-  /** The incarnation of this node, and the end of its lease. */
+  /** The incarnation of this node. `leaseUntil` is the end of its lease. */
   readonly incarnation: string;
   readonly leaseUntil: number;
   /** Nodes whose lease has not expired, in the order of their URLs. */
   readonly nodes: readonly MemberNode[];
-  /** When leases ended, by incarnation, of nodes that have left in the last ten minutes (`ENDED_MS`). */
+  /** When the leases of nodes ended that have left in the last ten minutes (`ENDED_MS`), by incarnation. */
   readonly ended: Readonly<Record<string, number>>;
   /** All partitions, by number; the lease of a partition's owner may have expired. */
   readonly partitions: readonly {
@@ -54,11 +54,11 @@ export interface ClusterStore extends Store {
    */
   renew(): Promise<Membership>;
   /**
-   * Takes the free partitions among these, and takes own ones again, each in a new epoch. Takes nothing if the node is no
-   * member.
+   * Takes those of the given partitions that are free or belong to this node already, each in a new epoch. Takes nothing if the
+   * node is not a member of the cluster.
    */
   take(partitions: readonly number[]): Promise<readonly Ownership[]>;
-  /** Releases those of the partitions that this node owns. `clean` means that no lease is open in them. */
+  /** Releases those of the given partitions that this node owns. `clean` means that no task of them is leased to a worker. */
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;
   leave(options: { clean: boolean }): Promise<void>;
   /** Stores mailbox messages outside of commits: messages to a partition whose owner could not be reached. */

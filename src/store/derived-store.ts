@@ -1,14 +1,14 @@
 /**
- * Facades that are derived from the store port, so that a new method needs no line in them:
- * 1. `DerivedStore` has every method of the port and passes each call to `answer`;
- * 2. `joinParts` makes one object of the parts of an adapter;
- * 3. `SyncStore` is the port without promises.
+ * Helpers that are derived from the store port, so that a new method of the port needs no code in them:
+ * 1. `DerivedStore` has every method of the port and passes each call to `answer`.
+ * 2. `joinParts` makes one object of the parts of an adapter.
+ * 3. `SyncStore` is the type of the port without promises.
  */
 import { STORE_METHODS, type StoreMethods } from "./store.ts";
 
 export type StoreMethod = keyof StoreMethods;
 
-/** The port of a store that answers at once. */
+/** The store port of a synchronous store: methods return values instead of promises. */
 export type SyncStore = {
   [M in StoreMethod]: (...args: Parameters<StoreMethods[M]>) => Awaited<ReturnType<StoreMethods[M]>>;
 };
@@ -40,7 +40,7 @@ type Joined<Parts extends readonly object[]> = Parts extends readonly [
   ? First & Joined<Rest>
   : unknown;
 
-/** Makes one object with the methods of the port that the parts have. `around` runs every call. */
+/** Joins the parts of an adapter into one object with all their methods of the store port. `around` wraps every call. */
 export function joinParts<const Parts extends readonly object[]>(
   parts: Parts,
   around: <T>(run: () => T) => T = (run) => run(),

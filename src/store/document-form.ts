@@ -1,11 +1,11 @@
-/** Forms of documents: each kind has one parser. A body that is not JSON, or has another shape, counts as damaged. */
+/** Reads stored documents. Each kind of document has one parser. A document that is not JSON, or has another shape, counts as damaged. */
 import { DamagedData, describeDamage } from "../kernel/journal/damage.ts";
 import { type Decode, Undecodable } from "../std/decode.ts";
 import type { Store, StoredDocument } from "./store.ts";
 
 export interface DocumentForm<T> {
   readonly kind: string;
-  /** Parses a body; throws if it has another shape. */
+  /** Parses the body of a document; throws if it has another shape. */
   readonly parse: (body: string) => T;
 }
 
@@ -20,14 +20,14 @@ export function jsonForm<T>(kind: string, read: Decode<unknown>): DocumentForm<T
   return { kind, parse: (body) => read(JSON.parse(body)) as T };
 }
 
-/** Parses the content of a body; throws `DamagedData` if it cannot be read. */
+/** Parses the body of a document; throws `DamagedData` if it cannot be read. */
 export function parseDocument<T>(form: DocumentForm<T>, id: string, body: string): T {
   const read = listed(form, { id, body });
   if (read.damage === undefined) return read.value;
   throw damaged(form.kind, read);
 }
 
-/** Reads the content of a stored document; null if there is none. Throws `DamagedData` if it cannot be read. */
+/** Reads the content of a stored document; null if the document does not exist. Throws `DamagedData` if it cannot be read. */
 export async function readDocument<T>(
   store: Pick<Store, "getDocument">,
   form: DocumentForm<T>,
@@ -65,7 +65,7 @@ export function damaged(
   return new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
 }
 
-/** One sentence about a damaged document. */
+/** Returns one sentence that describes a damaged document. */
 export function describeDamaged(kind: string, document: { readonly id: string; readonly damage: string }) {
   return describeDamage(damaged(kind, document).damage);
 }

@@ -1,4 +1,4 @@
-/** The kinds of documents that an export contains. The port cannot list kinds, so they are listed here; a test checks the list. */
+/** The kinds of documents that an export contains. The store port cannot list kinds, so this file lists them; a test checks the list. */
 export const DOCUMENT_KINDS = [
   "alert",
   "alert-mark",
@@ -27,5 +27,5 @@ export const DOCUMENT_KINDS = [
   "workflow-version",
 ] as const;
 
-/** Kinds of documents about the owner of a store, not about its content: an export leaves them out. */
+/** The kinds of documents that an export leaves out, because they describe the owner of a store and not its content. */
 export const OWNER_KINDS = ["permits", "cluster-secret", "leases"] as const;

@@ -53,10 +53,10 @@ test("an outage is a line when it begins, few at rising distances, and one when 
   await attempt("renew");
   expect(lines).toEqual([
     "the database cannot be reached (refused)",
-    "the database cannot be reached (refused): for 5 s now, 5 times since the last line",
-    "the database cannot be reached (refused): for 15 s now, 10 times since the last line",
-    "the database cannot be reached (refused): for 35 s now, 20 times since the last line",
-    "the database cannot be reached (refused): for 1 m 15 s now, 40 times since the last line",
+    "the database cannot be reached (refused): this has lasted for 5 s, 5 times since the last line",
+    "the database cannot be reached (refused): this has lasted for 15 s, 10 times since the last line",
+    "the database cannot be reached (refused): this has lasted for 35 s, 20 times since the last line",
+    "the database cannot be reached (refused): this has lasted for 1 m 15 s, 40 times since the last line",
     "the store works again, after 1 m 40 s",
   ]);
 });
@@ -118,7 +118,7 @@ test("other faults are distinguished by message, and each is logged again at inc
   expect(lines).toEqual([
     "the socket is too long",
     "execution a is left alone",
-    "the socket is too long: for 5 s now, 5 times since the last line",
+    "the socket is too long: this has lasted for 5 s, 5 times since the last line",
   ]);
   pass(600_001);
   log.report(new Error("the socket is too long"));

@@ -1,6 +1,6 @@
 /**
- * Logs the begin, the repetition (at increasing intervals) and the end of faults. All retryable faults of the store count as
- * one outage; other faults are distinguished by their messages.
+ * Logs when a fault begins, when it goes on (at increasing intervals) and when it ends. All retryable faults of the store count
+ * as one outage; other faults are distinguished by their messages.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
@@ -10,11 +10,11 @@ import { type Store, StoreFault } from "./store.ts";
 
 const FIRST_DISTANCE_MS = 5_000;
 const DISTANCE_MAX_MS = 300_000;
-/** Failed calls are retried within this time; a call that is not retried no longer counts as failing. */
+/** Failed calls are retried within this time. A call that failed longer ago was given up, and no longer counts as failing. */
 const TRIED_AGAIN_MS = 6_000;
-/** A fault that did not occur for this long counts as a new fault. */
+/** A fault that has not occurred for this time counts as a new fault when it occurs again. */
 const FORGET_MS = 600_000;
-/** The most faults that are distinguished; beyond that the oldest is dropped. */
+/** The most faults that are remembered; if there are more, the oldest is dropped. */
 const KINDS_MAX = 100;
 
 interface Lasting {
@@ -24,21 +24,21 @@ interface Lasting {
   distanceMs: number;
   nextAt: number;
   lastAt: number;
-  /** When the fault seemed to be over; null if it has occurred again since. */
+  /** When the calls began to succeed again; null if the fault has occurred since. */
   overAt: number | null;
 }
 
 export class FaultLog {
   readonly #clock: Pick<Clock, "now">;
   readonly #write: (line: string) => void;
-  /** Lasting faults by message; the outage of the store has the key "". */
+  /** The faults that go on, by message. The outage of the store has the key "". */
   readonly #lasting = new Map<string, Lasting>();
   /**
-   * Calls of the store that failed last, with the time. Successful reads are not reported, so all calls except commits and
-   * renewals share the key "other".
+   * The kinds of store calls that failed last, with the time. Successful reads are not reported, so all calls except commits
+   * and renewals share the key "other".
    */
   readonly #failed = new Map<string, number>();
-  /** Faults of commits and renewals, which are counted already. */
+  /** Errors of commits and renewals. `#failed` counts these already under their own keys. */
   readonly #known = new WeakSet<object>();
   #isRenewed = false;
 
@@ -47,7 +47,7 @@ export class FaultLog {
     this.#write = write;
   }
 
-  /** Wraps the store so that commits and renewals tell this log whether the store works. */
+  /** Wraps the store so that this log learns of each commit and renewal whether it succeeded. */
   watched<S extends Store>(store: S): S {
     const replaced: Partial<ClusterStore> = {
       commit: (content) => this.#observe("commit", store.commit(content)),
@@ -65,7 +65,7 @@ export class FaultLog {
     const key = isStore ? "" : message;
     const now = this.#clock.now();
     const lasting = this.#lasting.get(key);
-    // Renewals go on even without work, so the end of an outage can wait until no other call fails either.
+    // Renewals are made even if there is no work, so a later renewal can end the outage once no other call fails.
     if (key === "" && this.#isRenewed && !this.#known.has(fault)) this.#failed.set("other", now);
     if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
       this.#begin(key, now);
@@ -76,7 +76,7 @@ export class FaultLog {
     lasting.unlogged++;
     if (now < lasting.nextAt) return;
     const more = lasting.unlogged === 1 ? "" : `, ${lasting.unlogged} times since the last line`;
-    this.#write(`${message}: for ${showDuration(now - lasting.from)} now${more}`);
+    this.#write(`${message}: this has lasted for ${showDuration(now - lasting.from)}${more}`);
     lasting.unlogged = 0;
     lasting.distanceMs = Math.min(DISTANCE_MAX_MS, lasting.distanceMs * 2);
     lasting.nextAt = now + lasting.distanceMs;
@@ -108,7 +108,7 @@ export class FaultLog {
     }
   }
 
-  /** Called when a call succeeded: ends the outage if no call fails any more. */
+  /** Called after a successful commit or renewal. Ends the outage if no call fails any more. */
   #works(what: string): void {
     const now = this.#clock.now();
     this.#failed.delete(what);
@@ -127,7 +127,7 @@ function isShared(store: Store): store is ClusterStore {
   return "renew" in store;
 }
 
-/** The message of a fault, and whether the store caused it. If it did, the message includes the cause. */
+/** Returns the message of a fault, and whether the store caused it. If the store did, the message includes the cause. */
 function describe(fault: Error): { message: string; isStore: boolean } {
   const { message, cause } = fault;
   if (isOfStore(fault)) return { message, isStore: true };

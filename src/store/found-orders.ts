@@ -1,17 +1,20 @@
-/** Lists of executions by their order number, newest first, and their union and intersection. */
+/** Lists of executions that a search found, by their order number, newest first; and the union and intersection of lists. */
 
-/** Executions by their order number, newest first. The list is complete down to the order `floor`; with 0 it is complete. */
+/** The order numbers of executions, newest first. The list has all matches from the order `floor` upwards; with a floor of 0 it has all. */
 export interface FoundOrders {
   readonly orders: readonly number[];
   readonly floor: number;
 }
 
-/** Makes a list that was read with a limit: if it has that many items, there may be more below its last one. */
+/** Makes a list from a read with the limit `max`. If the read returned `max` items, older matches may be missing below the last one. */
 export function ordersUpTo(orders: readonly number[], max: number): FoundOrders {
   return { orders, floor: orders.length < max ? 0 : (orders.at(-1) ?? 0) };
 }
 
-/** The union of the lists, at most `max` items, down to the order at which all of them are complete. */
+/**
+ * Returns the union of the lists, at most `max` items. Items below the highest floor of the lists are left out, because the
+ * union is incomplete there.
+ */
 export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
   const floor = Math.max(0, ...lists.map((list) => list.floor));
   const orders = [...new Set(lists.flatMap((list) => list.orders))]
@@ -21,7 +24,7 @@ export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
   return { orders: orders.slice(0, max), floor: orders[max - 1] as number };
 }
 
-/** The intersection of the lists. Items of a complete list below the floor of another are kept. */
+/** Returns the intersection of the lists. Items of a complete list are kept if another list is incomplete there, because they may match. */
 export function inAll(lists: readonly FoundOrders[]): FoundOrders {
   const complete = lists.filter(({ floor }) => floor === 0).sort((a, b) => a.orders.length - b.orders.length);
   const floor = complete.length > 0 ? 0 : Math.max(...lists.map((list) => list.floor));

@@ -1,12 +1,14 @@
-/** Reads the items of a map for the child that runs them. They are journaled as steps of the task that calls the map. */
+/**
+ * Reads the items of a `map` for the child that runs them. They are in the journal of the parent, as steps of the task that called `map`.
+ */
 import type { Event } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { ExecutionStore } from "./store.ts";
 
 /**
- * Reads a page of the items of a child, from 0, as the JSON text of a list; null after the last page. The first event of the child
- * says where the pages are in the journal of its parent.
+ * Reads a page of the items of a child, counted from 0, as the JSON text of a list; null after the last page. The first event
+ * of the child says where the pages are in its parent's journal.
  */
 export async function readMapItems(
   store: Pick<ExecutionStore, "readJournal">,

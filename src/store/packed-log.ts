@@ -6,12 +6,18 @@ import { WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 import type { LogLine, LogRow, StoredLogRow } from "./store.ts";
 
-/** A field of a packed row. Nodes of version 0.2 take a pair of run and fields for no run. */
+/**
+ * A field of a packed row. A pair is the run of a script and the fields of a log line; nodes of version 0.2 ignore a pair and
+ * show no run.
+ */
 type Field = string | number | readonly [run: string | 0, fields: string];
 
 /** The number of fields before the lines: phase, visit, handler, task, number, worker, time of the first line. */
 const HEAD_FIELDS = 7;
-/** The number of fields of a line: n, time relative to the first line, level, text, run (0 for none; with fields a pair). */
+/**
+ * The number of fields of a line: its number, time relative to the first line, level, text, and run (0 for none). If the line
+ * has structured fields, the last one is a pair of run and fields.
+ */
 const LINE_FIELDS = 5;
 
 export interface PackedLogRow {
@@ -28,7 +34,7 @@ export function packLog(row: LogRow): string {
   return seal(JSON.stringify(packed), row.attempt);
 }
 
-/** Unpacks a row; a damaged row becomes one line that says so. */
+/** Unpacks a row. A damaged row becomes one line with an error message. */
 export function unpackLog(row: PackedLogRow): StoredLogRow {
   const { text, state } = unseal(row.body, row.attempt);
   try {
@@ -72,7 +78,7 @@ function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): Sto
   return { order, attempt, phase, visit, handler, task, number, worker, lines };
 }
 
-/** The body without the lines up to number `last`; null if no line is left. */
+/** Returns the packed row without the lines up to number `last`; null if no line is left. */
 export function linesAfter(attempt: string, body: string, last: number): string | null {
   const packed = JSON.parse(body) as Field[];
   const left = packed.slice(0, HEAD_FIELDS);

@@ -1,4 +1,4 @@
-/** The last epoch in which workers of other processes were connected, stored as a document. */
+/** The last epoch in which workers of other processes were connected. It is stored as a document. */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { KEPT, number, object } from "../std/decode.ts";
 import { jsonForm, readDocument } from "./document-form.ts";
@@ -11,7 +11,10 @@ export const REMOTE_FORM = jsonForm<{ readonly epoch: number }>(
   object({ epoch: number }, KEPT),
 );
 
-/** Reads the last epoch with workers of other processes; 0 if there was none. A damaged document counts as every epoch. */
+/**
+ * Reads the last epoch in which workers of other processes were connected; 0 if there was none. If the document is damaged, it
+ * returns infinity: such workers may have been connected in any epoch.
+ */
 export async function remoteEpoch(store: Pick<Store, "getDocument">): Promise<number> {
   try {
     return (await readDocument(store, REMOTE_FORM, REMOTE_MARK.id))?.epoch ?? 0;

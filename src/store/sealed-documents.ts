@@ -1,8 +1,8 @@
-/** Stored documents end with a checksum (std/seal.ts). */
+/** Adds a checksum to stored documents and checks it (std/seal.ts). */
 import { DamagedData, WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 
-/** Kinds that older versions compare as plain texts: stored without a checksum. */
+/** Kinds of documents that are stored without a checksum, because older versions compare them as plain texts. */
 const PLAIN_KINDS: readonly string[] = ["cluster-secret", "schedule-mark"];
 
 /** Adds the checksum to the body of a document. */
@@ -17,7 +17,10 @@ export function openDocument(kind: string, id: string, stored: string): string {
   throw new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
 }
 
-/** Opens a document of a list. `damage` says why it is damaged, so that it does not hide the others. */
+/**
+ * Checks and removes the checksum of a document in a list. A damaged one is returned with `damage`, the reason, so that the
+ * rest of the list can still be read.
+ */
 export function listedDocument(kind: string, { id, body }: { readonly id: string; readonly body: string }) {
   if (PLAIN_KINDS.includes(kind)) return { id, body };
   const { text, state } = unseal(body, keyOf(kind, id));

@@ -1,10 +1,10 @@
 /**
  * Lists executions by words and tags, newest first. Each store answers `findOrders` from its index; this file combines the
  * answers.
- *
- * For each word the index returns a list of orders, newest first, and the order down to which the list is complete. If one
- * list is complete to the end, its executions are checked; else those that are in all lists, as far as all of them go. One
- * call checks a bounded number of executions: a page can be short, and the next page continues from its cursor.
+ * For each word the index returns a list of order numbers, newest first, and the order down to which the list is complete. If
+ * one list is complete to the end, its executions are checked. Otherwise the executions that are in all lists are checked, as
+ * far as all lists are complete. One call checks a bounded number of executions: a page can be short, and the next page
+ * continues from its cursor.
  */
 import { isChildId } from "../kernel/definition/names.ts";
 import { isRelayName } from "../kernel/relay/relay.ts";
@@ -12,7 +12,7 @@ import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
 import { type ExecutionSearch, type HeadFilter, isWaiting, type StoredHead } from "./store.ts";
 
-/** The most order numbers in one list, the most lists of one word in one call, and the most heads in one read. */
+/** The most order numbers in one list. `ROUNDS_MAX`: the most lists of one word in one call. `READ_MAX`: the most heads in one read. */
 const LIST_MAX = 1_000;
 const ROUNDS_MAX = 16;
 const READ_MAX = 200;
@@ -23,21 +23,21 @@ export interface Search {
   readonly q?: string | undefined;
   /** Tags that an execution must have; null as a value matches any value. */
   readonly tags?: Readonly<Record<string, string | null>> | undefined;
-  /** Filters that the store does not know. */
+  /** Filters that are applied after the read, because the store does not have them. */
   readonly choice?: HeadChoice | undefined;
   readonly before: number | null;
   readonly max: number;
 }
 
-/** Filters that the store does not know. An empty list of statuses matches all of them. */
+/** Filters that are applied after the read, because the store does not have them. An empty list of statuses matches all of them. */
 export interface HeadChoice {
   readonly status: readonly string[];
-  /** The earliest and the latest time of creation. */
+  /** The earliest time of creation. `until` is the latest. */
   readonly since: number;
   readonly until: number;
   /** Whether to leave out children of other executions. */
   readonly top: boolean;
-  /** Whether to leave out executions with work: only those that wait for a time or a signal alone are meant. */
+  /** Whether to list only executions that have no work for workers now, because they wait for a time or a signal. */
   readonly waiting: boolean;
 }
 
@@ -50,7 +50,7 @@ export interface FoundHeads {
 /** The most pages of the store that are read for a page of the list. */
 const FILTERED_PAGES = 10;
 
-/** Reads a page of executions that match all filters. The page can be short, and have a next page. */
+/** Reads a page of executions that match all filters. A short page can still have a next page. */
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { choice, ...rest } = search;
   if (choice === undefined || isEmpty(choice)) return listPlain(store, rest);
@@ -60,7 +60,7 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
   for (let page = 0; page < FILTERED_PAGES; page++) {
     const found = await listPlain(store, { ...rest, before });
     for (const head of found.heads) {
-      // Executions are listed in the order of their creation, so all others are older.
+      // Executions are listed newest first, so all that follow are older than `since`, too.
       if (head.createdAt < since) return { heads, next: null };
       const isMeant =
         head.createdAt <= until &&
@@ -80,7 +80,7 @@ function isEmpty({ status, since, until, top, waiting }: HeadChoice): boolean {
   return status.length === 0 && since === 0 && until === Number.POSITIVE_INFINITY && !top && !waiting;
 }
 
-/** A list without words and tags needs no search. */
+/** Lists executions. Without words and tags it reads the list directly, without a search. */
 async function listPlain(store: ExecutionSearch, search: Omit<Search, "choice">): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
@@ -91,7 +91,10 @@ async function listPlain(store: ExecutionSearch, search: Omit<Search, "choice">)
   return listWithoutRelays(store, search);
 }
 
-/** Reads a page of executions without events and gates, which are listed only by their workflow. The page can be short. */
+/**
+ * Reads a page of executions, without events and gates; those are listed only if the filter names their workflow. A short page
+ * can still have a next page.
+ */
 async function listWithoutRelays(
   store: ExecutionSearch,
   { filter, before, max }: Search,
@@ -117,7 +120,7 @@ async function searchHeads(store: ExecutionSearch, search: Omit<Search, "choice"
   const tagged: SearchWord[] = [];
   for (const [name, value] of Object.entries(tags)) {
     tagged.push(tagWord(name, value));
-    // Another tag may have the same value, so the name is searched too.
+    // The index has names and values of tags apart. Another tag may have this value, so the name is searched too.
     if (value !== null && value !== "") tagged.push(tagWord(name, null));
   }
   const isFound = (head: StoredHead): boolean =>

@@ -1,4 +1,4 @@
-/** Updates the search index while the store is open: once a second, in small slices, so that commits can run in between. */
+/** Updates the search index while the store is open: once a second, in small parts, so that commits can run in between. */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type ExecutionSearch, StoreFault } from "./store.ts";
 

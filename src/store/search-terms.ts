@@ -1,21 +1,23 @@
 /**
  * Search terms of executions. An index stores the terms of each execution (`termsOf`), and every hit is compared with the head
- * (`fits`). So an index may contain stale terms, such as those of a former error, without a wrong result.
- *
+ * (`fits`). So stale terms in an index, such as those of a former error, never give a wrong result.
  * A search returns the executions that all of its words match, and those that the whole text matches, since ids and tags can
- * contain spaces. A word matches an execution if the id begins with it, the hash of the definition begins with it (at least 8
- * digits), it is the name of the workflow, the name or the value of a tag or both (`team=ops`), or a word of the error. Case is
- * ignored, except in names of workflows and in ids, which are compared as given and in lower case.
+ * contain spaces. A word matches an execution in these cases: the id begins with it; the hash of the definition begins with it
+ * (at least 8 digits); it is the name of the workflow; it is the name or the value of a tag or both (`team=ops`); it is a word
+ * of the error. Case is ignored, except in names of workflows and in ids, which are compared as given and in lower case.
  */
 import { cutToBytes } from "../kernel/definition/names.ts";
 import { type StoredHead, userTags } from "./store.ts";
 
-/** The most bytes of a term; `fits` compares the rest of a longer one. */
+/** The most bytes of a term in the index. `fits` compares the rest of a longer term. */
 const TERM_BYTES_MAX = 64;
 /** The most words of an error that are indexed. */
 const ERROR_WORDS_MAX = 60;
 const HASH_DIGITS = 8;
-/** Prefixes of terms: hash, name of a tag, value of a tag. A word of an error begins with a letter, a digit or _. */
+/**
+ * The prefix of a term that is a hash. `OF_NAME` is that of a tag's name, `OF_VALUE` of a tag's value. Words of an error have
+ * no prefix: they begin with a letter, a digit or _.
+ */
 const OF_HASH = "#";
 const OF_NAME = "@";
 const OF_VALUE = "=";
@@ -23,7 +25,7 @@ const HASH = /^[0-9a-f]{8,64}$/;
 
 type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 
-/** The terms of an execution. Ids and workflows have indexes of their own. */
+/** Returns the index terms of an execution: its hash, tags and error. Ids and workflows have indexes of their own. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
   const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(userTags({ tags }))) {
@@ -45,7 +47,7 @@ export function errorTerms(error: string | null): string[] {
 
 export interface SearchWord {
   readonly text: string;
-  /** Texts with which a matching id begins. */
+  /** An id that begins with one of these texts matches the word. */
   readonly ids: readonly string[];
   readonly workflow: string;
   readonly terms: readonly string[];
@@ -55,7 +57,7 @@ export function searchWords(q: string): SearchWord[] {
   return [...new Set(q.split(/\s+/).filter(Boolean))].map(searchWord);
 }
 
-/** The whole search text as one word, for ids and tags with spaces; null if it is a single word. */
+/** Returns the whole search text as one word, for ids and tags with spaces; null if the text has no spaces. */
 export function searchPhrase(q: string): SearchWord | null {
   const text = q.trim();
   return /\s/.test(text) ? searchWord(text) : null;
@@ -64,7 +66,7 @@ export function searchPhrase(q: string): SearchWord | null {
 function searchWord(text: string): SearchWord {
   const lower = text.toLowerCase();
   const terms = [nameTerm(text), valueTerm(text)];
-  // Names and values of tags can contain a = too.
+  // A word may have several =, because names and values of tags can contain it; each one is tried as the separator.
   for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
     terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
   if (HASH.test(lower)) terms.push(hashTerm(lower));
@@ -73,7 +75,7 @@ function searchWord(text: string): SearchWord {
   return { text, ids: [...new Set([text, lower])], workflow: text, terms };
 }
 
-/** A search by tag, for lists that are filtered by tags. */
+/** Makes the search word for a tag, for lists that are filtered by tags. */
 export function tagWord(name: string, value: string | null): SearchWord {
   const text = value === null ? name : `${name}=${value}`;
   return { text, ids: [], workflow: "", terms: [tagTerm(name, value)] };
@@ -120,12 +122,12 @@ function valueTerm(value: string): string {
   return term(OF_VALUE + value);
 }
 
-/** The most selective term of a tag; null as the value stands for a tag with any value. */
+/** Returns the term of a tag that matches the fewest executions: its value, or its name if any value is searched. */
 function tagTerm(name: string, value: string | null): string {
   return value === null || value === "" ? nameTerm(name) : valueTerm(value);
 }
 
-/** Normalizes a term. It contains no control characters, so no separator of a store and no NUL. */
+/** Normalizes a term. The result has no control characters, so it cannot contain NUL or a store's separator. */
 function term(text: string): string {
   return cutToBytes(
     text

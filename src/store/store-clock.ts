@@ -1,7 +1,7 @@
 /**
- * The clock of a node in a cluster: it follows the store's clock, measured when the store opens and at each renewal, and
- * advances by the monotonic clock in between. It assumes the latest possible time, so nothing happens too early. It never
- * goes back; if the store's clock does, it runs slower for a while.
+ * The clock of a node in a cluster. It follows the store's clock, which is measured when the store opens and at each renewal,
+ * and advances by the monotonic clock in between. It assumes the latest possible time, so nothing happens too early. The clock
+ * never goes back; if the store's clock does, this clock runs slower for a while.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
@@ -13,7 +13,8 @@ export class StoreClock implements Clock {
   readonly #machine: Clock;
   readonly #monotonic: () => number;
   /**
-   * How far the store's clock is ahead of the monotonic clock; before the first measurement, how far the machine's clock is.
+   * The difference between the store's clock and the monotonic clock. Before the first measurement, the machine's clock is used
+   * instead of the store's.
    */
   #ahead: number;
   #time: SteadyTime;
@@ -30,7 +31,7 @@ export class StoreClock implements Clock {
     const replaced: Pick<ClusterStore, "open" | "renew"> = {
       open: async () => {
         const info = await store.open();
-        // No time was read from this clock yet, so it may be set back.
+        // Nobody has read a time from this clock yet, so it may be set back.
         this.#ahead = (await store.now()) - this.#monotonic();
         this.#time = this.#begin();
         return info;

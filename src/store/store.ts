@@ -1,10 +1,11 @@
 /**
- * The store port: all durable state. Adapters: memory, sqlite, postgres. Executions are in partitions (partition-of.ts), and a
- * partition has one owner at a time (cluster-store.ts). An embedded store has one partition, which belongs to its opener.
- * An engine node writes executions only by `commit`, which is atomic per partition and refused where the fence does not hold.
- *
- * A commit returns `ok` (durable, except for the partitions that it lists as fenced) or `fenced` (the owner is stale and nothing
- * was written), or it throws `StoreFault`: then the outcome is unknown, unless the fault says that nothing was written.
+ * The store port, which holds all durable state. Its adapters are memory, sqlite and postgres. Executions are in partitions
+ * (partition-of.ts), and a partition has one owner at a time (cluster-store.ts). An embedded store has one partition, which
+ * belongs to the process that opened it.
+ * An engine node writes executions only by `commit`, which is atomic per partition and refused for a partition that the writer
+ * no longer owns. A commit returns `ok` (durable, except for the partitions that it lists as fenced) or `fenced` (the owner is
+ * stale and nothing was written), or it throws `StoreFault`: then the outcome is unknown, unless the fault says that nothing
+ * was written.
  */
 import type { Damage } from "../kernel/journal/damage.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
@@ -25,46 +26,51 @@ export interface Ownership {
   readonly partition: number;
   /** The epoch of the ownership. It changes each time the store is opened (embedded) or the partition is taken (cluster). */
   readonly epoch: number;
-  /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
+  /**
+   * The newest epoch that ended without a clean release. Executions that were last written in that epoch or before may have open leases.
+   */
   readonly uncleanEpoch: number;
   /**
-   * The ends of epochs that ended uncleanly, in order. If one is missing, the next later one counts for it. Undefined if the
-   * store does not keep them.
+   * When epochs ended uncleanly, in order. If the end of an epoch is missing, the next later one is used for it. Undefined if
+   * the store does not record this.
    */
   readonly uncleanEnds?: readonly UncleanEnd[];
-  /** The first epoch whose owners store their grants of limits; later owners do too. Undefined if no owner does. */
+  /** The first epoch whose owner stored its grants of limits; all later owners do too. Undefined if no owner does. */
   readonly limitsStoredFrom?: number;
 }
 
-/** The end of an epoch whose owner lost its lease or gave up. */
+/** When an epoch ended whose owner lost its lease or gave up. */
 export interface UncleanEnd {
   readonly epoch: number;
   readonly at: number;
 }
 
-/** The number of ends of epochs that a store keeps for each partition. */
+/** The most ends of unclean epochs that a store keeps for each partition. */
 export const UNCLEAN_ENDS_MAX = 32;
 
 /** The status of an execution whose stored data cannot be read. */
 export const DAMAGED = "damaged";
 
 export interface StoreInfo {
-  /** Problems that were found when the store was opened and did not prevent that. */
+  /** Problems that were found when the store was opened. They did not prevent the opening. */
   readonly warnings?: readonly string[];
-  /** The least number of complete transactions in an embedded store's WAL that could not be read when it was opened. */
+  /**
+   * The number of complete transactions in an embedded store's WAL that could not be read when it was opened. The real number
+   * may be higher.
+   */
   readonly lostTransactions?: number;
   readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
   readonly key: string;
   /** The number of partitions, fixed when the store is created. */
   readonly partitions: number;
-  /** The partitions that the opener owns: all (embedded), or none yet (cluster). */
+  /** The partitions that the process owns after opening: all of an embedded store, none yet in a cluster. */
   readonly owned: readonly Ownership[];
 }
 
 export type Want = "work" | "time" | "nothing";
 
-/** The summary row of an execution, which lists show. It changes only with status or phase. */
+/** The summary row of an execution, which lists show. It is written only when the status or the phase changes. */
 export interface Head {
   readonly id: string;
   readonly partition: number;
@@ -74,8 +80,8 @@ export interface Head {
   readonly status: string;
   readonly phase: string | null;
   /**
-   * The duty of the owner: `work` (dispatch or drain tasks), `time` (wait for timers or signals only), `nothing` (the
-   * execution has ended).
+   * What the owner of the execution must do: `work` (dispatch or drain tasks), `time` (only wait for timers or signals),
+   * `nothing` (the execution has ended).
    */
   readonly want: Want;
   readonly priority: number;
@@ -90,34 +96,34 @@ export function isWaiting({ status, want }: Pick<Head, "status" | "want">): bool
   return status === "running" && want === "time";
 }
 
-/** The statuses of executions that have not ended and can be read. */
+/** The statuses of executions that have not ended and are not damaged. */
 export const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"] as const;
 
 /**
- * The name of the tag in which a head keeps the hash of the definition to which the execution was moved (decision 112). Only the three
- * functions below know it. The tags of users have no empty name, so this one never meets them; and because it is a tag, it needs no
- * column, and nodes of earlier versions keep it.
+ * The name of the tag in which a head stores the hash of the definition to which the execution was moved (decision 112). Only
+ * the next three functions use it. Users cannot give a tag an empty name, so it cannot collide with their tags. A tag needs no
+ * column of its own, and nodes of earlier versions keep it.
  */
 const MOVED_TO = "";
 
-/** The tags of a head: those of the user, and the hash of the present definition if the execution was moved to it. */
+/** Returns the tags to store in a head: those of the user, and the hash of the current definition if the execution was moved. */
 export function headTags(tags: Head["tags"], created: string, current: string): Head["tags"] {
   return created === current ? tags : { ...tags, [MOVED_TO]: current };
 }
 
-/** The hash of the definition that an execution has now; `hash` is that of the definition with which it was created. */
+/** Returns the hash of the definition that an execution has now. The field `hash` is that of the definition with which it was created. */
 export function currentHash({ hash, tags }: Pick<Head, "hash" | "tags">): string {
   return tags[MOVED_TO] ?? hash;
 }
 
-/** The tags that a user gave the execution. */
+/** Returns the tags that a user gave the execution. */
 export function userTags({ tags }: Pick<Head, "tags">): Head["tags"] {
   if (tags[MOVED_TO] === undefined) return tags;
   const { [MOVED_TO]: _, ...given } = tags;
   return given;
 }
 
-/** A head as read: `order` is the age order given at creation, unique in the store. */
+/** A head as it is read. `order` is a number that is unique in the store and grows in the order of creation. */
 export interface StoredHead extends Head {
   readonly order: number;
 }
@@ -129,15 +135,15 @@ export interface StoredTimer {
 }
 
 export interface Snapshot {
-  /** Sequence number of the last event folded in. */
+  /** The sequence number of the last event that the snapshot contains. */
   readonly seq: number;
   readonly foldVersion: number;
-  /** The journal's chain hash at `seq`; if it differs on load, the snapshot is ignored. */
+  /** The journal's chain hash at `seq`. If the journal has a different one when it is loaded, the snapshot is ignored. */
   readonly chain: string;
   readonly body: string;
 }
 
-/** A message to an execution, in the partition of its receiver: stored by the sender's commit, deleted by the receiver's. */
+/** A message to an execution, stored in the partition of the receiver. The sender's commit stores it, the receiver's commit deletes it. */
 export interface MailboxMessage {
   /** The id of the message, unique, made by the sender. */
   readonly id: string;
@@ -146,15 +152,15 @@ export interface MailboxMessage {
   readonly body: string;
 }
 
-/** A mailbox message as read: `order` grows in the order of storing. */
+/** A mailbox message as it is read. `order` is a number that grows in the order of storing. */
 export interface StoredMailboxMessage extends MailboxMessage {
   readonly order: number;
-  /** Why the body of the message cannot be read. */
+  /** Why the body of the message cannot be read; undefined if it can be read. */
   readonly damage?: string;
 }
 
 export interface LogLine {
-  /** The number, within the attempt, of the worker event that contained the line; from 1. */
+  /** The number of the worker event that contained the line, counted from 1 within the attempt. */
   readonly n: number;
   readonly at: number;
   /** The level of the line: debug, info, warn, error; progress; or run (the start and end of a script's runs). */
@@ -166,7 +172,7 @@ export interface LogLine {
   readonly fields?: string;
 }
 
-/** Lines of one attempt, stored as one row. `task` -1 is the enumeration. */
+/** Log lines of one attempt, stored as one row. If `task` is -1, the attempt is an enumeration. */
 export interface LogRow {
   readonly attempt: string;
   readonly phase: string;
@@ -176,11 +182,14 @@ export interface LogRow {
   readonly number: number;
   readonly worker: string;
   readonly lines: readonly LogLine[];
-  /** Whether some lines may be stored already, since the attempt was taken over; the store leaves out those lines, by `n`. */
+  /**
+   * Whether some of the lines may be stored already, because another node had the attempt before. The store leaves out lines
+   * whose number `n` is stored.
+   */
   readonly mayRepeat: boolean;
 }
 
-/** A log row as read; `order` grows in the order of storing. */
+/** A log row as it is read. `order` is a number that grows in the order of storing. */
 export interface StoredLogRow extends Omit<LogRow, "mayRepeat"> {
   readonly order: number;
 }
@@ -190,7 +199,7 @@ export interface DeadLetter {
   readonly tasks: readonly number[];
 }
 
-/** A dead letter as read; `order` grows in the order of storing. */
+/** A dead letter as it is read. `order` is a number that grows in the order of storing. */
 export interface StoredDeadLetter extends DeadLetter {
   readonly order: number;
   readonly execution: string;
@@ -201,26 +210,25 @@ export interface StoredDeadLetter extends DeadLetter {
 /** Everything that one step of an execution writes. */
 export interface ExecutionWrite {
   readonly execution: string;
-  /**
-   * Whether the write creates the execution. If the id is taken, the store leaves the write out and reports the id in `exists`.
-   */
+  /** Whether the write creates the execution. If the id exists already, the store leaves the write out and reports the id in `exists`. */
   readonly create: boolean;
-  /** Sequence number of the last event before this write; if the journal ends elsewhere, the write is fenced. */
+  /** The sequence number of the last event before this write. If the stored journal ends at another event, the write is fenced. */
   readonly after: number;
   readonly entries: readonly Entry[];
-  /** The chain hash after the last entry. */
+  /** The chain hash of the journal after the last entry of this write. */
   readonly chain: string;
   readonly head: Head | null;
   readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
   readonly timersCleared: readonly string[];
-  /** Marks of how many tasks were opened for leases, by `<phase>.<visit>.<handler>`. Marks that are not named stay. */
+  /** The number of tasks that were opened for leases, by `<phase>.<visit>.<handler>`. Numbers of other keys stay unchanged. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
   readonly mail?: readonly MailboxMessage[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
   /**
-   * Deletes the stored dead letters of the execution from this sequence number upwards, because their tasks are retried. 0 deletes none.
+   * The sequence number from which on the stored dead letters of the execution are deleted, because their tasks are retried. 0
+   * deletes none.
    */
   readonly deadLettersCleared?: number;
 }
@@ -229,16 +237,19 @@ export interface Commit {
   readonly fence: Fence;
   /** The writes, to any of the owner's partitions. */
   readonly writes: readonly ExecutionWrite[];
-  /** Ids of mailbox messages that these writes have applied, or that no execution will apply: deleted by this commit. */
+  /** The ids of mailbox messages that this commit deletes: these writes have applied them, or no execution will ever apply them. */
   readonly mailTaken?: readonly string[];
 }
 
-/** `exists`: ids of creates that were left out, since the id is taken. `fenced`: partitions in which nothing was written. */
+/**
+ * The answer to a commit. `exists`: ids of executions that were not created, because the id exists already. `fenced`:
+ * partitions in which nothing was written.
+ */
 export type CommitVerdict =
   | { readonly kind: "ok"; readonly exists: readonly string[]; readonly fenced: readonly number[] }
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] };
 
-/** An execution as loaded: the latest valid snapshot, if any, and the rows after it. */
+/** An execution as it is loaded: the latest valid snapshot, if there is one, and the journal rows after it. */
 export interface LoadedExecution {
   readonly head: StoredHead;
   readonly snapshot: Snapshot | null;
@@ -246,27 +257,27 @@ export interface LoadedExecution {
   /** Chain hash at the end of the journal. */
   readonly chain: string;
   readonly opened: Readonly<Record<string, number>>;
-  /** The epoch of the last write. */
+  /** The epoch of the partition at the last write of the execution. */
   readonly epoch: number;
-  /** The damage if the head or the marks cannot be read: then there are no entries. */
+  /** Why the head or the marks cannot be read. If this is set, there are no entries. */
   readonly damage?: Damage;
 }
 
 export interface JournalRange {
   readonly execution: string;
-  /** The first sequence number wanted; a row that contains it is included whole. */
+  /** The first sequence number to read. A row that contains it is returned whole. */
   readonly from: number;
   /** The last sequence number wanted. */
   readonly to?: number;
-  /** Stops after this many rows, or when about this many characters have been read. */
+  /** The read stops after this many rows. `charsMax`: it also stops when about this many characters have been read. */
   readonly rowsMax?: number;
   readonly charsMax?: number;
-  /** Whether rows contain their chain hashes. */
+  /** Whether the rows are returned with their chain hashes. */
   readonly chains?: boolean;
 }
 
 export interface JournalRow extends Entry {
-  /** With `chains`: the chain hash after this row; null for a row that is not the last of its write. */
+  /** The chain hash after this row, if `chains` was set; null for a row that is not the last of its write. */
   readonly chain?: string | null;
 }
 
@@ -279,7 +290,7 @@ export interface HeadFilter {
 /** Numbers of executions by status; a status without executions may be missing. */
 export type StatusCounts = Readonly<Record<string, number>>;
 
-/** The expected body of a document, and the new one. */
+/** A compare-and-set of a document: the body that it must have (`was`), and the new body. */
 export interface Swap {
   readonly was: string | null;
   readonly body: string;
@@ -288,18 +299,18 @@ export interface Swap {
 export interface StoredDocument {
   readonly id: string;
   readonly body: string;
-  /** Why the body is damaged; it must not be used. */
+  /** Why the body is damaged. A damaged body must not be used. */
   readonly damage?: string;
 }
 
-/** The partitions of a scan; null for all. */
+/** The partitions that a scan reads; null for all. */
 export type Partitions = readonly number[] | null;
 
-/** A failure of the disk, the database or the network. Only drivers catch it. */
+/** A failure of the disk, the database or the network. Only the drivers, which do the I/O, catch it. */
 export class StoreFault extends Error {
   override name = "StoreFault";
   readonly retryable: boolean;
-  /** Whether nothing was written. If false, the outcome is unknown. */
+  /** Whether it is known that nothing was written. If false, the outcome is unknown. */
   readonly nothingWritten: boolean;
   constructor(message: string, options: { retryable: boolean; nothingWritten: boolean; cause?: unknown }) {
     super(message, { cause: options.cause });
@@ -311,18 +322,18 @@ export class StoreFault extends Error {
 /** Data derived from the journal of an execution. */
 export interface Derived {
   readonly head: Head;
-  /** All timers of the execution; null to leave them unchanged. Timers of the engine, which begin with ~, always stay. */
+  /** All timers of the execution; null to leave them unchanged. The engine's own timers, which begin with ~, always stay. */
   readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
-  /** All marks (`LoadedExecution.opened`); null to leave them unchanged. */
+  /** All numbers of opened tasks (`LoadedExecution.opened`); null to leave them unchanged. */
   readonly opened: Readonly<Record<string, number>> | null;
   /**
-   * The number of the last event of the journal from which the data was derived: if the journal has more by now, nothing is
-   * written. Null to skip this check.
+   * The number of the last event in the journal from which the data was derived. If the journal has more events by now, nothing
+   * is written. Null to skip this check.
    */
   readonly end: number | null;
 }
 
-/** An inconsistency between tables that the journal of a single execution does not show. */
+/** An inconsistency between tables, which cannot be found in the journal of a single execution. */
 export interface TableFinding {
   readonly table: string;
   readonly message: string;
@@ -356,7 +367,7 @@ export interface LogRange {
   readonly rowsMax: number;
 }
 
-/** One page of a list that begins with the newest item. It has items with an order below `before`; null for the newest. */
+/** One page of a list, newest first. It has items with an order below `before`; with null it begins with the newest item. */
 export interface Page {
   readonly before: number | null;
   readonly max: number;
@@ -368,7 +379,7 @@ export interface DeadLetterFilter {
   readonly execution?: string;
 }
 
-/** Options of `listEnded`: ended at or after `finishedFrom` and before `finishedBefore`, with this status. */
+/** Options of `listEnded`: executions that ended at or after `finishedFrom` and before `finishedBefore`, with this status. */
 export interface EndedRange {
   readonly finishedBefore: number;
   readonly finishedFrom?: number;
@@ -376,7 +387,7 @@ export interface EndedRange {
   readonly max: number;
 }
 
-/** Options of `listDocuments`: ids after `after` and before `before`, in bytewise order. */
+/** Options of `listDocuments`: documents with ids after `after` and before `before`, in bytewise order. */
 export interface DocumentRange {
   readonly after?: string;
   readonly before?: string;
@@ -394,7 +405,7 @@ export interface Timer {
   readonly due: number;
 }
 
-/** Executions: the fenced write, and the reads that an engine node needs to go on with them. */
+/** Stores executions: the fenced write, and the reads that an engine node needs to go on with them. */
 export interface ExecutionStore {
   commit(commit: Commit): Promise<CommitVerdict>;
   /**
@@ -410,20 +421,20 @@ export interface ExecutionStore {
   /** Finds timers that are due between `from` and `until`, soonest first. */
   scanTimers(scan: TimerScan): Promise<readonly StoredTimer[]>;
   /**
-   * Finds mailbox messages that no commit has taken yet, with order > after. In a cluster, start at 0 to find all new ones: a
-   * message that is stored during a scan can have a smaller order than one that the scan returns.
+   * Finds mailbox messages that no commit has taken yet, with order > after. In a cluster, a scan must start at 0 to find all
+   * new messages, because a message that is stored during a scan can have a smaller order than one that the scan returns.
    */
   scanMail(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
   /** Reads log rows of an execution in the order of storing, with order > after. */
   readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
   /**
-   * Deletes executions that have ended and want nothing, with all their data. Skips executions that are open, are kept for a later
-   * execution of their id, or belong to another owner.
+   * Deletes executions that have ended and want nothing, with all their data. Skips executions that are open, that a later
+   * execution of the same id still needs, or that belong to another owner.
    */
   purge(ids: readonly string[]): Promise<void>;
   /**
-   * Deletes the rows of a journal that end before an event. The caller has committed that event, which has the whole state, so no
-   * fence is needed.
+   * Deletes the journal rows of an execution that end before a given event. No fence is needed, because the caller has
+   * committed that event, which contains the whole state.
    */
   trimJournal(execution: string, before: number): Promise<void>;
 }
@@ -433,7 +444,9 @@ export interface ExecutionSearch {
   listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
-  /** The number of running executions with `want: time`: they sleep, or wait for signals. A counter too. */
+  /**
+   * Returns the number of running executions with `want: time`, which sleep or wait for signals. It reads a counter, and counts no rows.
+   */
   countWaiting(filter: Omit<HeadFilter, "status">): Promise<number>;
   /** Lists ids of executions with `want: nothing` that ended before a time, oldest first. */
   listEnded(options: EndedRange): Promise<readonly string[]>;
@@ -447,7 +460,10 @@ export interface ExecutionSearch {
   ): Promise<FoundOrders>;
   /** Reads the heads of executions by their order; leaves out those that do not exist. */
   headsOf(orders: readonly number[]): Promise<readonly StoredHead[]>;
-  /** Indexes some more executions; true if there are more to index. An open store calls this by itself (search-indexer.ts). */
+  /**
+   * Adds some more executions to the search index. Returns true if there are more to index. An open store calls this by itself
+   * (search-indexer.ts).
+   */
   indexSome(): Promise<boolean>;
   /** Empties the search index; later calls of `indexSome` build it again. */
   clearIndex(): Promise<void>;
@@ -459,16 +475,14 @@ export interface NamedDefinition {
   readonly body: string;
 }
 
-/** The definition that a name had before `addDefinitions`. */
+/** What `addDefinitions` found for a name: no definition, the same one, or another one. */
 export type FoundDefinition = "none" | "same" | "other";
 
-/** Small values beside executions. Writes need no fence. */
+/** Stores documents and definitions. Writes of them need no fence. */
 export interface DocumentStore {
   /** Stores a document (a schedule, a token, a setting, an entry of the audit log); a body of null deletes it. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
-  /**
-   * Compare-and-set: writes the document only if its body is `was` (null if it must not exist); false if nothing was written.
-   */
+  /** Compare-and-set: writes the document only if its body is `was` (null if it must not exist). Returns false if nothing was written. */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   /** Reads the body of a document. Throws `DamagedData` if it is damaged. */
   getDocument(kind: string, id: string): Promise<string | null>;
@@ -476,12 +490,16 @@ export interface DocumentStore {
   /** Stores a definition under its hash, and makes it the newest definition of its name. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
   /**
-   * Stores generated definitions under their hashes in one transaction, each if its name is new. Each name is given once; names may share a hash. Returns
-   * what was found for each: nothing (it is added), the same definition, or another or damaged one, which stays.
+   * Stores generated definitions under their hashes in one transaction, but only for names that have no definition. Each name
+   * is given once; names may share a hash. Returns for each what was found: nothing (the definition was added), the same
+   * definition, or another or damaged one, which stays.
    */
   addDefinitions(definitions: readonly NamedDefinition[]): Promise<readonly FoundDefinition[]>;
   getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null>;
-  /** Deletes a definition, and its name if it is the newest of that name. The caller checks that no execution uses it. */
+  /**
+   * Deletes a definition. If it is the newest definition of the name, the name is deleted too. The caller must check that no
+   * execution uses it.
+   */
   dropDefinition(name: string, hash: string): Promise<void>;
   /** Lists names of workflows with the hash of their newest definition, in the order of names. */
   listDefinitions(options: {
@@ -493,13 +511,13 @@ export interface DocumentStore {
 /** Repair of derived data, and removal of damaged executions. */
 export interface StoreRepairs {
   /**
-   * Writes data that was derived from a journal; false if the journal has more events by now, or the execution does not exist.
+   * Writes data that was derived from a journal. Returns false if the journal has more events by now, or if the execution does not exist.
    */
   putDerived(derived: Derived): Promise<boolean>;
   timersOf(execution: string): Promise<readonly Timer[]>;
-  /** Deletes a damaged execution and its mail; stores `message` for its parent. False if nothing was written. */
+  /** Deletes a damaged execution and its mail, and stores `message` for its parent. Returns false if nothing was written. */
   dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean>;
-  /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */
+  /** Checks the counters, and in an embedded store the indexes. With `repair`, they and the search index are computed again. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }
 
@@ -530,11 +548,14 @@ export const STORE_METHODS = Object.keys({
 } satisfies Record<keyof StoreMethods, 0>) as readonly (keyof StoreMethods)[];
 
 export interface Store extends StoreMethods {
-  /** Opens and migrates the store. The opener of an embedded store owns it when this resolves, in a new and durable epoch. */
+  /** Opens and migrates the store. After this, the caller owns an embedded store, in a new and durable epoch. */
   open(): Promise<StoreInfo>;
   /** Calls the listener when the store detects that it cannot be written, and with null when it can be written again. */
   onUnwritable?(listener: (fault: Error | null) => void): void;
-  /** Releases the owned partitions. `clean`: no lease is open, so the next owner suspects no attempt. */
+  /**
+   * Closes the store and releases the owned partitions. `clean` means that no lease is open, so the next owner need not expect
+   * attempts that still run.
+   */
   close(options: { readonly clean: boolean }): Promise<void>;
 }
 

@@ -46,7 +46,7 @@ test("a store without its meta row is damaged, and nothing is changed", async ()
 test("a wrong number of partitions is told, and the store works", async () => {
   const cwd = await changedStore("UPDATE meta SET partitions = 7");
   const { url, process } = await startServer({ cwd });
-  await process.line(/the table meta says 7 partitions; an embedded store has one/);
+  await process.line(/the table meta says that there are 7 partitions, but an embedded store has one/);
   expect((await ask(url, "/v1/executions/e1/signals", { name: "go" })).status).toBe(200);
 });
 

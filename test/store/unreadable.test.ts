@@ -82,7 +82,10 @@ test("an empty file is refused: a store's file is never empty", async () => {
 test("a file whose end is missing is refused", async () => {
   const directory = await storeFiles("closed");
   truncateSync(join(directory, "rondo.db"), 5 * PAGE);
-  expect(await refusal(directory)).toEqual(["damaged", expect.stringMatching(/20480 bytes of \d+/)]);
+  expect(await refusal(directory)).toEqual([
+    "damaged",
+    expect.stringMatching(/it has 20480 bytes, but should have \d+/),
+  ]);
 });
 
 test.each([

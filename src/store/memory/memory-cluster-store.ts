@@ -1,4 +1,4 @@
-/** The cluster store port over shared `MemoryTables`, with a given clock as the database's. */
+/** The cluster store port over `MemoryTables` that several nodes share. A given clock is used as the database's clock. */
 import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";

@@ -1,4 +1,4 @@
-/** Documents and definitions in plain maps. They are durable at once: a simulated crash takes none of them back. */
+/** Documents and definitions in plain maps. They are durable at once: a simulated crash does not lose them. */
 import { assertDocumentKey } from "../check-write.ts";
 import type { DocumentRange, FoundDefinition, NamedDefinition, StoredDefinition, Swap } from "../store.ts";
 

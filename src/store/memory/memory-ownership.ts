@@ -7,13 +7,13 @@ import { compareText } from "./memory-documents.ts";
 
 export const EMBEDDED = "embedded";
 
-/** The renewal of a node's lease, or its joining; `next` is the new incarnation if the current one has expired. */
+/** The request of a node to renew its lease or to join. `next` is its new incarnation if the current one has expired. */
 export interface Renewal {
   readonly url: string;
   readonly incarnation: string | null;
   readonly next: string;
   readonly leaseMs: number;
-  /** The newest version of events that the node can read; by default that of this Rondo. */
+  /** The newest version of events that the node can read; by default the newest version of this code. */
   readonly reads?: number;
 }
 
@@ -23,7 +23,7 @@ interface PartitionRow {
   uncleanEpoch: number;
   clean: boolean;
   owner: string | null;
-  /** Ends of unclean epochs; null if the store does not keep them. */
+  /** When unclean epochs ended; null if the store does not record that. */
   ends: readonly UncleanEnd[] | null;
 }
 
@@ -119,7 +119,7 @@ export class MemoryOwnership {
     this.#ended.set(incarnation, lapse);
   }
 
-  /** The latest time at which the lease of an owner ended. */
+  /** Returns when the lease of an owner ended; now if that is not known. */
   #endOf(owner: string | null, now: number): number {
     if (owner === null) return now;
     return Math.min(now, this.#nodes.get(owner)?.leaseUntil ?? this.#ended.get(owner) ?? now);
@@ -130,7 +130,7 @@ export class MemoryOwnership {
   }
 }
 
-/** Begins the next epoch of a partition. `endedAt` is when the last epoch ended; null if the store does not keep that. */
+/** Begins the next epoch of a partition. `endedAt` is when the last epoch ended; null if the store does not record that. */
 function begin(row: PartitionRow, owner: string, endedAt: number | null): Ownership {
   if (!row.clean) {
     row.uncleanEpoch = row.epoch;

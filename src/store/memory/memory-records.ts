@@ -48,7 +48,7 @@ export class MemoryRecords {
     return this.#mail.get(messageId)?.to ?? null;
   }
 
-  /** Stores messages that a crash does not take back. */
+  /** Stores messages that are durable at once: a simulated crash does not lose them. */
   post(messages: readonly MailboxMessage[]): void {
     for (const message of messages) this.#storeMessage(message, []);
   }

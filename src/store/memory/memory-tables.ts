@@ -1,11 +1,11 @@
 /**
- * The store in plain maps, without promises: the oracle of the differential tests, and the store of the simulator. Embedded, one
- * owner opens it after the other; in a cluster, nodes renew their leases, take partitions, and pass their incarnation with
- * each commit.
- *
- * A crash loses the newest commits that were not acknowledged: each commit can be reverted until it is settled. `settle(n)`
- * makes the oldest n unsettled commits final (acknowledged); `lose(n)` reverts the newest n. `open()` then is the restart,
- * which settles the rest. So does every deletion, since it is durable at once.
+ * The store in plain maps, without promises. It is the reference in the differential tests, and the store of the simulator. As
+ * an embedded store, one owner opens it after the other. In a cluster, nodes renew their leases, take partitions, and pass
+ * their incarnation with each commit.
+ * A simulated crash loses the newest commits that were not acknowledged, so each commit can be reverted until it is settled.
+ * `settle(n)` makes the oldest n unsettled commits final (acknowledged); `lose(n)` reverts the newest n. `open()` is the
+ * restart after a crash and settles the remaining commits. Every deletion settles them too, because deletions are durable at
+ * once.
  */
 import { assert } from "../../std/assert.ts";
 import { type Random, randomHex, systemRandom } from "../../std/random.ts";
@@ -52,7 +52,7 @@ import { EMBEDDED, MemoryOwnership, type Renewal } from "./memory-ownership.ts";
 import { MemoryRecords, type Undo } from "./memory-records.ts";
 import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-rows.ts";
 
-/** The rows that a commit replaced (undefined if it created them), and the last order number before the commit. */
+/** The rows that a commit replaced, for reverting it (undefined for a row that it created), and the last order number before the commit. */
 interface TakeBack {
   readonly rows: ReadonlyMap<string, ExecutionRow | undefined>;
   readonly lastOrder: number;
@@ -69,7 +69,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   /** Executions by id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
-  /** Listeners of all nodes for hints. */
+  /** The functions that all nodes have registered to get hints. */
   readonly hinted = new Set<(hint: Hint) => void>();
 
   constructor(options: { random?: Random; partitions?: number } = {}) {
@@ -112,7 +112,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return this.#ownership.epochOf(partition);
   }
 
-  /** For a cluster: the method of the port, with the incarnation of the last renewal. */
+  /** Renews the lease of a node of a cluster. The caller passes the incarnation of its last renewal. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();
     return this.#ownership.renew(renewal, now);
@@ -358,7 +358,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return partitionOf(execution, this.#partitions);
   }
 
-  /** The partitions that a commit touches, and the refused ones with the reasons. */
+  /** Returns the partitions that a commit touches, and which of them are refused, with the reasons. */
   #check({ fence, writes, mailTaken = [] }: Commit, owner: string) {
     const touched = new Set<number>();
     const refused = new Map<number, string>();
@@ -388,7 +388,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return { touched, refused };
   }
 
-  /** Applies the writes that are not refused; returns the ids of creates that exist already. */
+  /** Applies the writes that are not refused. Returns the ids of executions that should have been created but existed already. */
   #write(
     { writes, mailTaken = [] }: Commit,
     touched: ReadonlySet<number>,

@@ -1,36 +1,39 @@
 /**
- * Remembers the writes that the database has acknowledged to this node, and finds those that it no longer has: an asynchronous
- * standby that was promoted may lack the last ones (decision 078).
- *
- * Each write inserts a mark in its own transaction: the node, the connection and a number that grows. A connection runs one
- * statement after the other, and a database loses only the end of its write-ahead log. So the greatest number that is left
- * says which writes are gone.
+ * Remembers the writes that the database has acknowledged to this node, and finds those that the database has lost: an
+ * asynchronous standby that was promoted may lack the last ones (decision 078).
+ * Each write inserts a mark in its own transaction: the node, the connection and an increasing number. A connection runs its
+ * statements one after the other, and a database that fails over loses only the end of its write-ahead log. So all writes with
+ * a number above the greatest stored mark are lost.
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { randomHex, systemRandom } from "../../std/random.ts";
 
-/** A write that was acknowledged. */
+/** A write that the database has acknowledged. */
 export interface Acknowledged {
   readonly kind: "commits" | "take" | "message" | "document" | "renewal";
   /** The number of commits that one statement wrote. */
   readonly commits?: number;
-  /** The partitions of a take. For commits, one entry for each commit and partition. */
+  /** The partitions that a take of ownership took. For commits: one entry for each commit and partition. */
   readonly partitions?: readonly number[];
 }
 
-/** The most words of 4 bytes with which the writes of a connection are remembered; older writes are dropped. */
+/** The most memory for the remembered writes of a connection, in words of 4 bytes. Older writes are dropped. */
 const WORDS_MAX = 262_144;
 const WORDS_MIN = 1_024;
-/** The words of a write before its partitions: its number in two words, its kind and commits, the number of its partitions. */
+/**
+ * The number of words at the head of a remembered write: its number (two words), its kind and commits, the number of its
+ * partitions. The partitions follow.
+ */
 const HEAD_WORDS = 4;
 const KINDS = ["commits", "take", "message", "document", "renewal"] as const;
 const WORD = 2 ** 32;
 /**
- * After this time the node drops writes that it remembers. A mark is deleted later, after a day in which its node was not seen.
+ * The time after which the node forgets an acknowledged write. Its mark in the database is deleted later, after a day without a
+ * sign of the node.
  */
 const FORGET_MS = 43_200_000;
-/** Each time this number of marks was inserted, the older marks of the connection are deleted. */
+/** After every this many marks, a connection deletes its older marks from the database. */
 const SWEPT_AFTER = 256;
 /** The most partitions that a message lists. */
 const LISTED_MAX = 20;
@@ -39,13 +42,13 @@ const LISTED_MAX = 20;
 export const SWEEP_MARKS = `DELETE FROM acknowledged WHERE node NOT IN (
   SELECT node FROM acknowledged WHERE at > now_ms_1() - 86400000)`;
 
-/** The texts of a statement that inserts a mark, and of one that also deletes the older marks of its connection. */
+/** A statement with two additions: `inserted` also inserts a mark, `andSwept` also deletes the connection's older marks. */
 interface MarkedTexts {
   readonly inserted: string;
   readonly andSwept: string;
 }
 
-/** Marked texts by the text of the statement; texts are constants, so there are few. */
+/** A cache of statements with marks, by the original text. The texts are constants, so there are few. */
 const markedTexts = new Map<string, MarkedTexts>();
 
 function withMarks(text: string, values: number): MarkedTexts {
@@ -58,13 +61,13 @@ function withMarks(text: string, values: number): MarkedTexts {
 }
 
 /**
- * Writes in the order of their numbers, as words of 4 bytes: a node remembers tens of thousands of them, which would be large as
- * objects.
+ * Remembered writes in the order of their numbers, packed into words of 4 bytes. A node remembers tens of thousands of writes,
+ * which would need too much memory as objects.
  */
 class WriteLog {
   #words = new Uint32Array(WORDS_MIN);
   #length = 0;
-  /** The number up to which writes were dropped. */
+  /** Writes up to this number have been dropped. */
   dropped = 0;
 
   add(n: number, { kind, commits = 0, partitions = [] }: Acknowledged): void {
@@ -79,7 +82,7 @@ class WriteLog {
     this.#length += size;
   }
 
-  /** The writes after a number, up to another one. */
+  /** Yields the remembered writes with numbers above `after`, up to `last`. */
   *between(after: number, last: number): Generator<Acknowledged> {
     for (let at = 0; at < this.#length; at += this.#sizeAt(at)) {
       const n = this.#numberAt(at);
@@ -133,7 +136,7 @@ export class MarkWriter {
     this.#link = link;
   }
 
-  /** The statement with a mark added, the additional values, and the number of the mark. */
+  /** Returns the statement with an added mark, the values for it, and the number of the mark. */
   next(text: string, values: number): { text: string; more: [string, number, number]; n: number } {
     const n = ++this.#n;
     let marked = markedTexts.get(text);
@@ -157,7 +160,7 @@ export class MarkWriter {
     this.acknowledged = 0;
   }
 
-  /** The recorded writes after a number, up to another one. `isAll` is true if none of them was dropped. */
+  /** Returns the remembered writes in a range of numbers. `isAll` is true if none of them was dropped from memory. */
   between(
     after: number,
     last: number,
@@ -186,10 +189,10 @@ export class AcknowledgedWrites {
     this.#lastAt = this.#clock.now();
   }
 
-  /** A sentence about writes that the database no longer has; null if it has all that matter. */
+  /** Returns a sentence about acknowledged writes that the database has lost; null if it has all that matter. */
   async findLost(client: pg.Client): Promise<string | null> {
     if (this.#clock.now() - this.#lastAt > FORGET_MS) for (const writer of this.#writers) writer.forget();
-    // The query may not see writes that are acknowledged from now on.
+    // The query may not see writes that are acknowledged after this point, so only earlier ones are compared.
     const before = this.#writers.map(({ acknowledged }) => acknowledged);
     if (before.every((n) => n === 0)) return null;
     const { rows } = await client.query<{ link: number; n: string }>(

@@ -1,6 +1,6 @@
 /**
- * The commits of one call of the database: the executions that they need, refused partitions, and the verdicts. This class does
- * no I/O.
+ * A batch of commits that go to the database in one call: the executions that they need, the refused partitions, and the
+ * verdicts. This class does no I/O.
  */
 import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
@@ -28,9 +28,9 @@ export interface Refusal {
 interface Place extends Written {
   readonly count: number;
   known: Known | undefined;
-  /** Whether the execution was read for this batch. If it is not cached after that, it does not exist. */
+  /** Whether the execution was read from the database for this batch. If it is not in the cache after that, it does not exist. */
   isFresh: boolean;
-  /** Whether the execution is part of the call under construction. */
+  /** Whether the database call that is being built already contains the execution. */
   isBegun: boolean;
 }
 
@@ -44,13 +44,13 @@ export class CommitBatch {
   readonly #places = new Map<string, Mutable<Place>>();
   /** The refused partitions, each with the reason. */
   readonly #refused = new Map<number, string>();
-  /** The partitions of the mailbox messages to delete, as far as they are known. */
+  /** The known partitions of mailbox messages that the batch deletes, by message id. */
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
   #learnsAll = false;
-  /** Writes that would create an execution whose id exists already. */
+  /** Writes that should create an execution, but its id exists already. */
   #exists = new Set<ExecutionWrite>();
-  /** Creates, in the order of their places in the call. */
+  /** Writes that create an execution, in their order within the call. */
   #created: { readonly write: ExecutionWrite; readonly place: Place }[] = [];
 
   constructor(pendings: readonly Pending[], partitions: number) {
@@ -64,7 +64,10 @@ export class CommitBatch {
     return this.#places.keys();
   }
 
-  /** Executions to read first: those that are not cached, except creates whose messages have ids of their own. */
+  /**
+   * Returns the executions that must be read before the call: those that are not cached. New executions are not read, unless
+   * another write of the batch sends a message with the same id.
+   */
   toLearn(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
@@ -85,13 +88,13 @@ export class CommitBatch {
     return wanted;
   }
 
-  /** Discards all that was read, so that it is read again. */
+  /** Discards what was read of all executions, so that they are read again. */
   startOver(): void {
     this.#learnsAll = true;
     for (const place of this.#places.values()) place.isFresh = false;
   }
 
-  /** Records that these executions were read. */
+  /** Records that these executions have been read from the database. */
   learnt(ids: Iterable<string>, knowledge: KnownExecutions): void {
     for (const id of ids) {
       const place = this.#places.get(id) as Place;
@@ -101,8 +104,8 @@ export class CommitBatch {
   }
 
   /**
-   * Writes that do not continue their journal: `doubtful` according to the cache, `wrong` (the reasons by partition) according
-   * to a read.
+   * Finds writes that do not continue their execution's journal. `doubtful`: the cache says so, which may be stale. `wrong`: a
+   * read says so; the reasons by partition.
    */
   checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
     const doubtful = new Map<string, number>();
@@ -126,7 +129,7 @@ export class CommitBatch {
     for (const [partition, why] of wrong) this.#refused.set(partition, why);
   }
 
-  /** Records the partitions that the database refuses; the rest of the batch must be sent again. */
+  /** Records the partitions that the database has refused. The rest of the batch must be sent again. */
   refusedBy(refusal: Refusal): void {
     for (const { partition, epoch } of refusal.refused) {
       const isReleased = this.fence.epochs[partition] === epoch;
@@ -136,7 +139,7 @@ export class CommitBatch {
       this.#letterPartitions.set(id, partition);
   }
 
-  /** Attempts of existing executions whose log lines may be stored already. */
+  /** Returns the attempts, of existing executions, whose log lines may be stored already. */
   repeating(): { e: number; attempt: string }[] {
     const found: { e: number; attempt: string }[] = [];
     for (const [i, { logs }] of this.#writes.entries()) {
@@ -148,8 +151,8 @@ export class CommitBatch {
   }
 
   /**
-   * Builds the call for a batch that appends one row to one execution (one-row.ts): its place in the fence, and the other
-   * values. Null if the batch is more than that.
+   * Builds the call of `write_one_1` for a batch that only appends one journal row to one execution: the partition, its epoch
+   * and the other values. Null for any other batch.
    */
   buildOne(): { partition: number; epoch: number; values: Value[] } | null {
     const [write] = this.#writes;
@@ -167,7 +170,10 @@ export class CommitBatch {
     return { partition, epoch, values: oneRowValues(place, write) };
   }
 
-  /** Builds the call for the writes that are not refused; null if there are none. `lastLines` belong to `repeating`. */
+  /**
+   * Builds the call for the writes that are not refused; null if there are none. `lastLines` has the last stored log line of
+   * each attempt from `repeating`.
+   */
   build(
     lastLines: ReadonlyMap<string, number>,
   ): { columns: CommitColumns; fixed: Record<string, string | null> } | null {
@@ -203,7 +209,7 @@ export class CommitBatch {
     };
   }
 
-  /** Records the result of the call: `created` are the numbers of new executions, 0 for those that existed. */
+  /** Records the result of the call. `created` has the numbers of the new executions, and 0 for those that existed already. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: KnownExecutions): void {
     this.#letterTouched = touched;
     for (const [i, { write, place }] of this.#created.entries()) {
@@ -219,7 +225,7 @@ export class CommitBatch {
     }
   }
 
-  /** The commits that the call writes, and their partitions: one entry for each commit and partition. */
+  /** Returns how many commits the call writes, and their partitions: one entry for each commit and partition. */
   acknowledged(): { readonly commits: number; readonly partitions: readonly number[] } {
     const partitions: number[] = [];
     let commits = 0;
@@ -290,7 +296,7 @@ export class CommitBatch {
     this.#placeOf.push(place);
   }
 
-  /** Adds the execution of a write to the call; false if it is a create whose id exists already. */
+  /** Adds the execution of a write to the call. Returns false if the write creates an execution whose id exists already. */
   #begin(refs: { nextRef(): number }, place: Mutable<Place>, write: ExecutionWrite): boolean {
     const { known } = place;
     if (write.create && (place.isBegun || known !== undefined)) {
@@ -317,10 +323,10 @@ export class CommitBatch {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The place of an execution that is the only one of its call. */
+/** Gives the only new execution of a call its place, which is -1. */
 const FIRST_REF = { nextRef: () => -1 };
 
-/** The journal of an execution that does not exist has no end. */
+/** The end of the journal of an execution that does not exist. */
 const NO_END = -1;
 
 /** Adds a log row. If the row may repeat lines, those that are stored already are left out. */
@@ -336,7 +342,7 @@ function addLog(columns: CommitColumns, written: Written, row: LogRow, lines: Ma
 
 const dense = new WeakMap<Fence, string>();
 
-/** The epochs of all partitions; 0 for partitions of other owners. */
+/** Returns the epochs of all partitions as an SQL array, with 0 for partitions that this node does not own. */
 function denseEpochs(fence: Fence, partitions: number): string {
   const known = dense.get(fence);
   if (known !== undefined) return known;

@@ -1,4 +1,7 @@
-/** The columns of one call of `write_commit_2`, built from writes in their order. Several writes of an execution are merged. */
+/**
+ * The column arrays for one call of the SQL function `write_commit_2`, built from writes in their order. Several writes of one
+ * execution are merged.
+ */
 import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, LogRow, MailboxMessage, Snapshot } from "../store.ts";
@@ -9,22 +12,22 @@ export interface Written {
   readonly id: string;
   readonly partition: number;
   readonly epoch: number;
-  /** The number of the execution; if it is negative, its place among the created ones. */
+  /** The number of the execution. For a new execution it is negative: its place among the created ones. */
   readonly ref: number;
   end: number;
-  /** Whether the execution was last written in this epoch, or the call creates it. */
+  /** Whether the execution was last written in this epoch, or this call creates it. */
   isTouched: boolean;
   head: Head | null;
-  /** The `headKey` of the execution's head; null if it is unknown. */
+  /** A text of all fields of the execution's head except the phase, for comparison; null if it is unknown. */
   headKey: string | null;
-  /** The phase of the execution, if the journal rows have it; null if the head has it. */
+  /** The phase of the execution if it is stored with the journal rows; null if it is stored in the head. */
   phase: string | null;
   /** The index of the execution's last journal row in the call; -1 if it has none. */
   lastRow: number;
   timers: Map<string, number | null> | null;
   opened: Map<string, number> | null;
   snapshot: Snapshot | null;
-  /** Indexes of the execution's dead letters in the call, for the case that they are cleared again. */
+  /** Indexes of the execution's dead letters in the call. They are needed if a later write clears the dead letters again. */
   dead: number[] | null;
 }
 
@@ -90,7 +93,7 @@ export class CommitColumns {
     this.#pushText("m_body", encodeText(body));
   }
 
-  /** Adds a log row with at least one line; `lastN` is the greatest number of its lines. */
+  /** Adds a log row with at least one line; `lastN` is the number of its last line. */
   addLog(written: Written, row: LogRow, lastN: number): void {
     this.#push("g_ref", written.ref);
     this.#push("g_last_n", lastN);
@@ -222,18 +225,18 @@ type Columns<T> = Record<string, (T | null)[]> &
   Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
   Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
 
-/** The encoded tags of a head. */
+/** Returns the tags of a head as encoded JSON text. */
 export function tagsText({ tags }: Head): string {
   return isEmpty(tags) ? "{}" : encodeText(JSON.stringify(tags));
 }
 
-/** A text of all fields of a head except the phase. */
+/** Returns a text of all fields of a head except the phase. Equal texts mean that nothing else has changed. */
 export function headKey({ status, want, priority, finishedAt, tags, error }: Head): string {
   if (priority === 0 && finishedAt === null && error === null && isEmpty(tags)) return plainKey(status, want);
   return JSON.stringify([status, want, priority, finishedAt, error, tags]);
 }
 
-/** Interns keys: many executions are cached, and most of them share a few keys. */
+/** Returns one shared string for equal keys, because many executions are cached and most of them have one of a few keys. */
 function plainKey(status: string, want: string): string {
   let keys = plainKeys.get(status);
   if (keys === undefined) plainKeys.set(status, (keys = new Map()));
@@ -249,8 +252,8 @@ function isEmpty(record: object): boolean {
 }
 
 /**
- * How the head of an execution changes in a call. Sets its cached fields. "phase": at most the phase, which the last journal row
- * stores; "whole": all fields.
+ * Decides how a call changes the head of an execution, and sets the cached fields. "phase": at most the phase changes, and the
+ * last journal row stores it. "whole": all fields are written.
  */
 export function changeOfHead(written: Written): "created" | "whole" | "phase" {
   const { ref, head } = written;
@@ -269,7 +272,7 @@ export function changeOfHead(written: Written): "created" | "whole" | "phase" {
   return isNew ? "created" : "whole";
 }
 
-/** Whether only the phase of the head changes, so that the journal rows can store it. */
+/** Whether only the phase of the head changes, so that the journal row can store it and the head is not written. */
 function isOfPhase({ headKey: key, lastRow }: Written, head: Head): boolean {
   return lastRow >= 0 && head.phase !== null && key !== null && key === headKey(head);
 }
@@ -291,7 +294,7 @@ const NUMBERS =
   h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n dc_seq d_seq`
     .split(/\s+/)
     .concat(MARKS, RECORDS);
-/** Columns of numbers that are sent as one value if they are the same in all rows. */
+/** Columns of numbers that are sent as a single value if the value is the same in all rows. */
 const ONCE = new Set(`c_epoch c_priority c_created_at j_seq j_count j_at h_epoch h_priority`.split(" "));
 const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
 const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];

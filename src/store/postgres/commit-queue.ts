@@ -1,6 +1,6 @@
 /**
- * Group commit: one call runs at a time, and the next call carries all commits that were issued meanwhile, as far as they fit
- * and the result is the same as if they were written one after the other.
+ * Group commit: one database call runs at a time. The next call carries all commits that were issued meanwhile, as far as they
+ * fit and the result is the same as if they were written one after the other.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,16 +14,19 @@ import type { KnownExecutions } from "./known-executions.ts";
 import type { Link, Statement, Value } from "./link.ts";
 import { WRITE_ONE } from "./one-row.ts";
 
-/** The most characters and commits of one call. */
+/** The most characters of one call. `COMMITS_MAX` is the most commits. */
 const CHARS_MAX = 8_388_608;
 const COMMITS_MAX = 256;
-/** At this number of writes further commits wait, so that the engine handles verdicts while the database works. */
+/**
+ * When a call has this many writes, further commits wait for the next call, so that the engine can handle verdicts while the
+ * database works.
+ */
 const WRITES_ENOUGH = 256;
-/** The most tries to write a batch. Each further try follows after a change by another node. */
+/** The most tries to write a batch. A further try is needed only if another node has changed the data in between. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
 
-/** Work during which no commit may run. */
+/** A function that runs alone: no commit runs at the same time. */
 interface Alone {
   readonly alone: () => Promise<void>;
 }
@@ -42,7 +45,7 @@ export class CommitQueue {
   readonly #options: QueueOptions;
   #waiting: (Pending | Alone)[] = [];
   #running: Promise<void> | null = null;
-  /** Whether the outcome of a call is unknown because the server may still be working on it. */
+  /** Whether the outcome of a failed call is unknown, because the server may still be working on it. */
   #isInDoubt = false;
 
   constructor(options: QueueOptions) {
@@ -59,7 +62,7 @@ export class CommitQueue {
     });
   }
 
-  /** Runs work while no commit runs, after the commits that were issued before. */
+  /** Runs a function while no commit runs, after the commits that were issued before. */
   alone(run: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ alone: () => run().then(resolve, reject) });
@@ -67,7 +70,7 @@ export class CommitQueue {
     });
   }
 
-  /** Resolves when the server has ended all calls, failed ones too. */
+  /** Resolves when no call is running on the server any more, including calls that have failed at this node. */
   async settled(): Promise<void> {
     if (!this.#isInDoubt) return;
     await this.#options.knowledge.session();
@@ -141,7 +144,7 @@ export class CommitQueue {
     const { knowledge, partitions } = this.#options;
     const batch = new CommitBatch(pendings, partitions);
     for (let tries = 0; ; tries++) {
-      assert(tries < TRIES_MAX + partitions, "a commit is written or refused in the end");
+      assert(tries < TRIES_MAX + partitions, "a commit is written or refused after a few tries");
       const session = await knowledge.session();
       await this.#learn(batch, batch.toLearn(knowledge));
       let ends = batch.checkEnds();
@@ -161,7 +164,7 @@ export class CommitQueue {
     };
   }
 
-  /** Reads executions into the cache. They are given with the epochs of their partitions. */
+  /** Reads executions into the cache. `epochs` has the ids of the executions, with the epochs of their partitions. */
   async #learn(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
     if (epochs.size === 0) return;
     const { knowledge } = this.#options;
@@ -169,13 +172,16 @@ export class CommitQueue {
     batch.learnt(epochs.keys(), knowledge);
   }
 
-  /** Sends the call; false if the call must be tried again with newer data. */
+  /** Sends the batch to the database. Returns false if it must be tried again with newer data. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
     const written = await this.#sendOne(batch, session);
     return written === "refused" ? this.#sendAll(batch, session) : written;
   }
 
-  /** Sends a batch of one row. "refused" if the batch is more than that, or if nothing was written and a full call says why. */
+  /**
+   * Sends a batch that appends one row by `write_one_1`. Returns "refused" if the batch does more than that, or if nothing was
+   * written; a full call then finds the reason.
+   */
   async #sendOne(batch: CommitBatch, session: number): Promise<boolean | "refused"> {
     const one = batch.buildOne();
     if (one === null) return "refused";
@@ -213,7 +219,7 @@ export class CommitQueue {
     return true;
   }
 
-  /** Runs a write and returns its row; null if data that it was built from is no longer right, and the batch starts over. */
+  /** Runs the statement of a batch and returns its row. Returns null if the batch was built from stale data; the batch then starts over. */
   async #call<Row extends readonly unknown[]>(batch: CommitBatch, call: Call<Row>): Promise<Row | null> {
     const { link, knowledge } = this.#options;
     const { statement, values, session, isWritten } = call;
@@ -227,7 +233,7 @@ export class CommitQueue {
       if (rows !== null) return rows[0] as Row;
     } catch (error) {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
-      // A row exists that was not cached: nothing was written, and reading again shows it.
+      // Nothing was written, because a row exists that was not in the cache. The next try reads it.
       knowledge.forget(batch.ids);
     }
     batch.startOver();
@@ -239,7 +245,7 @@ interface Call<Row> {
   readonly statement: Statement;
   readonly values: readonly Value[];
   readonly session: number;
-  /** Whether the row says that the batch was written. */
+  /** Whether this result row means that the batch was written. */
   readonly isWritten: (row: Row) => boolean;
 }
 
@@ -270,8 +276,8 @@ class MailboxOrder {
 }
 
 /**
- * Whether a commit deletes a message that it stores itself. Such a commit needs its own call, since only its own partitions may
- * count.
+ * Whether a commit deletes a message that it stores itself. Such a commit gets a call of its own, because the message's
+ * partition counts as one of that commit alone.
  */
 function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   if (mailTaken.length === 0) return false;
@@ -279,7 +285,7 @@ function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   return writes.some(({ mail }) => mail?.some(({ id }) => taken.has(id)));
 }
 
-/** Parses an array of numbers of the database. */
+/** Parses an array of numbers in PostgreSQL's text format. */
 function numbersOf(array: string | null): number[] {
   return array === null || array === "{}" ? [] : array.slice(1, -1).split(",").map(Number);
 }

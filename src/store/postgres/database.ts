@@ -1,6 +1,6 @@
 /**
- * The identity of the database (generation and origin). The identity of every new connection is compared, so a node never uses
- * another database by mistake.
+ * Checks the identity of the database (generation and origin) on every new connection, so that a node never uses another
+ * database by mistake.
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
@@ -10,20 +10,18 @@ import { DatabaseUnusable, LOST_GENERATION, restoredMeanwhile } from "./faults.t
 import { migrate } from "./migrate.ts";
 import { beginSession, type ServerState } from "./session.ts";
 
-/** The identity of a store. It is fixed when the store is created or declared restored. */
+/** The identity of a store. It changes only when the store is created or declared restored. */
 export interface Meta {
   readonly generation: string;
   readonly key: string;
   readonly partitions: number;
   /** Where the store was created: server, database and table; the first version did not store the table. */
   readonly origin: string | null;
-  /** The OID of the table `meta`; a table that was restored from a dump has another one. */
+  /** The OID of the table `meta`. A table that was restored from a dump has a different OID. */
   readonly table: string;
-  /** The class of this store's advisory locks, and the name of its channel. */
+  /** The class of this store's advisory locks, which is also the name of its NOTIFY channel. */
   readonly lock: number;
-  /**
-   * The acknowledged writes that nodes found missing; null if there are none. If there are some, no node may use the store.
-   */
+  /** A description of the acknowledged writes that nodes found missing; null if none is missing. Otherwise no node may use the store. */
   readonly lost: string | null;
 }
 
@@ -71,19 +69,21 @@ export class Database {
 
   /** Sets up another connection; throws if it leads to another database, or if the database lacks acknowledged writes. */
   async begin(client: pg.Client, timeline: number | null): Promise<void> {
-    // The position is read before the session begins, since other connections update it meanwhile.
+    // The known position is taken before the session begins, because other connections update it meanwhile.
     const seen = this.#wal;
     const state = await beginSession(client, this.#schema);
     const isOtherPlace = this.#origin !== null && state.origin !== null && state.origin !== this.#origin;
     const meta = await readMeta(client).catch((error: unknown) => {
-      // A connection that leads to another database finds no store there, or one that this node cannot read.
+      // If the connection leads to another database, there is no store in it, or one that this node cannot read.
       throw isOtherPlace ? otherDatabase(error) : error;
     });
     const { generation } = meta;
-    // A database that was declared restored has another generation: there, missing writes are expected.
+    // A database that was declared restored has a new generation, and missing writes are expected in it.
     const isOther = generation !== this.meta.generation && meta.lost === null;
     if (isOther)
-      throw restoredMeanwhile(`the database has generation ${generation}, this node ${this.meta.generation}`);
+      throw restoredMeanwhile(
+        `the database has generation ${generation}, but this node opened generation ${this.meta.generation}`,
+      );
     const lost = isOtherPlace || isElsewhere(meta, state) ? null : await this.writes.findLost(client);
     if (lost !== null) await this.#recordLoss(client, lost);
     if (meta.lost !== null) throw lostWrites(meta.lost);
@@ -91,7 +91,10 @@ export class Database {
     if (isOtherPlace || isElsewhere(meta, state) || isOlder) throw otherDatabase();
   }
 
-  /** Records a position of the write-ahead log. It was read in a durable transaction, so a crash cannot revert it. */
+  /**
+   * Records the greatest known position of the write-ahead log. It was read in a durable transaction, so a crash of the
+   * database cannot revert it.
+   */
   sawWalPosition(position: number, timeline: number | null): void {
     if (timeline !== this.#wal.timeline || position > this.#wal.position) this.#wal = { position, timeline };
   }
@@ -127,7 +130,7 @@ interface WalPosition {
   readonly timeline: number | null;
 }
 
-/** The fault for a database that lacks acknowledged writes. */
+/** Makes the fault for a database that lacks acknowledged writes. */
 export function lostWrites(lost: string): DatabaseUnusable {
   return new DatabaseUnusable(
     "older",
@@ -188,7 +191,7 @@ function originOf({ origin }: ServerState, table: string): string | null {
   return origin === null ? null : `${origin}/${table}`;
 }
 
-/** Whether a store is known to be in another place than it was created in. */
+/** Whether the store is known to be in another database than the one it was created in. */
 function isElsewhere({ origin, table }: Meta, state: ServerState): boolean {
   if (origin === null || state.origin === null) return false;
   return origin !== originOf(state, table) && origin !== state.origin;

@@ -33,7 +33,10 @@ const CORRUPTED = ["XX001", "XX002", "22021"];
 /** Messages of internal errors (XX000) about a value with a wrong length, compression or TOAST pointer; never translated. */
 const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
 
-/** The beginning of the generation of a database that lacks acknowledged writes: no node is of such a generation. */
+/**
+ * The prefix of the generation that a database gets when acknowledged writes are missing. No node has such a generation, so all
+ * writes are refused.
+ */
 export const LOST_GENERATION = "lost-";
 
 /** The SQLSTATE that Rondo's SQL functions raise for a store of another generation. */
@@ -97,7 +100,7 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
   }
 }
 
-/** The fault for an error while connecting. The cause of such an error is in the URL. */
+/** Makes the fault for an error while connecting. The reason is usually a wrong URL. */
 export function connectFault(error: unknown): StoreFault {
   const isOfSetUp =
     error instanceof Error && "code" in error && /^ERR_(?:INVALID|TLS)/.test(String(error.code));
@@ -111,8 +114,8 @@ export function connectFault(error: unknown): StoreFault {
 }
 
 /**
- * Whether only garbled bytes can cause the error: Rondo's statements are tested, so one that is not understood was changed in
- * transit. A violated constraint (class 23) is no such error.
+ * Whether only garbled bytes can cause the error. Rondo's statements are tested, so a statement that the server does not
+ * understand was changed in transit. A violated constraint (class 23) has other causes.
  */
 export function isGarbled(error: unknown): error is Error {
   if (error instanceof StoreFault || !(error instanceof Error)) return false;
@@ -123,7 +126,7 @@ export function isGarbled(error: unknown): error is Error {
 
 /** The fault for a connection with garbled bytes, which is closed and replaced. */
 export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
-  // After an error of the server its statement has no effect; after any other error the outcome is unknown.
+  // If the server reported an error, its statement had no effect. After any other error the outcome is unknown.
   const isUnknown = sent && writes && sqlState(error) === null;
   return new StoreFault(
     `a connection to the database delivered invalid bytes (${error.message}): it is closed, and another is opened`,
@@ -139,13 +142,13 @@ export function sqlState(error: unknown): string | null {
     : null;
 }
 
-/** The fault for a database that was declared restored while this node ran. */
+/** Makes the fault for a database that was declared restored while this node was running. */
 export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnusable {
   if (message.includes(`generation ${LOST_GENERATION}`))
     return new DatabaseUnusable(
       "older",
       "the database lacks writes that it had acknowledged, as another node found after a failover; its log says which. " +
-        "This node stops writing; started again, it says what to do",
+        "This node stops writing. Start it again: it then says what to do",
       cause,
     );
   return new DatabaseUnusable(

@@ -33,7 +33,7 @@ export class Hints {
     this.#callback = callback;
   }
 
-  /** Called for each new connection that listens. */
+  /** Starts to listen for hints on each new connection. */
   async listen(client: pg.Client): Promise<void> {
     const own = (client as unknown as { readonly processID: number }).processID;
     client.on("notification", ({ processId, payload }) => {
@@ -69,7 +69,7 @@ export class Hints {
   #sendSoon(): void {
     this.#cancel ??= this.#clock.after(GATHER_MS, () => {
       this.flush().catch((error: unknown) => {
-        // The next scan makes up for a lost hint.
+        // A lost hint only costs time: the next scan of the store finds the work.
         if (!(error instanceof StoreFault)) throw error;
       });
     });

@@ -39,7 +39,7 @@ test.each(["read-only", "standby", "prefer-standby"])(
   "a URL that asks for %s is refused: Rondo writes",
   (wanted) => {
     expect(() => readHosts(`postgres://a,b/rondo?target_session_attrs=${wanted}`)).toThrow(
-      `target_session_attrs=${wanted}, but Rondo writes. Say read-write`,
+      `target_session_attrs=${wanted}, but Rondo needs a server that accepts writes. Set it to read-write`,
     );
   },
 );

@@ -1,9 +1,10 @@
 /**
- * The hosts of a database, and which of them accepts writes. The URL may have several hosts, in the form of libpq:
- * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) supports one host only.
- * A connection is tried at all hosts at once. A standby is not used. A server with an older timeline than one that was used
- * before is a former primary, and is not used either: a promotion begins the next timeline. All hosts must be servers of one
- * database cluster. If two of them are not, the list is refused; a host that becomes another database later is not used.
+ * Knows the hosts of a database, and which of them accepts writes. The URL may have several hosts, in the form of libpq:
+ * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) supports only one host, so this
+ * file tries to connect to all hosts at once.
+ * A standby is not used. A promotion begins the next timeline, so a server with an older timeline than one that was used before
+ * is a former primary, and is not used either. All hosts must be servers of one database cluster. If two of them are not, the
+ * list is refused; a host that becomes another database later is not used.
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
@@ -32,11 +33,14 @@ export interface Connected {
 interface Identity {
   /** The system identifier; null if the server does not permit reading it. */
   readonly system: string | null;
-  /** When the server was started, for servers that accept writes and do not permit reading identifier and timeline. */
+  /** When the server was started. It tells servers apart that accept writes but do not permit reading the identifier and the timeline. */
   readonly startedAt: string | null;
 }
 
-/** While no timeline is known, a connection waits this long for other hosts that might have a newer one. */
+/**
+ * How long a new connection waits for the other hosts, one of which might have a newer timeline. It waits only while no
+ * timeline is known.
+ */
 const COMPARE_MS = 2_000;
 const PORT_DEFAULT = "5432";
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)([^?#]*)(?:\?(.*))?$/;
@@ -52,7 +56,7 @@ export function readHosts(url: string): readonly DatabaseHost[] {
   if (wanted !== null && !WRITABLE.includes(wanted))
     throw new DatabaseUnusable(
       "settings",
-      `the URL of the database says target_session_attrs=${wanted}, but Rondo writes. Say read-write`,
+      `the URL of the database says target_session_attrs=${wanted}, but Rondo needs a server that accepts writes. Set it to read-write`,
     );
   if (settings.get("host")?.includes(",") === true)
     throw new DatabaseUnusable(
@@ -92,12 +96,12 @@ export class Hosts {
     this.#onLine = onLine;
   }
 
-  /** Calls `listener` when a newer timeline is used. Connections to servers of older timelines must then be replaced. */
+  /** Calls `listener` when a connection has a newer timeline. Connections to servers of older timelines must then be replaced. */
   onTimeline(listener: (timeline: number) => void): void {
     this.#listeners.add(listener);
   }
 
-  /** Connects to the host that accepts writes. `make` makes a client for a URL; a host gets `timeoutMs` to answer. */
+  /** Connects to the host that accepts writes. `make` makes a client for a URL. Each host must answer within `timeoutMs`. */
   async connect(make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
     const connected = await this.#race(make, timeoutMs);
     this.#use(connected);
@@ -117,7 +121,10 @@ export class Hosts {
     return connected;
   }
 
-  /** Tries all hosts at once; resolves with the first that can be used, or the one with the newest timeline. */
+  /**
+   * Tries all hosts at once. Resolves with the first usable host, or with the one that has the newest timeline if no timeline
+   * is known yet.
+   */
   #race(make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
     return new Promise((resolve, reject) => {
       const usable: Connected[] = [];
@@ -208,7 +215,7 @@ export class Hosts {
     for (const listener of this.#listeners) listener(timeline);
   }
 
-  /** The fault if none of the hosts can be used. */
+  /** Makes the fault for the case that no host can be used. */
   #faultOf(refusals: readonly HostRefusal[]): unknown {
     const [first] = refusals;
     if (this.#hosts.length === 1 || first === undefined) return first?.error;
@@ -227,7 +234,7 @@ export class Hosts {
     const retryable = faults.some(({ fault }) => fault.retryable);
     const message = isFailingOver
       ? `the database is failing over: no host accepts writes yet (${list}). Promote a standby if nothing does so by itself`
-      : `no host of the database lets this node in (${list})`;
+      : `no host of the database accepts a connection of this node (${list})`;
     if (isFailingOver && !this.#isFailingOver)
       this.#onLine?.("the database is failing over: this node goes on when a host accepts writes");
     this.#isFailingOver = isFailingOver;
@@ -251,10 +258,10 @@ interface HostRefusal {
   readonly error: unknown;
 }
 
-/** A refusal of a host that answers but accepts no writes. */
+/** The error of a host that answers but must not be used for writes. */
 class HostUnusable extends StoreFault {
   override name = "HostUnusable";
-  /** Why the host cannot be used, as the predicate of a sentence about it. */
+  /** Why the host cannot be used, in words that follow its name in a sentence. */
   readonly why: string;
   constructor(why: string, message: string) {
     super(message, { retryable: true, nothingWritten: true });
@@ -262,7 +269,7 @@ class HostUnusable extends StoreFault {
   }
 }
 
-/** The refusal of a list of hosts that are not servers of one database cluster; null if they are, as far as is known. */
+/** Returns the error for a list of hosts that are not servers of one database cluster; null if no difference is known. */
 function differentDatabases(
   hosts: readonly DatabaseHost[],
   identities: ReadonlyMap<DatabaseHost, Identity>,
@@ -296,8 +303,8 @@ async function readIdentity(client: pg.Client, timeline: number | null): Promise
   } catch (error) {
     if (!NOT_PERMITTED.includes(sqlState(error) ?? "")) throw error;
   }
-  // Two hosts may be ways to one server. Two servers that accept writes are different databases, unless their timelines show which
-  // one is a former primary.
+  // Two host names may lead to the same server. Two servers that accept writes are different databases, unless their timelines
+  // show which one is a former primary.
   if (timeline !== null) return { system: null, startedAt: null };
   const { rows } = await client.query<{ started: string }>(
     "SELECT pg_postmaster_start_time()::text AS started",
@@ -323,19 +330,19 @@ async function readTimeline(client: pg.Client): Promise<number | null> {
   }
 }
 
-/** How often process ids are compared: if a pooler happens to give the same process twice, a later comparison finds it. */
+/** How many times process ids are compared. A pooler may give the same server process twice by chance; a later comparison detects it. */
 const COMPARISONS = 5;
 
 /**
- * Refuses a pooler between Rondo and PostgreSQL that gives a connection another server process for each transaction (PgBouncer
- * with `pool_mode=transaction` or `statement`): Rondo keeps settings, prepared statements and LISTEN in its sessions. A pooler in
- * session mode is permitted. `another` makes a further client of the same URL, which is dropped if it does not answer in time.
+ * Refuses a pooler between Rondo and PostgreSQL that gives a connection another server process for each transaction (PgBouncer with
+ * `pool_mode=transaction` or `statement`), because Rondo keeps settings, prepared statements and LISTEN in its sessions. A pooler in
+ * session mode is permitted. `another` makes a second client for the same URL, which is dropped if it does not answer in time.
  */
 async function refuseTransactionPooler(
   client: pg.Client,
   another: () => { readonly second: pg.Client; readonly cancel: () => void },
 ): Promise<void> {
-  // A pooler announces a process id of its own.
+  // A pooler reports a process id of its own, not that of the server process.
   const announced = (client as unknown as { readonly processID: number | null }).processID;
   const first = await readPid(client);
   if (first === announced) return;
@@ -346,7 +353,7 @@ async function refuseTransactionPooler(
         throw connectFault(error);
       });
       await second.query("BEGIN");
-      // The first connection is idle: in transaction mode its server process is free for the second one.
+      // The first connection is idle now, so a pooler in transaction mode may give its server process to the second connection.
       const isShared = (await readPid(second)) === first || (await readPid(client)) !== first;
       if (isShared)
         throw new DatabaseUnusable(
@@ -357,7 +364,7 @@ async function refuseTransactionPooler(
         );
     } finally {
       cancel();
-      // A graceful end would wait for a server that may never have answered.
+      // The connection is closed without a goodbye, because the server may never have answered.
       drop(second, "compared");
     }
   }

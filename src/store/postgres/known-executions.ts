@@ -1,6 +1,6 @@
 /**
- * A cache of executions in the partitions of this node, so that most writes need no read. An entry is valid while the node
- * owns the partition in the same epoch over the same connection. It may be behind the database but never ahead.
+ * A cache of executions in the partitions of this node, so that most writes need no read. An entry is valid while the node owns
+ * the partition in the same epoch over the same connection. An entry may be older than the database, but never newer.
  */
 import { RecentExecutions } from "../recent-executions.ts";
 import type { Link, Statement } from "./link.ts";
@@ -14,9 +14,9 @@ export interface Known {
   epoch: number;
   /** The epoch of the execution's partition when the entry was cached. */
   readonly ownedIn: number;
-  /** The `headKey` of the execution's head; null if it is unknown. */
+  /** A text of all fields of the execution's head except the phase, for comparison; null if it is unknown. */
   head: string | null;
-  /** The phase of the execution, if the journal rows have it; null if the head has it. */
+  /** The phase of the execution if it is stored with the journal rows; null if it is stored in the head. */
   phase: string | null;
 }
 
@@ -45,14 +45,14 @@ export class KnownExecutions {
   readonly #link: Link;
   readonly #recent = new RecentExecutions<Known>(RECENT_MAX);
   #session = 0;
-  /** How often entries were removed from the cache. */
+  /** Counts the removals from the cache. */
   forgotten = 0;
 
   constructor(link: Link) {
     this.#link = link;
   }
 
-  /** The cached entry of an execution whose partition is owned in this epoch. */
+  /** Returns the cached entry of an execution whose partition this node owns in the given epoch. */
   get(id: string, epoch: number): Known | undefined {
     const known = this.#recent.get(id);
     return known?.ownedIn === epoch ? known : undefined;
@@ -62,7 +62,7 @@ export class KnownExecutions {
     this.#recent.set(id, known);
   }
 
-  /** Adds an entry that was read outside of commits, unless one exists or entries were removed since the read began. */
+  /** Adds an entry that was read outside of commits. Does nothing if there is an entry, or if entries were removed since the read began. */
   suggest(id: string, known: Known, forgotten: number): void {
     if (forgotten === this.forgotten && this.get(id, known.ownedIn) === undefined)
       this.#recent.set(id, known);
@@ -73,7 +73,7 @@ export class KnownExecutions {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** The number of the connection that the entries belong to; another connection clears the cache. */
+  /** Returns the number of the current connection. If it is not the connection that the entries were read over, the cache is cleared. */
   async session(): Promise<number> {
     await this.#link.connected();
     const { session } = this.#link;
@@ -82,7 +82,7 @@ export class KnownExecutions {
     return session;
   }
 
-  /** Reads executions, given with the epochs of their partitions, into the cache. */
+  /** Reads executions into the cache. `epochs` has their ids, with the epochs of their partitions. */
   async learn(epochs: ReadonlyMap<string, number>): Promise<void> {
     const ids = [...epochs.keys()];
     this.forget(ids);
@@ -92,7 +92,7 @@ export class KnownExecutions {
       this.#recent.set(id, { e, end, epoch, ownedIn: epochs.get(id) ?? 0, head: null, phase });
   }
 
-  /** The greatest stored line numbers of these attempts, by `lineKey`. */
+  /** Returns the number of the last stored log line of each attempt, by `lineKey`. */
   async lastLines(attempts: readonly { e: number; attempt: string }[]): Promise<Map<string, number>> {
     if (attempts.length === 0) return new Map();
     const values = [

@@ -27,27 +27,27 @@ export type Value = string | number | boolean | null;
 export interface LinkOptions {
   /** The hosts of the database, which all connections of a store share. */
   readonly hosts: Hosts;
-  /** Adds marks to the writes of this connection; without it, writes are not remembered. */
+  /** Adds marks to the writes of this connection, so that lost writes can be found after a failover. Without it, writes get no marks. */
   readonly marks?: MarkWriter;
-  /** The application name on the server; its beginning is unique. */
+  /** The application name on the server. It begins with a text that no other node has. */
   readonly applicationName: string;
   readonly clock: Clock;
   /** The timeout of connecting, and of each statement. */
   readonly timeoutMs: number;
   /** The timeout of setting up a connection; none by default. */
   readonly setUpMs?: number;
-  /** Sets up each connection; throws if the database must not be used. */
+  /** Sets up each new connection; throws if the database must not be used. */
   readonly begin: (client: pg.Client, timeline: number | null) => Promise<void>;
 }
 
 export interface RunOptions<Row> {
   readonly writes: boolean;
   readonly session?: number;
-  /** Returns the acknowledged write to remember; null if nothing was written. */
+  /** Returns how the write is remembered after it was acknowledged; null if nothing was written. */
   readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
 
-/** Parses numbers as such: all numbers of Rondo are safe integers. */
+/** Parses 64-bit integers as JavaScript numbers, because all numbers of Rondo are safe integers. */
 const TYPES = {
   getTypeParser: (oid: number): ((value: string) => unknown) => {
     if (oid === INT8 || oid === INT4 || oid === INT2) return Number;
@@ -59,7 +59,7 @@ const INT8 = 20;
 const INT2 = 21;
 const INT4 = 23;
 
-/** The most connections in a row that are replaced as garbled; further errors have another cause. */
+/** The most connections in a row that are replaced because of garbled bytes. After that, the errors must have another cause. */
 const GARBLED_MAX = 5;
 
 const END_TIMEOUT_MS = 5_000;
@@ -68,7 +68,7 @@ const OLD_TIMEOUT_MS = 10_000;
 /** Names of prepared statements by text; texts are constants, so there are few. */
 const preparedNames = new Map<string, string>();
 
-/** A unique name for a text. PostgreSQL accepts names of up to 63 bytes. */
+/** Returns a unique name of a prepared statement for its text. PostgreSQL accepts names of up to 63 bytes. */
 function preparedName(text: string): string {
   let name = preparedNames.get(text);
   if (name === undefined) {
@@ -106,7 +106,7 @@ export class Link {
     });
   }
 
-  /** Runs a statement and returns its rows as arrays. With `session`, it returns null if that connection was replaced. */
+  /** Runs a statement and returns its rows as arrays. If `session` is given and that connection was replaced, it returns null instead. */
   async run<Row extends readonly unknown[]>(
     statement: Statement,
     values: readonly Value[],
@@ -139,9 +139,12 @@ export class Link {
       });
       if (this.#isUnconfirmed) throw unconfirmed();
       this.#checkTypes(statement, result.fields);
-      // The driver can skip a row with garbled bytes, so the number of rows is compared with the one at the end of the answer.
+      // The driver can skip a row with garbled bytes. So the number of rows is compared with the row count at the end of the
+      // server's answer.
       if (result.command === "SELECT" && result.rowCount !== result.rows.length)
-        throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
+        throw new Error(
+          `${name} returned ${result.rows.length} rows, but the server announced ${result.rowCount}`,
+        );
       this.#garbled = 0;
       const rows = result.rows as unknown as Row[];
       if (marked !== undefined) marks?.note(marked.n, remember?.(rows) ?? null);
@@ -149,7 +152,7 @@ export class Link {
     } catch (error) {
       if (attempted.sent && this.#isOnceGarbled(error)) {
         const client = this.#client;
-        // The next statement opens another connection.
+        // The connection is dropped; the next statement opens another one.
         this.#client = null;
         if (client !== null) drop(client, "the answer is garbled");
         throw garbled(error, attempted);
@@ -164,20 +167,20 @@ export class Link {
     }
   }
 
-  /** Whether the answer is garbled, and not too often in a row, since frequent errors have another cause. */
+  /** Whether the answer is garbled, and this has not happened too often in a row. Frequent errors have another cause. */
   #isOnceGarbled(error: unknown): error is Error {
     return isGarbled(error) && ++this.#garbled <= GARBLED_MAX;
   }
 
-  /** Checks the column types of a result. They never change for a statement, so a change means that the answer is garbled. */
+  /** Checks the column types of a result. They never change for a statement, so different types mean that an answer was garbled. */
   #checkTypes({ name, text }: Statement, fields: readonly { readonly dataTypeID: number }[]): void {
     const types = fields.map(({ dataTypeID }) => dataTypeID).join();
     const before = this.#types.get(text);
     if (before === undefined) this.#types.set(text, types);
     if (before === undefined || before === types) return;
-    // Either of the two answers can be the garbled one.
+    // It is not known which of the two answers was garbled, so the stored types are forgotten.
     this.#types.delete(text);
-    throw new Error(`${name} answers with columns of the types ${types}; they were ${before}`);
+    throw new Error(`${name} returned columns of the types ${types}, but earlier ${before}`);
   }
 
   /** Waits for the earlier statements; throws after a timeout, so that the queue stays bounded. */
@@ -263,7 +266,7 @@ export class Link {
       throw connectFault(error);
     }
     guardParser(client);
-    // A waiting statement fails by its own promise.
+    // A statement that waits for the connection gets the error by its own promise.
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
     client.on("notice", (notice) => {
@@ -277,7 +280,7 @@ export class Link {
   }
 }
 
-/** Terminates other connections of the same name, and waits up to `waitMs` for their end. */
+/** Terminates other connections with the same application name on the server, and waits up to `waitMs` until they have ended. */
 async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
   const { rows } = await client.query<{ gone: boolean }>(
     `SELECT pg_terminate_backend(pid, $1) AS gone FROM pg_stat_activity
@@ -292,12 +295,10 @@ async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
     });
 }
 
-/** The function of the server that waits for synchronous standbys; it sends a notice if the wait is cancelled. */
+/** The routine of the server that waits for synchronous standbys. It sends a notice if an administrator cancels the wait. */
 const SYNCHRONOUS_WAIT = "SyncRepWaitForLSN";
 
-/**
- * The fault if an administrator cancelled the wait for the standby: a failover could lose the write, so it is not acknowledged.
- */
+/** Makes the fault for a cancelled wait for the synchronous standby. A failover could lose the write, so the write is not acknowledged. */
 function unconfirmed(): StoreFault {
   return new StoreFault(
     "the wait for the synchronous standby was cancelled: the database has written, but perhaps not the standby",

@@ -1,6 +1,6 @@
 import type { Link, RunOptions, Statement, Value } from "./link.ts";
 
-/** A pool of connections for all but commits and membership; a statement uses the least busy one. */
+/** A pool of connections for all statements except commits and membership. A statement uses the least busy connection. */
 export class Links {
   readonly #links: readonly Link[];
 

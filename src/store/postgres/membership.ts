@@ -1,6 +1,6 @@
 /**
- * The membership of this node: incarnation, lease, partitions. It has its own connection, so that renewals never wait for other
- * calls.
+ * The membership of this node in the cluster: incarnation, lease and partitions. It has a database connection of its own, so
+ * that renewals never wait for other calls.
  */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { defined } from "../../std/defined.ts";
@@ -12,7 +12,7 @@ import type { Link, RunOptions, Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
-  // This renewal deletes the rows of expired nodes; the second column shows them as they were before.
+  // The renewal deletes the rows of expired nodes. The second column still shows these rows, as they were before the statement.
   renew: `SELECT renew_node_2($1, $2, $3, $4, $5, $6), (
       SELECT coalesce(json_object_agg(incarnation, at), '{}')::text FROM (
         SELECT incarnation, ended_at AS at FROM node_ends WHERE ended_at > now_ms_1() - ${ENDED_MS}
@@ -25,7 +25,8 @@ const STATEMENTS = {
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
   post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
-  // A damaged name may not be valid UTF-8, and then cannot be compared. So the rows are also found by their wrong fields.
+  // A damaged name may be invalid UTF-8, which PostgreSQL cannot compare. So damaged rows are also found by a wrong
+  // lease or URL.
   "drop-odd": `DELETE FROM nodes WHERE lease_until > $2 OR incarnation = ANY (string_to_array($1, E'\\x1f'))
     OR NOT (starts_with(url, 'http://') OR starts_with(url, 'https://') OR starts_with(url, 'unix:'))`,
 } as const;
@@ -39,11 +40,11 @@ export interface MembershipOptions {
   readonly random?: Random;
 }
 
-/** The longest possible lease. */
+/** The longest possible lease, for finding rows with a damaged end. */
 const LEASE_MAX_MS = 86_400_000;
 const ADDRESS = /^(?:https?:\/\/|unix:)/;
 
-/** The incarnation of a node that has not joined. */
+/** The value in place of an incarnation for a node that has not joined. */
 const NONE = "";
 
 export class PostgresMembership {
@@ -68,8 +69,8 @@ export class PostgresMembership {
   }
 
   /**
-   * Renews the lease. Also returns whether the incarnation is new, and the position of the write-ahead log. Removes members
-   * with damaged rows.
+   * Renews the lease and removes members with damaged rows. Also returns whether the incarnation is new, and the position of
+   * the write-ahead log.
    */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const found = await this.#renew();
@@ -149,7 +150,7 @@ export class PostgresMembership {
     await this.#run("post", values, () => ({ kind: "message" }));
   }
 
-  /** Epochs only grow: a smaller one means an older copy of the database. */
+  /** The epochs of a partition only grow. A smaller epoch means that the database is an older copy. */
   #see(partition: number, epoch: number): void {
     const seen = this.#seen.get(partition) ?? 0;
     if (epoch < seen)

@@ -1,13 +1,16 @@
 /**
- * Migrates the schema. Each missing migration runs in its own transaction, under a lock, so that nodes that start together
- * run it once. After a failure the caller closes the connection, which rolls the migration back.
+ * Migrates the schema of the database. Each missing migration runs in its own transaction, under a lock, so that nodes that
+ * start together run it only once. After a failure the caller closes the connection, which rolls the migration back.
  */
 import type pg from "pg";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 import { MIGRATIONS, type Migration } from "./migrations/migrations.ts";
 import { quoteName } from "./session.ts";
 
-/** How long a migration waits for statements of running nodes; later statements wait behind the migration. */
+/**
+ * How long a migration waits for its locks while nodes run statements. It is short, because later statements queue behind the
+ * waiting migration.
+ */
 const LOCK_TIMEOUT_MS = 5_000;
 
 export interface MigrateOptions {
@@ -17,7 +20,7 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[];
 }
 
-/** Runs the missing migrations. Throws `DatabaseUnusable` if this Rondo cannot use a newer schema. */
+/** Runs the missing migrations. Throws `DatabaseUnusable` if the schema is too new for this version of Rondo. */
 export async function migrate(client: pg.Client, options: MigrateOptions): Promise<void> {
   const { migrations = MIGRATIONS } = options;
   for (;;) {
@@ -54,7 +57,7 @@ async function applyNext(
   migrations: readonly Migration[],
 ): Promise<void> {
   await client.query("BEGIN");
-  // There is no timeout: a migration of large tables takes long, on this node or another.
+  // The statement timeout is off, because a migration of large tables takes long, on this node or another.
   await client.query("SET LOCAL statement_timeout = 0");
   await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
   await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);

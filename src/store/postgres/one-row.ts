@@ -1,4 +1,7 @@
-/** The call of `write_one_1`: one execution appends one journal row, and may begin, end or change its head. */
+/**
+ * Builds the call of the SQL function `write_one_1`, which appends one journal row to one execution. The write may also create
+ * or end the execution, or change its head.
+ */
 import type { ExecutionWrite, Head } from "../store.ts";
 import { changeOfHead, tagsText, type Written } from "./commit-columns.ts";
 import type { Statement, Value } from "./link.ts";
@@ -15,7 +18,7 @@ export const WRITE_ONE: Statement = {
   text: `SELECT write_one_1(${Array.from({ length: VALUES }, (_, i) => `$${i + 1}`).join(", ")})`,
 };
 
-/** Whether a write only appends one journal row, apart from the head. */
+/** Whether a write appends one journal row and does nothing else, except for writing the head. */
 export function isOneRow(write: ExecutionWrite): boolean {
   return (
     write.entries.length === 1 &&
@@ -30,7 +33,7 @@ export function isOneRow(write: ExecutionWrite): boolean {
   );
 }
 
-/** The values of the call without those of the fence. Sets the fields of the execution that are cached after the call. */
+/** Returns the values of the call, except those of the fence. Also sets the fields of the execution that are cached after the call. */
 export function oneRowValues(written: Written, write: ExecutionWrite): Value[] {
   const [entry] = write.entries as readonly [ExecutionWrite["entries"][number]];
   const { seq, count, at, body } = entry;

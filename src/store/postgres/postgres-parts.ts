@@ -21,7 +21,7 @@ import { PostgresSearchIndex } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 
 const TIMEOUT_MS = 40_000;
-/** How long a renewal waits before it tries another connection: this share of a lease, and at least the given minimum. */
+/** How long a renewal waits before it tries another connection: a share of the lease time, and a minimum. */
 const RENEW_SHARE = 0.3;
 const RENEW_TIMEOUT_MIN_MS = 1_000;
 /** The number of connections for all but commits and membership. */
@@ -41,13 +41,13 @@ export interface PostgresStoreOptions {
   readonly clock?: Clock;
   /** The timeout of connecting and of statements. */
   readonly timeoutMs?: number;
-  /** How far, in time, the search index stays behind the writes of other nodes. */
+  /** How far the search index lags behind the writes of other nodes, in milliseconds. */
   readonly searchBehindMs?: number;
   /** Called with a line when the database begins to fail over, and when another host of the URL is used. */
   readonly onLine?: (line: string) => void;
 }
 
-/** Methods of the port that the parts answer. TypeScript checks that no part is missing. */
+/** The methods of the store port that the parts implement. TypeScript checks that no method is missing. */
 type Answers = Omit<StoreMethods, "commit" | "load" | "purge">;
 
 export type PostgresParts = ReturnType<typeof makeParts>;

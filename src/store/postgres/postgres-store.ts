@@ -45,7 +45,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const { url, nodeUrl, clock = systemClock(), onLine } = this.#options;
     const hosts = new Hosts(url, clock, onLine);
     const database = new Database(schema, { nodeUrl, clock });
-    // The first connection has no timeout, since a migration can take long.
+    // The first connection has no statement timeout, because a migration can take long.
     const first = new Link({
       ...linkOptions(this.#options, hosts, "open"),
       begin: async (client) => void (await database.open(client, partitions)),
@@ -95,7 +95,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
     const remove = await search.removing(ids);
-    // No commit runs during this, so the cache stays right until these executions are removed from it.
+    // No commit runs while executions are deleted, so the cache stays right until they are removed from it.
     await queue.alone(async () => {
       knowledge.forget(ids);
       await side.forget(executions, { lock, incarnation: membership.incarnation });
@@ -158,7 +158,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const opened = this.#opened;
     if (opened === null) return;
     this.#indexer.stop();
-    // Later calls are refused.
+    // After this point, calls of the store are refused.
     this.#opened = null;
     try {
       await opened.queue.idle();
@@ -180,7 +180,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     return callMethod(this.#use().answers, method, args);
   }
 
-  /** Partitions of other owners that a commit sends mailbox messages to. */
+  /** Returns the partitions of other owners to which a commit sends mailbox messages. */
   *#foreignPartitions({ writes, fence }: Commit): Generator<number> {
     const { partitions } = this.#use().meta;
     for (const { mail } of writes) {

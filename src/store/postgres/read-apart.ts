@@ -1,9 +1,12 @@
-/** Reads rows of which the database cannot read some (`UnreadableValue`), by bisection: the read is repeated in halves. */
+/**
+ * Reads rows when the database cannot read some of them (`UnreadableValue`). It finds these rows by bisection: the read is
+ * repeated for each half.
+ */
 import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
 import { joinNumbers, joinTexts } from "./text.ts";
 
-/** Reads all items in their order; `unreadable` handles an item that cannot be read on its own either. */
+/** Reads all items in their order. Calls `unreadable` for each item that cannot be read even alone. */
 export async function readApart<Item, Result>(
   items: readonly Item[],
   read: (items: readonly Item[]) => Promise<readonly Result[]>,
@@ -19,7 +22,7 @@ export async function readApart<Item, Result>(
   return [...before, ...(await readApart(items.slice(middle), read, unreadable))];
 }
 
-/** The result of a read, or the fault if the database cannot read a value. Throws other faults. */
+/** Returns the result of a read, or the fault if the database cannot read a value. Throws all other faults. */
 export async function orUnreadable<T>(reading: Promise<T>): Promise<T | UnreadableValue> {
   try {
     return await reading;
@@ -29,13 +32,13 @@ export async function orUnreadable<T>(reading: Promise<T>): Promise<T | Unreadab
   }
 }
 
-/** The text of a row; if the text cannot be read, it is empty, and `damage` says why. */
+/** The text of a row. If the database cannot read the text, it is empty, and `damage` says why. */
 export interface ReadText {
   readonly text: string;
   readonly damage?: string;
 }
 
-/** Reads texts of rows by their keys. The statement returns keys and texts; $1 is an array of numbers, or joined texts. */
+/** Reads the texts of rows by their keys. The statement returns keys and texts. $1 is an array of numeric keys, or the joined text keys. */
 export async function textsApart<Key extends number | string>(
   links: Links,
   statement: { readonly name: string; readonly text: string },

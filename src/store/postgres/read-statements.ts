@@ -1,6 +1,6 @@
 /**
- * Statements that read executions. None reads more rows than it returns, except index entries of other partitions. Groups are
- * found by a skip scan. Joined texts are split at U+001F (text.ts).
+ * SQL statements that read executions. No statement reads more rows than it returns, except index entries of other partitions.
+ * Distinct groups are found by a skip scan over an index. Joined texts are split at U+001F (text.ts).
  */
 const PHASE =
   "coalesce((SELECT j.phase FROM journal j WHERE j.e = x.e ORDER BY j.seq DESC LIMIT 1), x.phase)";
@@ -12,7 +12,10 @@ function head(phase: string, texts: string): string {
 
 const HEAD = head(PHASE, "x.tags, x.error");
 
-/** The lowest sequence number: rows with a damaged number are read too, or the journal would seem to end before them. */
+/**
+ * The lowest sequence number of a read. It is the smallest integer, so that rows with a damaged number are read too; otherwise
+ * the journal would seem to end before them.
+ */
 const LEAST_SEQ = -2_147_483_648;
 
 /** SQL for the distinct (project, workflow) pairs that have work. */

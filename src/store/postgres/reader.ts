@@ -1,4 +1,4 @@
-/** The reads of executions in the PostgreSQL store, one statement each, or several if the database cannot read a value. */
+/** Reads executions from PostgreSQL. Each read is one statement, or several if the database cannot read a value. */
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
 import {
@@ -26,8 +26,8 @@ const LAST_SEQ = 2_147_483_647;
 const LEAST_SEQ = -2_147_483_648;
 
 /**
- * How many journal rows one read returns. It is fewer while characters are counted, which limits how far a read exceeds
- * `charsMax`.
+ * The number of journal rows that one read returns. It is smaller for reads that count characters, so that a read exceeds
+ * `charsMax` only a little.
  */
 const ROWS_AT_ONCE = 1_000;
 const COUNTED_ROWS_AT_ONCE = 32;
@@ -71,7 +71,7 @@ type ChainedEntry = Entry & { readonly chain: string | null };
 export interface Loaded {
   readonly e: number;
   readonly end: number;
-  /** The phase of the execution, if the journal rows have it; null if the head has it. */
+  /** The phase of the execution if it is stored with the journal rows; null if it is stored in the head. */
   readonly phase: string | null;
   readonly execution: LoadedExecution;
 }
@@ -80,7 +80,7 @@ export class PostgresReader {
   readonly #links: Links;
   readonly #settled: () => Promise<void>;
 
-  /** `settled` resolves when the outcome of every commit of this node is known. Scans and reads of journals wait for it. */
+  /** `settled` resolves when the outcome of every commit of this node is known. Scans and reads of journals wait for that. */
   constructor(links: Links, settled: () => Promise<void>) {
     this.#links = links;
     this.#settled = settled;
@@ -164,8 +164,8 @@ export class PostgresReader {
   }
 
   /**
-   * Reads heads by order number. A head that cannot be read is read without tags and error, and then also without the phase in
-   * the journal.
+   * Reads heads by order number. A head that the database cannot read is read again without tags and error; if that fails, also
+   * without the phase in the journal.
    */
   #headsApart(orders: readonly number[]): Promise<readonly StoredHead[]> {
     const read = async (some: readonly number[]) =>
@@ -179,7 +179,10 @@ export class PostgresReader {
     });
   }
 
-  /** Loads an execution with an unreadable value: head, rows, then marks, without a snapshot. */
+  /**
+   * Loads an execution with a value that the database cannot read: first the head, then the rows, then the marks. The snapshot
+   * is left out.
+   */
   async #loadApart(id: string, fault: UnreadableValue): Promise<readonly Loaded[]> {
     const order = await orUnreadable(this.#read<[e: number]>("head-order", [id]));
     if (order instanceof UnreadableValue) return [unreadable(id, "executions", order)];
@@ -214,7 +217,10 @@ export class PostgresReader {
     }));
   }
 
-  /** Reads a journal with unreadable bodies. If the numbers of the rows are unreadable too, one row says why. */
+  /**
+   * Reads a journal in which the database cannot read some bodies. If it cannot read the numbers of the rows either, one row is
+   * returned that says why.
+   */
   async #rowsApart(values: RowsWanted): Promise<(ChainedEntry & { readonly phase: string | null })[]> {
     type Row = [seq: number, count: number, at: number, chain: string | null, phase: string | null];
     const [id, from] = values;
@@ -228,7 +234,7 @@ export class PostgresReader {
     const bodies = await textsApart(this.#links, statement, seqs, [id]);
     return rows.flatMap(([seq, count, at, stored, phase]) => {
       const body = bodies.get(seq);
-      // The row was purged since its key was read.
+      // The row was purged after its key was read.
       if (body === undefined) return [];
       const rest = { chain: stored === null ? null : decodeText(stored), phase };
       if (body.damage !== undefined) return [{ seq, count, at, body: "", damage: body.damage, ...rest }];
@@ -244,7 +250,7 @@ export class PostgresReader {
   }
 }
 
-/** An execution of which only the existence is known, because its rows cannot be read. */
+/** Makes an execution of which only the existence is known, because the database cannot read its rows. */
 function unreadable(id: string, table: string, { why }: UnreadableValue, head?: StoredHead): Loaded {
   const unknown: StoredHead = {
     ...{ id, order: 0, partition: 0, workflow: "", hash: "", project: "", status: DAMAGED, phase: null },

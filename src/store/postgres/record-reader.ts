@@ -1,4 +1,7 @@
-/** Reads everything except executions, and the list of ended executions. */
+/**
+ * Reads everything in PostgreSQL except executions: documents, definitions, logs, dead letters, mail. It also lists executions
+ * that have ended.
+ */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
@@ -71,7 +74,7 @@ function deadOfExecution(columns: string): string {
     ORDER BY d.n DESC LIMIT $5`;
 }
 
-/** SQL for documents of a kind; `bounds` and `order` are SQL too. */
+/** Returns SQL that reads documents of a kind; `bounds` and `order` are parts of that SQL. */
 function documents(body: string, bounds: string, order: "ASC" | "DESC"): string {
   return `SELECT id, ${body} FROM documents WHERE kind = $1 AND id > $2 ${bounds} ORDER BY id ${order} LIMIT $3`;
 }
@@ -131,7 +134,7 @@ const TEXTS = {
   definitions: String.raw`SELECT hash, body FROM definitions WHERE hash = ANY (string_to_array($1, E'\x1f'))`,
 } as const;
 
-/** The statement of `TEXTS` for the large values, and its values besides the keys. */
+/** The statement of `TEXTS` that reads the large values, and its values other than the keys. */
 interface Large {
   readonly texts: keyof typeof TEXTS;
   readonly values?: readonly string[];
@@ -238,7 +241,10 @@ export class RecordReader {
     );
   }
 
-  /** If the database cannot read the body, the body is empty, and does not match the hash. */
+  /**
+   * If the database cannot read the body of a definition, the body is empty. It then does not match the hash, so the definition
+   * counts as damaged.
+   */
   async getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null> {
     const large = { texts: "definitions" } as const;
     const [found] = await ("hash" in by
@@ -255,7 +261,10 @@ export class RecordReader {
     return rows.map(([name, hash]) => ({ name, hash }));
   }
 
-  /** Reads rows that begin with their key and end with a text. An unreadable text is empty, and `damage` says why. */
+  /**
+   * Reads rows whose first column is a key and whose last is a text. A text that the database cannot read is empty, and
+   * `damage` says why.
+   */
   async #readTexts<Key extends number | string, Row extends readonly [Key, ...unknown[]]>(
     name: keyof typeof NARROW_READS,
     values: readonly (string | number | null)[],
@@ -268,7 +277,7 @@ export class RecordReader {
     const statement = { name: `texts of ${large.texts}`, text: TEXTS[large.texts] };
     const keys = narrow.map(([key]) => key);
     const texts = await textsApart(this.#links, statement, keys, large.values);
-    // A row without a text was deleted meanwhile.
+    // A row whose text is missing was deleted meanwhile.
     return narrow.flatMap((row) => {
       const text = texts.get(row[0]);
       return text === undefined ? [] : [{ row, ...text }];

@@ -1,4 +1,4 @@
-/** Repairs: writes data that was derived from a journal, recounts heads, deletes damaged executions. */
+/** Repairs stored data: writes rows that were derived from a journal, recounts heads, and deletes damaged executions. */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import { partitionOf } from "../partition-of.ts";
@@ -40,7 +40,7 @@ const STATEMENTS = {
         SELECT nextval('letters_n'), $3::int, $4, $5, $6 FROM gone WHERE $4::text IS NOT NULL ON CONFLICT DO NOTHING
       )
     SELECT e FROM gone`,
-  // One statement reads one snapshot of the database, and counters change with their rows, so a difference is an error.
+  // One statement reads one snapshot of the database, and counters change together with their rows. So any difference is an error.
   "wrong-counts": `
     SELECT coalesce(k.project, t.project), coalesce(k.workflow, t.workflow), coalesce(k.status, t.status),
       coalesce(k.n, 0)::bigint, coalesce(t.n, 0)::bigint
@@ -76,7 +76,7 @@ const STATEMENTS = {
       AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = journals.e)
       AND NOT EXISTS (SELECT 1 FROM purged p WHERE p.e = journals.e)`,
   "first-row": `SELECT seq, count, at, body FROM journal, ${CHECKED} WHERE e = $2 AND seq = 1`,
-  // Epoch 0 is older than every unclean epoch, so that tasks that may have started run carefully.
+  // Epoch 0 is older than every unclean epoch. So tasks that may have started before are treated as possibly running.
   "put-head": `
     INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, status, phase, want, priority,
       created_at, finished_at, tags, error)
@@ -90,7 +90,7 @@ const STATEMENTS = {
       SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
     )`,
   "definition-body": `SELECT body FROM definitions, ${CHECKED} WHERE hash = $2`,
-  // A definition that was stored meanwhile is newer, so it stays.
+  // If another definition was stored meanwhile, it is newer and stays.
   "point-to-definition": `
     INSERT INTO newest_definitions AS n (name, hash) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash
@@ -148,7 +148,7 @@ export class PostgresRepairs {
   }
 
   async timersOf(execution: string): Promise<{ timer: string; due: number }[]> {
-    // A timer in another partition never fires, so it does not count.
+    // A timer row in another partition never fires, so it is not counted.
     const partition = partitionOf(execution, this.#parts.meta.partitions);
     const rows = await this.#run<[timer: string, due: number]>("timers", [execution, partition]);
     return rows.map(([timer, due]) => ({ timer, due }));
@@ -211,7 +211,7 @@ export class PostgresRepairs {
     return { seq, count, at, body: decodeText(body) };
   }
 
-  /** Writes a head; false if another execution has the id now. */
+  /** Writes the head of an execution. Returns false if another execution has the same id now. */
   async #putHead(e: number, { id, partition, ...head }: Head): Promise<boolean> {
     const { workflow, hash, project, status, want, createdAt, tags } = head;
     const values = [e, plainText(id), partition, workflow, hash, project, status, want, createdAt];
@@ -235,7 +235,7 @@ export class PostgresRepairs {
     return findings;
   }
 
-  /** Runs `run` while no commit of this node runs, after it has removed the execution from the cache. */
+  /** Removes the execution from the cache, and runs `run` while no commit of this node runs. */
   #alone(execution: string, run: () => Promise<void>): Promise<void> {
     const { queue, knowledge } = this.#parts;
     return queue.alone(() => {

@@ -1,4 +1,4 @@
-/** Administration of schemas: inspects, moves and drops a store. Each call opens its own connection. */
+/** Administers PostgreSQL schemas: inspects, moves and drops the store in a schema. Each call opens its own connection. */
 import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
@@ -17,8 +17,8 @@ export interface SchemaPlace {
 }
 
 /**
- * The state of a schema. `absent`: it has no store; `empty`: a store without content that no node uses. `version` is that of
- * the schema.
+ * The state of a schema. `absent`: there is no store; `empty`: a store without content that no node uses; `foreign`: something
+ * other than a store. `version` is the version of the store's tables.
  */
 export interface SchemaState {
   readonly kind: "absent" | "empty" | "used" | "foreign";
@@ -39,7 +39,7 @@ export interface DatabaseFacts extends SchemaState {
   readonly nodes: number;
 }
 
-/** Reads what is known about a database; throws if no node may use it, because it lacks acknowledged writes. */
+/** Reads the version and the state of a database. Throws if no node may use it, because it lacks acknowledged writes. */
 export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
   let facts: DatabaseFacts = { kind: "absent", version: 0, server: "", nodes: 0 };
   await once(place, async (client) => {
@@ -57,7 +57,7 @@ export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
 }
 
 async function refuseLost(client: pg.Client): Promise<void> {
-  // The column is newer than the first version of the schema.
+  // The first version of the schema does not have this column yet.
   const { rows } = await client.query<{ lost: string | null }>(
     "SELECT to_jsonb(meta) ->> 'lost' AS lost FROM meta",
   );
@@ -76,7 +76,7 @@ export async function dropSchema(place: SchemaPlace): Promise<void> {
   });
 }
 
-/** Renames a schema over another one, in one transaction; throws `conflict` if the other one is in use. */
+/** Renames a schema so that it replaces another one, in one transaction. Throws `conflict` if the other one is in use. */
 export async function moveSchema(place: SchemaPlace & { readonly from: string }): Promise<void> {
   const { schema, from } = place;
   await once(place, async (client) => {

@@ -1,9 +1,8 @@
 /**
- * The search index of the PostgreSQL store, which maps terms to executions (store/search-terms.ts). It is written after the
- * commits:
- * 1. each node indexes its own commits, from memory;
- * 2. cursors that follow at a distance find the rest: commits of a node that died before it indexed them, commits of nodes of
- *    older versions, and executions from before the index. All nodes move the cursors; existing entries stay.
+ * The search index of the PostgreSQL store, which maps terms to executions (store/search-terms.ts). It is written after the commits:
+ * 1. Each node indexes its own commits, from memory.
+ * 2. Cursors that follow some time later find the rest: commits of a node that died before it indexed them, commits of nodes of older
+ *    versions, and executions from before the index. All nodes advance the cursors; existing entries stay.
  */
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { errorTerms, type SearchWord, termsOf } from "../search-terms.ts";
@@ -15,10 +14,15 @@ import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 /** How many executions one call indexes. */
 const SLICE = 200;
-/** How far the cursors stay behind: a running commit may have smaller numbers than one that has ended. */
+/**
+ * How far the cursors stay behind the newest execution. A commit that is still running may have smaller numbers than one that has ended.
+ */
 const BEHIND_MS = 30_000;
 
-/** Search by the beginning of an id: up to FEW matches are sorted by age; beyond that the NEWEST executions are read first. */
+/**
+ * Limits of a search by the beginning of an id. Up to FEW matches are sorted by age; if there are more, only the NEWEST
+ * executions are read first.
+ */
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
@@ -73,7 +77,7 @@ const WRITES = {
     WHERE e = $5 AND ended = $6 AND ended_e = $7`,
 } as const;
 
-/** Empties the index and resets the cursors, each to a new value, so that a node with an old value cannot move it. */
+/** Empties the index and resets the cursors to a new random value. So a node that still has an old value cannot advance them. */
 const CLEAR = `DO $clear$ BEGIN
   TRUNCATE search;
   UPDATE search_cursor SET e = -1 - floor(random() * 1e15)::bigint, ended = 0, ended_e = 0;
@@ -95,7 +99,7 @@ export class PostgresSearchIndex {
   readonly #behindMs: number;
   /** Terms of this node's commits that are not indexed yet, by the id of the execution. */
   readonly #own = new Map<string, Set<string>>();
-  /** The bound of the cursors: the newest execution at a given time. */
+  /** The execution up to which the cursors may advance, and when it was the newest one. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
   constructor(parts: {
@@ -139,7 +143,7 @@ export class PostgresSearchIndex {
     await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
 
-  /** Called before these executions are deleted; returns a function that deletes the terms of those that are gone afterwards. */
+  /** Called before these executions are deleted. Returns a function that deletes the terms of those that no longer exist. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
     const find = () => this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const heads = await this.#reader.headsOf(await find());
@@ -212,7 +216,7 @@ export class PostgresSearchIndex {
     }
   }
 
-  /** Indexes executions of other nodes up to the bound; true if all of them are indexed. */
+  /** Indexes executions of other nodes up to the bound. Returns true if all of them are indexed. */
   async #writeOthers(bound: { readonly e: number; readonly at: number }): Promise<boolean> {
     const rows = await this.#read<Unindexed>("search-unindexed", [bound.e, SLICE]);
     const [[e = 0, ended = 0, endedE = 0] = []] = rows as readonly (readonly number[])[];

@@ -1,4 +1,4 @@
-/** Sets up every connection and checks the server: `fsync=off` is refused. */
+/** Sets up every connection and checks the settings of the server: one with `fsync=off` is refused. */
 import type pg from "pg";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 
@@ -18,7 +18,7 @@ export interface ServerState {
 }
 
 export async function beginSession(client: pg.Client, schema: string): Promise<ServerState> {
-  // All reads use an index (plans.test.ts), even if a table is small or has no statistics when the plan is made.
+  // All reads must use an index (plans.test.ts), even if a table is small or has no statistics when the plan is made.
   await client.query(`
     SET search_path TO ${quoteName(schema)};
     SET default_transaction_isolation = 'read committed';
@@ -71,7 +71,7 @@ async function readOrigin(client: pg.Client): Promise<string | null> {
       FROM pg_control_system()`);
     return rows[0]?.origin ?? null;
   } catch (error) {
-    // Some providers do not permit reading the origin.
+    // Some providers do not permit reading the server's identity.
     if (sqlState(error) === "42501") return null;
     throw error;
   }

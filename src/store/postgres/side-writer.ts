@@ -1,4 +1,4 @@
-/** Writes that need no fence, and purges. Each statement checks the generation ($1). */
+/** Writes to PostgreSQL that need no fence, and purges. Each statement checks the generation of the store ($1). */
 import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";
 import type { FoundDefinition, NamedDefinition, Swap } from "../store.ts";
@@ -18,7 +18,7 @@ const STATEMENTS = {
     )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
-  // Names are locked in their order, so that two transactions do not wait for each other.
+  // Names are locked in sorted order, so that two transactions cannot deadlock.
   "add-definitions": String.raw`
     WITH given AS MATERIALIZED (
       SELECT * FROM ROWS FROM (
@@ -41,7 +41,7 @@ const STATEMENTS = {
       ELSE 'other'
     END
     FROM given g LEFT JOIN added a ON a.name = g.name ORDER BY g.i`,
-  // This statement is for a definition that the database cannot read, and therefore cannot compare.
+  // This statement replaces a definition that the database cannot read, and therefore cannot compare.
   "replace-definition": `
     INSERT INTO definitions (hash, body) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (hash) DO UPDATE SET body = excluded.body`,
@@ -56,7 +56,7 @@ const STATEMENTS = {
   "swap-document": `
     UPDATE documents SET body = $4 FROM ${CHECKED} WHERE kind = $2 AND id = $3 AND body IN ($5, $6) RETURNING 1`,
   "delete-document": `DELETE FROM documents USING ${CHECKED} WHERE kind = $2 AND id = $3`,
-  // The tasks are a JSON array of numbers; their order stays.
+  // The tasks of a dead letter are a JSON array of numbers. The remaining ones keep their order.
   "drop-dead-letter": `
     WITH left_over AS (
       SELECT n, (
@@ -68,7 +68,7 @@ const STATEMENTS = {
       DELETE FROM dead_letters d USING left_over l WHERE d.n = l.n AND l.tasks IS NULL
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
-  // A condition on `seq` alone, so that the statement reads only rows that it deletes.
+  // The condition on `seq` alone lets the statement use the index, so that it reads only rows that it deletes.
   "trim-journal": `
     DELETE FROM journal USING ${CHECKED}
     WHERE e = (SELECT e FROM executions WHERE id = $2) AND seq < $3 AND seq + count <= $3`,
@@ -84,7 +84,7 @@ const STATEMENTS = {
   sweep: `SELECT sweep_purged_1($2) FROM ${CHECKED}`,
 } as const;
 
-/** How many executions one transaction of a purge removes, and how many rows one sweep deletes. */
+/** The most executions that one transaction of a purge removes. `ROWS_AT_ONCE` is the most rows that one sweep deletes. */
 const FORGOTTEN_AT_ONCE = 100;
 const ROWS_AT_ONCE = 1_000;
 
@@ -114,7 +114,7 @@ export class SideWriter {
         joinTexts(definitions.map(({ body }) => encodeText(body))),
       ]),
     );
-    // A definition that the database cannot read may be any of them. Nothing is added.
+    // The database could not read one of the stored definitions, and it is not known which one. So nothing is added.
     return found instanceof UnreadableValue ? definitions.map(() => "other") : found.map(([one]) => one);
   }
 
@@ -132,10 +132,10 @@ export class SideWriter {
     assertDocumentKey(kind, id);
     const stored = encodeText(sealDocument(kind, id, body));
     if (was === null) return (await this.#run("add-document", [kind, id, stored])).length === 1;
-    // A document of an older version has no checksum.
+    // The stored document may have no checksum, if an older version wrote it. So both forms are compared.
     const before = [encodeText(was), encodeText(sealDocument(kind, id, was))];
     const swapped = await orUnreadable(this.#run("swap-document", [kind, id, stored, ...before]));
-    // A document that the database cannot read does not equal the expected one.
+    // A document that the database cannot read counts as different from the expected one.
     return !(swapped instanceof UnreadableValue) && swapped.length === 1;
   }
 
@@ -147,7 +147,7 @@ export class SideWriter {
     await this.#run("trim-journal", [plainText(execution), before]);
   }
 
-  /** Deletes those of the executions that have ended and belong to this owner. */
+  /** Deletes those of the given executions that have ended and belong to this owner. */
   async forget(
     executions: readonly { readonly id: string; readonly partition: number }[],
     owner: { readonly lock: number; readonly incarnation: string },

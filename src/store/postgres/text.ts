@@ -1,4 +1,7 @@
-/** The encoding of texts in calls: a column is one text, joined by U+001F, which is faster than an array literal. */
+/**
+ * The encoding of texts in calls of SQL functions: a column is one text whose values are joined by U+001F, which is faster than
+ * an array literal.
+ */
 import { assert } from "../../std/assert.ts";
 
 const SEPARATOR = "\x1f";
@@ -18,19 +21,19 @@ export function decodeText(text: string): string {
   return rest.replaceAll(`${ESCAPED}b`, "\0").replaceAll(`${ESCAPED}a`, ESCAPED);
 }
 
-/** Encodes a name, which never needs to be escaped. */
+/** Encodes a name. Names never need escaping. */
 export function plainText(text: string): string {
-  assert(!text.includes(SEPARATOR) && !text.includes("\0"), "names hold no control characters");
+  assert(!text.includes(SEPARATOR) && !text.includes("\0"), "a name contains no control characters");
   return text;
 }
 
-/** Joins texts that are encoded or plain to a column; null if the column is empty. */
+/** Joins texts, encoded or plain, into a column; null if there are none. */
 export function joinTexts(texts: readonly (string | null)[]): string | null {
   if (texts.length === 0) return null;
   return texts.includes(null) ? texts.map((text) => text ?? NULL).join(SEPARATOR) : texts.join(SEPARATOR);
 }
 
-/** Joins texts to a column, or to a single text if all are the same; for SQL functions that accept both. */
+/** Joins texts into a column, or returns a single text if all are the same. For SQL functions that accept both. */
 export function joinOrOnce(texts: readonly (string | null)[]): string | null {
   const [first] = texts;
   if (first === undefined) return null;
@@ -41,7 +44,7 @@ export function splitTexts(column: string): string[] {
   return column.split(SEPARATOR);
 }
 
-/** Joins numbers without nulls to a column, or to a single number if all are the same; null if the column is empty. */
+/** Joins numbers into a column, or returns a single number if all are the same; null if there are none. */
 export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string | null {
   const [first] = numbers;
   return first !== undefined && numbers.every((number) => number === first)
@@ -49,7 +52,7 @@ export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string |
     : joinNumbers(numbers);
 }
 
-/** Joins numbers to a column; null if it is empty, or if all are null. */
+/** Joins numbers, which may be null, into a column; null if there are none, or if all are null. */
 export function joinNumbers(numbers: readonly (number | null)[]): string | null {
   if (!numbers.includes(null)) return numbers.length === 0 ? null : `{${numbers.join()}}`;
   if (numbers.every((number) => number === null)) return null;

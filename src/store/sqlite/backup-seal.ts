@@ -1,6 +1,7 @@
 /**
- * The seal of a backup: a line after the last page, with a checksum of the file before it, since SQLite's integrity check
- * does not find flipped bits in values. A file that is no whole number of pages has, or had, a seal.
+ * The seal of a backup file: a line after the last page, with a checksum of everything before it. It is needed because SQLite's
+ * integrity check does not find flipped bits in values. If the length of a file is not a whole number of pages, the file has a
+ * seal, or a part of one.
  */
 import { createHash } from "node:crypto";
 import { appendFileSync, closeSync, openSync, readSync, statSync } from "node:fs";
@@ -16,9 +17,7 @@ export function sealFile(file: string): void {
   appendFileSync(file, sealOf(file, statSync(file).size));
 }
 
-/**
- * The length of the database in a backup file; null if the checksum is wrong. Without a seal, it is the length of the file.
- */
+/** Returns the length of the database in a backup file; null if the checksum is wrong. Without a seal, the length is that of the file. */
 export function sealedBytes(file: string): number | null {
   const { size } = statSync(file);
   if (size % PAGE_MIN_BYTES === 0 || readText(file, { at: 0, bytes: MAGIC.length }) !== MAGIC) return size;
@@ -33,7 +32,7 @@ function sealOf(file: string, bytes: number): string {
   try {
     for (let at = 0; at < bytes; ) {
       const read = readSync(handle, chunk, 0, Math.min(CHUNK_BYTES, bytes - at), at);
-      // The file was truncated meanwhile.
+      // The file was truncated while it was read.
       if (read === 0) break;
       hash.update(chunk.subarray(0, read));
       at += read;

@@ -1,4 +1,6 @@
-/** Copies the whole database into one new file while the store runs. The file is either empty, or complete and sealed. */
+/**
+ * Copies the whole database into one new file while the store runs. The new file is either empty, or complete and sealed with a checksum.
+ */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { RondoError, reject } from "../../std/rejection.ts";
@@ -7,7 +9,7 @@ import { sealFile } from "./backup-seal.ts";
 import { type Connection, SqliteError } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
 
-/** Reserves the name of a copy; returns a function that releases it if the copy fails. */
+/** Creates the empty file of a copy, so that its name is taken. Returns a function that removes the file if the copy fails. */
 export function reserveFile(file: string): () => void {
   try {
     makeEmptyFile(file);

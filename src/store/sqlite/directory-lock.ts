@@ -40,7 +40,7 @@ interface OwnerFile extends Owner {
 export class DirectoryLock {
   readonly #directory: string;
   readonly #connection: Connection;
-  /** The store that the last owner had open when it was killed; null if it closed the store, or if this is unknown. */
+  /** The store that the last owner had open when it was killed. Null if it closed the store, or if this is unknown. */
   readonly left: OpenedStore | null;
   #content: OwnerFile;
 
@@ -48,7 +48,8 @@ export class DirectoryLock {
     this.#directory = directory;
     this.#connection = connection;
     this.left = readFile(directory)?.opened ?? null;
-    // The entry is kept until this owner has opened the store: if it is killed before, the next owner needs the entry too.
+    // The former owner's entry is kept until this owner has opened the store. If this owner is killed before, the next one
+    // needs the entry too.
     this.#content = { ...owner, ...(this.left === null ? {} : { opened: this.left }) };
   }
 
@@ -75,19 +76,19 @@ export class DirectoryLock {
     return lock;
   }
 
-  /** Writes where the owner listens, for processes that find the directory in use. */
+  /** Writes the address of this owner's API to `owner.json`, for other processes that find the directory in use. */
   announce(listening: string): void {
     this.#content = { ...this.#content, listening };
     this.#writeOwner();
   }
 
-  /** Records that the store is open in a durable epoch, and has a WAL from now on. */
+  /** Records in `owner.json` that the store is open, with its epoch. From now on the database has a WAL. */
   noteOpened(opened: OpenedStore): void {
     this.#content = { ...this.#content, opened };
     this.#writeOwner();
   }
 
-  /** Records durably that the database file is complete without the WAL. */
+  /** Records durably that the database file is complete, so that a missing WAL loses nothing. */
   noteWhole(): void {
     const { opened: _, ...content } = this.#content;
     this.#content = content;
@@ -96,7 +97,9 @@ export class DirectoryLock {
     syncDirectory(this.#directory);
   }
 
-  /** Releases the lock. `keep`: the files of the store were moved away, and the next owner must know that. */
+  /**
+   * Releases the lock. With `keep`, `owner.json` stays, because the files of the store were moved away and the next owner must know that.
+   */
   release({ keep }: { readonly keep: boolean } = { keep: false }): void {
     if (!keep) rmSync(join(this.#directory, OWNER_FILE), { force: true });
     this.#connection.close();
@@ -109,9 +112,7 @@ export class DirectoryLock {
   }
 }
 
-/**
- * Creates the file so that only its owner can read it; SQLite would make it readable for all. An existing file is not opened.
- */
+/** Creates the lock file so that only its owner can read it; SQLite would make it readable for all. An existing file is not opened. */
 function keepPrivate(file: string): void {
   try {
     closeSync(openSync(file, "wx", 0o600));
@@ -147,7 +148,7 @@ function readFile(directory: string): OwnerFile | null {
       ...(isOpened ? { opened: { generation: opened.generation, epoch: opened.epoch } } : {}),
     };
   } catch {
-    // Missing or damaged: the lock decides, this file only informs.
+    // The file `owner.json` is missing or damaged. It is only information: the lock decides who owns the directory.
     return null;
   }
 }
@@ -163,7 +164,7 @@ export function hasLiveOwner(directory: string): boolean {
   }
 }
 
-/** Directories in use by this process, shared by all copies of this module in it. */
+/** The directories that this process uses. All copies of this module in the process share the set. */
 const HELD = Symbol.for("rondo.directories");
 const held: Set<string> = ((globalThis as Record<symbol, unknown>)[HELD] ??=
   new Set<string>()) as Set<string>;

@@ -28,7 +28,7 @@ import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { isLogLost } from "./wal-losses.ts";
 
-/** Methods of the port that the parts of the store answer. TypeScript checks that no part is missing. */
+/** The methods of the store port that the parts of this store implement. TypeScript checks that no method is missing. */
 type Answers = Omit<SyncStore, "commit" | "readLogs" | "purge" | "auditTables"> &
   Pick<RecordReader, "readLogs">;
 
@@ -68,15 +68,15 @@ const PARTITIONS = 1;
 
 interface Context {
   readonly writing: boolean;
-  /** The file that the call uses, if it is not the database. */
+  /** The file that the call uses, for error messages, if it is not the database. */
   readonly file?: string;
-  /** Whether the call fails if the files of the store were moved; by default a write does. */
+  /** Whether the call fails if the files of the store were moved. By default, writes fail then. */
   readonly isPlaced?: boolean;
 }
 
 const READING: Context = { writing: false };
 const WRITING: Context = { writing: true };
-/** Copying the WAL into the database file makes sense even if the WAL file was moved away. */
+/** The close of the store copies the WAL into the database file. This is allowed even if the WAL file was moved away. */
 const CLOSING: Context = { writing: true, isPlaced: false };
 
 export class DirectoryStore {
@@ -84,7 +84,7 @@ export class DirectoryStore {
   readonly #file: string;
   readonly #driver: Driver;
   #opened: Opened | null = null;
-  /** The first fault after which the file must not be written again; null if there was none. */
+  /** The first fault after which the database file must not be written any more; null if there was none. */
   #stopped: StoreFault | null = null;
 
   constructor(directory: string, driver: Driver) {
@@ -136,34 +136,37 @@ export class DirectoryStore {
     return this.#guard({ writing: options.repair }, () => this.#use().repairs.auditTables(options));
   }
 
-  /** Runs the first step of a purge (purger.ts); returns how many of the ids it has handled. */
+  /** Runs the first step of a purge (purger.ts) for some of the ids; returns how many it has handled. */
   forget(ids: readonly string[]): number {
     return this.#guard(WRITING, () => this.#use().purger.forget(ids));
   }
 
-  /** Runs a part of the second step of a purge; true if there is more to do. */
+  /** Runs a part of the second step of a purge. Returns true if there is more to do. */
   sweep(): boolean {
     return this.#guard(WRITING, () => this.#use().purger.sweep());
   }
 
-  /** Returns some free pages to the file system; true if there are more. */
+  /** Returns some free pages of the database file to the file system. Returns true if there are more. */
   shrink(): boolean {
     return this.#guard(WRITING, () => this.#use().shrinker.shrink());
   }
 
-  /** Replaces an empty file by a consistent, durable copy of the database. */
+  /** Writes a consistent, durable copy of the database into an empty file. */
   backup(file: string): void {
     this.#guard(READING, () => copyDatabase(this.#use().connection, file));
   }
 
-  /** Called between calls: runs a checkpoint if one is due. A full disk is ignored here, since commits report it. */
+  /**
+   * Called when no call of the engine is running: runs a checkpoint if one is due. A full disk is ignored, because the next
+   * commit reports it.
+   */
   maintain(): void {
     const checkpoints = this.#opened?.checkpoints;
     if (checkpoints?.due !== true || this.#stopped !== null) return;
     this.#unlessFull(() => checkpoints.run());
   }
 
-  /** The fault if the files were moved away or replaced; null if they are in their places. */
+  /** The fault if files of the store were moved away or replaced; null if all are in their places. */
   get filesFault(): StoreFault | null {
     return this.#opened?.files.fault ?? null;
   }
@@ -236,7 +239,9 @@ export class DirectoryStore {
     };
     lock.noteOpened({ generation, epoch });
     if (partitions !== PARTITIONS)
-      warnings.push(`${this.#file}: the table meta says ${partitions} partitions; an embedded store has one`);
+      warnings.push(
+        `${this.#file}: the table meta says that there are ${partitions} partitions, but an embedded store has one`,
+      );
     const owned = [{ partition: 0, epoch, uncleanEpoch }];
     return { generation, key, partitions: PARTITIONS, owned, warnings, lostTransactions };
   }
@@ -261,12 +266,12 @@ export class DirectoryStore {
     return this.#opened;
   }
 
-  /** Makes the next open check the whole file, however large, and refuse it if it is damaged. */
+  /** Marks the database as damaged. The next open then checks the whole file, however large it is, and refuses a damaged one. */
   #markDamaged(fault: StoreUnreadable): void {
     try {
       writeFileSync(damageMark(this.#file), `${fault.message}\n`, { mode: 0o600 });
     } catch (error) {
-      // If the mark cannot be written, the disk may have caused the damage too; the fault itself is reported.
+      // The mark could not be written, perhaps because of the same fault of the disk. The first fault is reported anyway.
       if (!(error instanceof Error && "syscall" in error)) throw error;
     }
   }

@@ -1,8 +1,8 @@
 /**
  * One interface over two synchronous SQLite drivers: `node:sqlite` where the runtime has it (>= 22.13), else libsql.
- * 1. Both cut a text at a NUL when they read it, so a text with a NUL is stored as bytes (`textValue`).
- * 2. libsql aborts the process at a text that is not UTF-8, which a damaged file can contain. So statements read columns as
- *    bytes (`text`) or numbers (`integer`), and the text is decoded here.
+ * 1. Both drivers cut a text at a NUL when they read it, so a text with a NUL is stored as bytes (`textValue`).
+ * 2. libsql aborts the process if it reads a text that is not UTF-8, which a damaged file can contain. So statements read
+ *    columns as bytes (`text`) or numbers (`integer`), and this file decodes the text.
  * 3. libsql closes a connection only when no prepared statement is left. A connection that must be closed before the thread
  *    ends uses `exec` only.
  */
@@ -21,7 +21,7 @@ export interface Statement {
 export interface Connection {
   exec(sql: string): void;
   prepare(sql: string): Statement;
-  /** Rolls back a failed transaction; SQLite may have done that already. */
+  /** Rolls back a failed transaction. Does nothing if SQLite has rolled it back itself. */
   rollback(): void;
   close(): void;
 }
@@ -58,12 +58,12 @@ export function textValue(text: string): string | Uint8Array {
   return text.includes("\0") ? Buffer.from(text) : text;
 }
 
-/** SQL that reads a column as the bytes of its text. */
+/** Returns SQL that reads a column as the bytes of its text. */
 export function text(column: string): string {
   return `CAST(${column} AS BLOB)`;
 }
 
-/** SQL that reads a column as a safe integer. */
+/** Returns SQL that reads a column as a safe integer. */
 export function integer(column: string): string {
   return `max(-${MAX}, min(${MAX}, CAST(${column} AS INTEGER)))`;
 }
@@ -93,7 +93,7 @@ function asBuffer(bytes: Bytes): Buffer {
 }
 
 function nodeSqlite(): Driver | null {
-  // Loading `node:sqlite` prints a warning that it is experimental, which is suppressed here.
+  // Loads `node:sqlite` without the warning that the module is experimental.
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   const sqlite = process.getBuiltinModule("node:sqlite") as typeof import("node:sqlite") | undefined;

@@ -1,4 +1,7 @@
-/** Faults of the files of a store, with advice. Between threads an error travels as a report, since cloning loses classes. */
+/**
+ * The faults of a store's files, with advice to the user. An error goes from one thread to another as a plain object, because
+ * cloning loses its class.
+ */
 import { type Damage, DamagedData } from "../../kernel/journal/damage.ts";
 import { Bug } from "../../std/assert.ts";
 import { StoreFault } from "../store.ts";
@@ -41,7 +44,7 @@ const ADVICE: Readonly<Record<UnreadableReason, string>> = {
   newer: "use the newer Rondo, or choose another directory",
 };
 
-/** The fault for a file that this Rondo must not open. */
+/** The fault for a file that this version of Rondo must not open. */
 export class StoreUnreadable extends StoreFault {
   override name = "StoreUnreadable";
   readonly file: string;
@@ -63,7 +66,7 @@ export class StoreUnreadable extends StoreFault {
   }
 }
 
-/** The fault for a disk that failed while writing: the process must end, since only a restart shows what is on the disk. */
+/** The fault for a disk that failed while writing. The process must end, because only a restart shows what is on the disk. */
 export class DiskFailed extends StoreFault {
   override name = "DiskFailed";
   constructor(message: string, cause?: unknown) {

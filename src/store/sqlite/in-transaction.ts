@@ -12,7 +12,7 @@ export function inTransaction<T>(connection: Connection, write: () => T): T {
     try {
       connection.rollback();
     } catch (failure) {
-      throw new DiskFailed("a write failed, and so did its rollback", failure);
+      throw new DiskFailed("a write failed, and its rollback failed too", failure);
     }
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * Repairs indexes that differ from their tables. Right values of an index are copied into the table (the checksum of a row
- * shows which is right; other values can be derived from journals), and then all indexes are rebuilt.
+ * Repairs indexes that differ from their tables. Where the index has the right value, the value is copied into the table; the
+ * checksum of a row shows which of the two is right. Other values can be derived from journals. Then all indexes are rebuilt.
  */
 import { checkedEntry } from "../../kernel/journal/journal-entry.ts";
 import {
@@ -14,14 +14,14 @@ import {
   textOf,
 } from "./driver.ts";
 
-/** SQLite's error code for a value that a column cannot hold. */
+/** SQLite's error code for a violated constraint. */
 const CONSTRAINT = 19;
 
 /** Messages of SQLite about an index that differs from its table. */
 const OF_INDEX =
   /^(?:row \S+ missing from index|row \d+ values differ from index|wrong # of entries in index|non-unique entry in index|rowid not at end-of-record)/;
 
-/** Whether a message of an integrity check is about an index only. */
+/** Whether a message of SQLite's integrity check concerns only an index. */
 export function isOfIndex(message: string): boolean {
   return OF_INDEX.test(message);
 }
@@ -52,9 +52,7 @@ export function rebuildIndexes(connection: Connection): void {
   }
 }
 
-/**
- * Writes a value into a row, unless that violates a constraint; then the row stays as it is, and reading it shows the damage.
- */
+/** Writes a value into a row. If that violates a constraint, the row stays as it is, and a later read reports it as damaged. */
 function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0]): void {
   try {
     statement.run(values);
@@ -63,7 +61,7 @@ function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0
   }
 }
 
-/** Ids that are right in the index and wrong in the table. */
+/** Returns the executions whose id is right in the index and wrong in the table. */
 function differingIds(connection: Connection): { e: number; id: Bytes }[] {
   const differing = connection
     .prepare(
@@ -84,7 +82,7 @@ function differingIds(connection: Connection): { e: number; id: Bytes }[] {
   });
 }
 
-/** Journal rows whose execution and sequence number are right in the index and wrong in the table. */
+/** Returns the journal rows whose execution and sequence number are right in the index and wrong in the table. */
 function differingRows(connection: Connection): { row: number; e: number; seq: number }[] {
   const differing = connection
     .prepare(

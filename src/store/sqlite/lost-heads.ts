@@ -13,9 +13,12 @@ import {
   textOf,
 } from "./driver.ts";
 
-/** An embedded store has one partition. */
+/** The only partition of an embedded store. */
 const PARTITIONS = 1;
-/** The epoch of a restored head: older than every unclean epoch, so that tasks that may have started run carefully. */
+/**
+ * The epoch of a restored head. It is older than every unclean epoch, so tasks that may have started before are treated as
+ * possibly running.
+ */
 const OLDEST_EPOCH = 0;
 
 export class LostHeads {
@@ -48,7 +51,7 @@ export class LostHeads {
     return row === undefined || !isText(row.body) ? null : { ...row, body: textOf(row.body) };
   }
 
-  /** Writes a head; false if another execution has the id by now. */
+  /** Writes the head of an execution. Returns false if another execution has the same id by now. */
   #put(e: number, head: Head): boolean {
     const { id, partition, workflow, hash, project, status, phase, want, priority } = head;
     const { createdAt, finishedAt, tags, error } = head;

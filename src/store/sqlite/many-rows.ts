@@ -1,7 +1,7 @@
-/** Batches rows into statements with many rows, since a call of the driver costs as much as writing a small row. */
+/** Collects rows and writes many of them with one statement, because a call of the driver costs as much as writing a small row. */
 import type { Connection, Statement, Value } from "./driver.ts";
 
-/** The numbers of rows per statement, largest first. */
+/** The possible numbers of rows in one statement, largest first. */
 const SIZES = [64, 16, 4, 1] as const;
 
 export class ManyRows {
@@ -12,12 +12,12 @@ export class ManyRows {
   readonly #statements: (Statement | null)[] = SIZES.map(() => null);
   #values: Value[] = [];
   #shared: readonly Value[] = [];
-  /** How many rows the statements changed that ran since the last `flush`. */
+  /** The number of rows that statements have changed since the last `flush`. */
   #changed = 0;
 
   /**
-   * `sql` returns the statement for rows of parameters, each of the form `(?, ?)`. After them it may have parameters for columns
-   * whose values the rows share (`share`): such a value is bound once in a statement.
+   * `sql` gets the parameters of the rows, each in the form `(?, ?)`, and returns the statement. The statement may have more
+   * parameters after them, for columns that have the same value in all rows (`share`). Such a value is bound only once.
    */
   constructor(connection: Connection, own: number, sql: (rows: string) => string) {
     this.#connection = connection;
@@ -29,7 +29,7 @@ export class ManyRows {
     for (const value of row) this.#values.push(value);
   }
 
-  /** Sets the values of shared columns for the next rows. If they differ from those before, the rows so far are written. */
+  /** Sets the shared values of the next rows. If they differ from the current ones, the rows collected so far are written first. */
   share(values: readonly Value[]): void {
     const before = this.#shared;
     if (before.length === values.length && values.every((value, i) => value === before[i])) return;
@@ -45,7 +45,7 @@ export class ManyRows {
     return changed;
   }
 
-  /** Discards the batch, since its commit is rolled back. */
+  /** Discards the collected rows, because their commit is rolled back. */
   clear(): void {
     this.#values = [];
     this.#changed = 0;
@@ -67,7 +67,7 @@ export class ManyRows {
     }
   }
 
-  /** The statement of a size, which is prepared when it is needed first. */
+  /** Returns the statement for a number of rows. It is prepared on first use. */
   #statement(size: number): Statement {
     const known = this.#statements[size] ?? null;
     if (known !== null) return known;

@@ -18,7 +18,7 @@ import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
 import { lostInWal } from "./wal-losses.ts";
 
 const CACHE_KIB = 32_768;
-/** A WAL that grew beyond this, by a very large commit, is truncated when it is reset. */
+/** The size to which the WAL file is truncated when it is reset, if a very large commit has made it larger. */
 const WAL_KEPT_BYTES = 64 * 1024 * 1024;
 
 export function databaseFile(directory: string): string {
@@ -33,7 +33,7 @@ export function openDatabase(
     readonly migrations?: readonly string[];
     readonly warn?: (what: string) => void;
     readonly noteLost?: (transactions: number) => void;
-    /** Called before a migration, which copies the WAL into the file and removes it. */
+    /** Called before a migration. The migration copies the WAL into the database file and removes it. */
     readonly beforeMigration?: () => void;
   },
 ): Connection {
@@ -51,7 +51,7 @@ export function openDatabase(
   if (lost > 0) {
     options.noteLost?.(lost);
     warn(
-      `${file}-wal is damaged before its end: at least ${lost} transactions behind the damage could not be read and are lost. ` +
+      `${file}-wal is damaged before its end: at least ${lost} transactions after the damage could not be read and are lost. ` +
         "The most recently acknowledged writes may be missing; compare with a backup",
     );
   }
@@ -61,13 +61,14 @@ export function openDatabase(
     migrate(file, driver, { migrations, version });
   }
   const connection = driver.open(file);
-  // EXCLUSIVE before the first access: it keeps other programs out, and the index of the WAL in memory.
+  // The locking mode must be set before the first access. EXCLUSIVE keeps other programs out, and keeps the index of the WAL in memory.
   connection.exec("PRAGMA locking_mode = EXCLUSIVE");
   connection.exec("PRAGMA journal_mode = WAL");
   connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
-  // A file of an older version keeps its setting; a restored backup of it can shrink (purger.ts).
+  // A file that an older version created keeps its own setting. If it is backed up and restored, it gets this one and can
+  // shrink (purger.ts).
   connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
-  // checkpoints.ts runs the checkpoints: SQLite's own would hide an fsync error.
+  // SQLite's automatic checkpoints are off, because they would hide an fsync error. checkpoints.ts runs the checkpoints.
   connection.exec("PRAGMA wal_autocheckpoint = 0");
   connection.exec(`PRAGMA journal_size_limit = ${WAL_KEPT_BYTES}; PRAGMA cache_size = -${CACHE_KIB}`);
   const mode = connection.prepare("PRAGMA journal_mode").get<{ journal_mode: string }>([]);
@@ -82,7 +83,7 @@ export function openDatabase(
   return connection;
 }
 
-/** The file that marks a database in which SQLite found damage: the next open checks all of it. */
+/** Returns the name of the file that marks a database as damaged. If it exists, the next open checks the whole database. */
 export function damageMark(file: string): string {
   return `${file}-damaged`;
 }
@@ -94,7 +95,7 @@ function create(file: string, driver: Driver, migrations: readonly string[]): vo
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
   try {
-    // The setting has no effect after the first table exists (purger.ts).
+    // `auto_vacuum` must be set before the first table exists (purger.ts).
     connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
     connection.exec(`PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
     apply(connection, { migrations, version: 0 });

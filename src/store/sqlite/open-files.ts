@@ -16,7 +16,7 @@ export class OpenFiles {
   readonly #database: OpenFile;
   readonly #log: OpenFile;
 
-  /** The constructor must run when the database and its WAL exist. */
+  /** Must be called when the database file and its WAL exist. */
   constructor(database: string) {
     this.#database = openFile(database, DATABASE_ADVICE);
     this.#log = openFile(`${database}-wal`, LOG_ADVICE);

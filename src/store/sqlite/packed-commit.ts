@@ -24,7 +24,7 @@ export interface RowRecords {
 
 export interface RowLog {
   readonly attempt: string;
-  /** The greatest number among the log lines. */
+  /** The number of the last log line. */
   readonly lastN: number;
   readonly mayRepeat: boolean;
   readonly body: string;
@@ -34,7 +34,7 @@ const WITH_SNAPSHOT = 1;
 const WITH_RECORDS = 2;
 const NO_HEAD = 0;
 const WHOLE_HEAD = 1;
-/** The head is the one before it in the commit, except for the time of its creation. */
+/** Means that the head equals the previous one in the commit, except for the id and the time of creation. */
 const SAME_HEAD = 2;
 
 export function packWrites(writes: readonly ExecutionWrite[]): Packed {

@@ -14,11 +14,11 @@ import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
 import type { SqliteWriter } from "./sqlite-writer.ts";
 
-/** How long one call should take, and how many executions or rows it deletes. */
+/** How long one call should take. The limits are the numbers of executions or rows that it deletes. */
 const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
 const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
-/** Parts that all writers beside commits share. */
+/** The objects that all writers other than the commit share. */
 export interface WriteParts {
   readonly connection: Connection;
   readonly writer: SqliteWriter;
@@ -47,7 +47,7 @@ export class Purger {
     this.#statements = prepareAll(connection, STATEMENTS);
   }
 
-  /** Runs the first step for the first of these executions, if they have ended; returns how many ids it has handled. */
+  /** Runs the first step of a purge for some of these executions, those that have ended. Returns how many ids it has handled. */
   forget(ids: readonly string[]): number {
     return this.#forgetPace.run((size) => {
       const some = ids.slice(0, size);
@@ -80,7 +80,8 @@ export class Purger {
   }
 
   /**
-   * Runs the first step for a damaged execution, which cannot end. Also deletes mailbox messages to it, and stores one message.
+   * Runs the first step of a purge for a damaged execution, which can never end. Also deletes mailbox messages to it, and
+   * stores one message.
    */
   dropDamaged(execution: string, message: MailboxMessage | null): boolean {
     const { damaged, keepLastE, dropMail, post } = this.#statements;
@@ -97,7 +98,7 @@ export class Purger {
     return isDropped;
   }
 
-  /** Deletes some rows of purged executions; true if there are more. */
+  /** Deletes some rows of purged executions. Returns true if there are more. */
   sweep(): boolean {
     if (this.#statements.next.get([]) === undefined) return false;
     const { rows, more } = this.#sweepPace.run((size) =>
@@ -142,10 +143,10 @@ const STATEMENTS = {
   deadLetters: "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
 } as const;
 
-/** How many free pages stay in the file: this number, or this share of the file if that is more. */
+/** How many free pages stay in the file: the larger of this number and a share of the file. */
 const KEPT_PAGES = 1_024;
 const KEPT_SHARE = 0.1;
-/** How long one call should take, and how many pages it returns. */
+/** How long one call should take. The limits are the numbers of pages that it returns. */
 const SHRINK_PACE = { goalMs: 10, first: 64, min: 8, max: 2_000 };
 const INCREMENTAL = 2;
 
@@ -174,11 +175,11 @@ export class Shrinker {
     const surplus = this.#isPossible ? this.#surplus() : 0;
     if (surplus <= 0) return false;
     const pages = Math.min(this.#pace.size, surplus);
-    // These pages are synced like a commit; otherwise the next commit would sync them, for an unknown time.
+    // This transaction is synced like a commit. Otherwise the next commit would sync its pages too, which could take long.
     this.#pace.run(() => this.#connection.exec(`PRAGMA incremental_vacuum(${pages})`));
     this.#checkpoints.note(pages, 0);
     if (surplus > pages) return true;
-    // The file gets shorter when the WAL is copied; this also truncates the WAL.
+    // The database file gets shorter only when a checkpoint copies the WAL. This checkpoint also truncates the WAL.
     this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     return false;
   }

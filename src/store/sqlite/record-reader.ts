@@ -1,4 +1,4 @@
-/** Reads everything except executions. `RECORD_READS` has every statement for the test of query plans. */
+/** Reads everything in SQLite except executions. `RECORD_READS` has every statement for the test of query plans. */
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
@@ -62,7 +62,7 @@ export const RECORD_READS = {
     WHERE newest_definitions.name > ? ORDER BY newest_definitions.name LIMIT ?`,
 } as const;
 
-/** A value after every id: in SQLite's order every text comes before any bytes. */
+/** A value that sorts after every id: in SQLite's order, every text comes before any bytes. */
 const AFTER_ALL_TEXTS = new Uint8Array([0]);
 
 interface DeadRow {
@@ -101,7 +101,7 @@ export class RecordReader {
     }));
   }
 
-  /** Reads log rows in their stored form: the engine's thread unpacks them. */
+  /** Reads log rows in their packed form; the engine's thread unpacks them. */
   readLogs(options: LogRange): PackedLogRow[] {
     const e = this.#find(options.execution)?.e;
     if (e === undefined) return [];

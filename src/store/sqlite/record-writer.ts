@@ -59,7 +59,7 @@ export class RecordWriter {
 }
 
 const STATEMENTS = {
-  // ON CONFLICT is not used, because it would use up an order number.
+  // The statement does not use ON CONFLICT, because that would use up an order number for a duplicate.
   message: `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
       WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
   findMessage: "SELECT row FROM letters WHERE id = ?",

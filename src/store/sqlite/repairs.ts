@@ -1,4 +1,4 @@
-/** Repairs: writes data derived from a journal, recounts heads, rebuilds indexes, deletes damaged executions. */
+/** Repairs the SQLite store: writes data derived from a journal, recounts heads, rebuilds indexes, deletes damaged executions. */
 import type { Derived, TableFinding } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import {

@@ -76,14 +76,14 @@ function restore(backup: Backup, directory: string, driver: Driver): void {
   }
 }
 
-/** The real path of the backup; throws if it cannot be copied as it is. */
+/** Returns the real path of the backup; throws if it is not a file that can be copied. */
 function findBackup(file: string): string {
   const path = resolve(file);
   const hint = "give the file that `rondo backup` has written";
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
     throw rejected("not_found", `there is no file ${path}`, { hint });
   const backup = realpathSync(path);
-  // Reading the file of a store that this process has open would release its lock.
+  // A store that this process has open must not be read as a file, because closing the file would release SQLite's lock.
   if (isClaimedInProcess(dirname(backup)) && backup === databaseFile(dirname(backup)))
     throw new DirectoryOwned(dirname(backup), null);
   for (const suffix of ["-wal", "-journal"])

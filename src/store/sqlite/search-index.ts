@@ -1,13 +1,12 @@
 /**
- * The search index of the SQLite store: which executions have a term (store/search-terms.ts). `indexSome` writes it after the
+ * The search index of the SQLite store, which maps terms to executions (store/search-terms.ts). `indexSome` writes it after the
  * commits, for a limited number of executions at a time:
  * 1. new executions, by a cursor over their numbers, which are assigned in commit order;
  * 2. errors, by the numbers of executions whose heads were written with an error; after a restart by the time of their end.
  * A file of an older version starts with the cursor at 0, so the index is built while the store runs, as after `clearIndex`.
- *
- * A broad term (a hash, the name of a tag) has one row for a block of executions, with the first number of the block. So
- * most starts write no row for it. A search for the term returns every execution of the block; the caller compares each
- * with its head.
+ * A broad term (a hash, the name of a tag) has one row for a block of executions, with the first number of the block. So most
+ * starts write no row for it. A search for the term returns every execution of the block; the caller compares each with its
+ * head.
  */
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { readTags } from "../read-tags.ts";
@@ -32,7 +31,7 @@ import { distinct } from "./skip-scan.ts";
 import { READS } from "./sqlite-reader.ts";
 import type { Noted, SqliteWriter } from "./sqlite-writer.ts";
 
-/** How many executions one call indexes. A call may process three times as many rows, and clears ten times as many. */
+/** The most executions that one call indexes. A call may process three times as many rows, and clears ten times as many. */
 const SLICE_PACE = { goalMs: 10, first: 250, min: 50, max: 2_000 };
 const ROWS_EACH = 3;
 const CLEARED_EACH = 10;
@@ -42,7 +41,10 @@ const OVERLAP_MS = 60_000;
 /** The number of executions that share the row of a broad term. */
 const BLOCK = 32;
 
-/** Search by the beginning of an id: up to FEW matches are sorted by age; beyond that the NEWEST executions are read first. */
+/**
+ * Limits of a search by the beginning of an id. Up to FEW matches are sorted by age; if there are more, only the NEWEST
+ * executions are read first.
+ */
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
@@ -66,8 +68,8 @@ export class SearchIndex {
   readonly #insert: ManyRows;
   readonly #pace = new Pace(SLICE_PACE);
   /**
-   * The position among executions that ended before this start of the store, and the last of them; null if all are indexed. The
-   * writer notes executions that end later.
+   * The position of the indexer among executions that ended before the store was opened, and the last of them; null if all are
+   * indexed. The writer notes executions that end later.
    */
   #ended: { readonly at: number; readonly e: number; readonly until: number } | null;
 
@@ -143,7 +145,7 @@ export class SearchIndex {
     this.#ended = null;
   }
 
-  /** Called before these executions are deleted; returns a function that deletes their terms afterwards. */
+  /** Called before these executions are deleted. Returns a function that deletes their terms afterwards. */
   removing(executions: readonly number[]): () => void {
     const { byE, remove, inBlock } = this.#statements;
     const blocks = new Map<number, Set<string>>();
@@ -167,7 +169,7 @@ export class SearchIndex {
     };
   }
 
-  /** Adds the rows of an execution's terms to the insert, except those of blocks in `seen`; returns how many. */
+  /** Adds the rows of an execution's terms to the insert statement, except broad terms of blocks in `seen`. Returns the number of rows. */
   #add(e: number, terms: readonly string[], seen: Map<string, number>): number {
     let rows = 0;
     for (const term of terms) {
@@ -181,8 +183,8 @@ export class SearchIndex {
   }
 
   /**
-   * Runs a transaction without its own sync. If a crash loses the transaction, the cursor is lost with it, and the work is done
-   * again.
+   * Runs a transaction without a sync of its own. If a crash loses the transaction, the cursor is lost with it, so the work is
+   * done again.
    */
   #unsynced(write: () => void): void {
     this.#connection.exec("PRAGMA synchronous = NORMAL");

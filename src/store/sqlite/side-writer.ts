@@ -1,4 +1,4 @@
-/** Writes that need no fence: definitions, documents, and the removal of dead letters. */
+/** Writes to SQLite that need no fence: definitions, documents, and the removal of dead letters. */
 import { assertDocumentKey } from "../check-write.ts";
 import { readTasks } from "../read-tags.ts";
 import { openDocument, sealDocument } from "../sealed-documents.ts";
@@ -93,7 +93,7 @@ export class SideWriter {
     this.#write(1, () => this.#statements.trimJournal.run([execution, before]));
   }
 
-  /** Runs a transaction that writes rows with about this many characters. */
+  /** Runs a transaction that writes about `chars` characters. */
   #write<T>(chars: number, write: () => T, rows = 1): T {
     const written = inTransaction(this.#connection, write);
     this.#checkpoints.note(rows, chars);

@@ -7,7 +7,7 @@ type Bytes = Uint8Array;
 /** The greatest number, which stands for "no bound" in statements that need a bound. */
 export const LAST = Number.MAX_SAFE_INTEGER;
 
-/** The distinct values of a column after the given prefix; `next` is the statement that finds the next value. */
+/** Yields the distinct values of an index column after the given prefix. `next` is the statement that finds the next value. */
 export function* distinct(next: Statement, prefix: readonly Value[]): Generator<Bytes> {
   let last: Bytes = bytesOf("");
   for (;;) {
@@ -18,7 +18,7 @@ export function* distinct(next: Statement, prefix: readonly Value[]): Generator<
   }
 }
 
-/** The value of a filter as a list, or all values if there is no filter. */
+/** Returns the value of a filter as a list of one, or all values if there is no filter. */
 export function oneOrAll(one: string | undefined, all: () => Iterable<Bytes>): Iterable<Bytes> {
   return one === undefined ? all() : [bytesOf(one)];
 }

@@ -1,4 +1,4 @@
-/** The reads of executions in the SQLite store. `READS` has every statement for the test of query plans. */
+/** Reads executions from SQLite. `READS` has every statement for the test of query plans. */
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
@@ -34,7 +34,7 @@ const HEAD = `e, ${text("id")} AS id, ${integer("partition")} AS partition, ${te
   ${text("want")} AS want, ${integer("priority")} AS priority, ${integer("created_at")} AS created_at,
   ${integer("finished_at")} AS finished_at, ${text("tags")} AS tags, ${text("error")} AS error,
   ${integer("epoch")} AS epoch`;
-/** Comparisons with a text that is bound as bytes. */
+/** SQL conditions that compare a column with a text that is bound as bytes. */
 const IS = "= CAST(? AS TEXT)";
 const AFTER = "> CAST(? AS TEXT)";
 
@@ -75,7 +75,7 @@ export const READS = {
     WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)`,
 } as const;
 
-/** How many journal rows one read returns while characters are counted; it limits how far a read exceeds `charsMax`. */
+/** The number of journal rows that one read returns while characters are counted, so that a read exceeds `charsMax` only a little. */
 const ROWS_AT_ONCE = 32;
 
 interface HeadRow {
@@ -119,7 +119,7 @@ export class SqliteReader {
     const opened = this.#statements.opened.all<{ mark: Bytes; tasks: number }>([row.e]);
     const of = { id, e: row.e };
     return {
-      // The index found the row by this id; the id in the row itself may be damaged.
+      // The index found the row by this id, so the id is right. The id in the row itself may be damaged.
       head: { ...headOf(row), id },
       snapshot,
       entries: this.#rows(of, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),

@@ -1,6 +1,6 @@
 /**
- * The store port over a directory with a SQLite database, which runs in a thread of its own (store-thread.ts). This side
- * checks and packs commits, and ends the process when the disk can no longer be trusted.
+ * The store port over a directory with a SQLite database. The database runs in a thread of its own (store-thread.ts). The class
+ * in this file checks and packs commits, and ends the process when the disk can no longer be trusted.
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
@@ -32,14 +32,14 @@ import { StoreThread } from "./store-thread.ts";
 
 /** The most executions in one transaction of a purge. */
 const FORGOTTEN_AT_ONCE = 100;
-/** The most definitions in memory, and the longest of them, in characters. */
+/** The most definitions that are cached. The other limit is the length of a cached definition, in characters. */
 const DEFINITIONS_MAX = 100;
 const DEFINITION_CHARS_MAX = 100_000;
 
 export interface SqliteStoreOptions {
   /** The directory of the store. If it does not exist, it is created so that only its owner can read it. */
   readonly directory: string;
-  /** Called when the disk failed while writing. The process must end; by default it does, with code 70. */
+  /** Called when the disk failed while writing. The process must end; by default it exits with code 70. */
   readonly onFatal?: (error: StoreFault) => void;
 }
 
@@ -64,8 +64,8 @@ export class SqliteStore extends DerivedStore implements Store {
   #thread: StoreThread | null = null;
   readonly #indexer = new SearchIndexer(this);
   /**
-   * The newest definitions that were read last, by name. Every start over HTTP asks for one, and only this process writes the
-   * store. A write replaces the map, so that a read which is under way fills the old one.
+   * A cache of the newest definitions, by name. Every start over HTTP needs one, and only this process writes the store. A
+   * write replaces the whole map, so a read that is under way fills the old map and not the new one.
    */
   #newest = new Map<string, StoredDefinition>();
   #onUnwritable: (fault: Error | null) => void = () => undefined;
@@ -180,7 +180,7 @@ export class SqliteStore extends DerivedStore implements Store {
     const thread = this.#thread;
     if (thread === null) return;
     this.#indexer.stop();
-    // Later calls are refused: the thread would never answer them.
+    // Calls after this point are refused, because the thread would never answer them.
     this.#thread = null;
     try {
       if (!thread.isDead) await thread.call("close", { clean: options.clean });
@@ -193,8 +193,8 @@ export class SqliteStore extends DerivedStore implements Store {
   }
 
   /**
-   * Returns pages to the file system that were free when the file was opened. It reports no faults of the store, since commits
-   * do.
+   * Returns pages to the file system that were free when the file was opened. Faults of the store are not reported, because
+   * commits report them.
    */
   async #shrinkBehind(): Promise<void> {
     try {
@@ -205,7 +205,7 @@ export class SqliteStore extends DerivedStore implements Store {
   }
 
   protected override answer(method: StoreMethod, args: readonly unknown[]): unknown {
-    // Methods that the thread does not have under their own name are overridden above.
+    // Methods that the thread does not have under the same name are overridden in this class.
     return this.#call(method as keyof ThreadMethods, ...(args as never));
   }
 

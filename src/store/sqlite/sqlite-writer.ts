@@ -1,4 +1,7 @@
-/** The fenced write: each commit is one transaction and one fsync. It caches written executions and numbers new ones. */
+/**
+ * Writes commits to SQLite. Each commit is one transaction with a check of the fence, and one fsync. The writer caches written
+ * executions, and numbers new ones.
+ */
 import { whyNotAtEnd, whyOtherGeneration, whyStale } from "../check-write.ts";
 import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
@@ -11,9 +14,9 @@ import { RecordWriter } from "./record-writer.ts";
 const RECENT_MAX = 100_000;
 
 export interface Noted {
-  /** Numbers of executions whose heads were written with an error. */
+  /** The numbers of executions whose heads were written with an error. The search index needs them. */
   readonly failed: readonly number[];
-  /** The latest time of an execution's end that was written. */
+  /** The latest end of an execution that was written. */
   readonly finishedAt: number;
 }
 
@@ -37,13 +40,13 @@ export class SqliteWriter {
   readonly #statements: Statements;
   readonly #records: RecordWriter;
   #lastE: number;
-  /** Rows and characters that the current commit has written, for the estimate of the WAL's length. */
+  /** The number of rows that the current commit has written, for the estimate of the WAL's length. `#chars` is the number of characters. */
   #rows = 0;
   #chars = 0;
-  /** Notes for the search index (`Noted`). */
+  /** Executions with a new error, which the search index has not read yet (`Noted`). */
   readonly #failed: number[] = [];
   #finishedAt = 0;
-  /** Executions whose heads are changed by rows in the current batch. */
+  /** Executions whose heads are changed by rows that are collected but not yet written. */
   readonly #changed = new Set<number>();
 
   constructor(connection: Connection, owner: { readonly generation: string; readonly epoch: number }) {
@@ -92,7 +95,7 @@ export class SqliteWriter {
     return { kind: "ok", exists, fenced: [] };
   }
 
-  /** Removes and returns notes for the search index, of at most `max` executions. */
+  /** Removes and returns what the search index must read: at most `max` executions. */
   takeNoted(max: number): Noted {
     return { failed: this.#failed.splice(0, max), finishedAt: this.#finishedAt };
   }
@@ -101,7 +104,7 @@ export class SqliteWriter {
     return this.#failed.length > 0;
   }
 
-  /** Puts back notes that could not be indexed. */
+  /** Puts back executions that could not be indexed. */
   noteAgain({ failed }: Noted): void {
     this.#failed.unshift(...failed);
   }
@@ -110,7 +113,7 @@ export class SqliteWriter {
     return { rows: this.#rows, chars: this.#chars };
   }
 
-  /** The greatest number of an execution so far. */
+  /** The greatest number that an execution has so far. */
   get lastE(): number {
     return this.#lastE;
   }
@@ -119,7 +122,7 @@ export class SqliteWriter {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** Why a commit is refused; null if it is not. A commit of a stale owner that touches nothing is not refused. */
+  /** Returns why a commit is refused; null if it is accepted. A commit of a stale owner that changes nothing is accepted. */
   #whyStale(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): string | null {
     const another = whyOtherGeneration(fence, this.#generation);
     if (another !== null) return another;
@@ -128,8 +131,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Inserts the rows of all new executions of a commit, before anything else is written: many rows in a statement. The result has
-   * an entry for each, in order; null if the id is taken.
+   * Inserts the rows of all new executions of a commit, many rows in one statement, before anything else is written. Returns an
+   * entry for each, in order; null if the id exists already.
    */
   #createAll(writes: readonly RowWrite[]): (Known | null)[] {
     const rows: { readonly id: string; readonly known: Known }[] = [];
@@ -141,13 +144,14 @@ export class SqliteWriter {
       for (const { id, known } of rows) this.#created(id, known);
       return rows.map(({ known }) => known);
     }
-    // An id is taken. Nothing else is written yet, so it starts over, row by row: a taken id uses up no number.
+    // An id exists already. Nothing else has been written, so the transaction starts over and inserts row by row: an id that
+    // exists then uses up no number.
     this.#connection.rollback();
     this.#connection.exec("BEGIN IMMEDIATE");
     return writes.filter(({ create }) => create).map((write) => this.#createOne(write));
   }
 
-  /** Inserts the row of an execution; null if the id is taken. */
+  /** Inserts the row of an execution. Returns null if the id exists already. */
   #createOne(write: RowWrite): Known | null {
     const known = this.#create(write, this.#lastE + 1);
     if (this.#statements.create.flush() === 0) return null;
@@ -216,7 +220,7 @@ export class SqliteWriter {
     if (head.error !== null) this.#failed.push(known.e);
     if (finishedAt !== null) this.#finishedAt = Math.max(this.#finishedAt, finishedAt);
     const error = head.error === null ? null : textValue(head.error);
-    // One statement cannot change the same execution twice.
+    // The collected rows are written first, because one statement cannot change the same execution twice.
     if (this.#changed.has(known.e)) this.#flush();
     this.#changed.add(known.e);
     if (known.status === status && known.want === want && known.finishedAt === finishedAt) {
@@ -277,7 +281,7 @@ export class SqliteWriter {
       this.#recent.clear();
       this.#lastE = this.#readLastE();
     } catch (error) {
-      throw new DiskFailed("a commit failed, and so did its rollback", error);
+      throw new DiskFailed("a commit failed, and its rollback failed too", error);
     }
   }
 
@@ -296,7 +300,7 @@ function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
     lastE: prepare(
-      // The row of the newest execution may be lost; its number is in use as long as it has a journal.
+      // The row of the newest execution may be lost. Its number must not be used again while there is a journal with that number.
       `SELECT ${integer(
         "max(last_e, coalesce((SELECT max(e) FROM executions), 0), coalesce((SELECT max(e) FROM journal), 0))",
       )} AS e FROM meta`,
@@ -344,7 +348,7 @@ function prepareStatements(connection: Connection) {
   } satisfies Record<string, Statement | ManyRows>;
 }
 
-/** Whether a write of the commit changes an execution that another write creates. Then their order counts. */
+/** Whether a write of the commit changes an execution that another write of it creates. Their order must then be kept. */
 function changesCreated(writes: readonly RowWrite[]): boolean {
   const created = new Set<string>();
   for (const { create, execution } of writes) if (create) created.add(execution);

@@ -12,27 +12,27 @@ export type Call = readonly [method: keyof ThreadMethods, ...args: unknown[]];
 export type Reply =
   | { readonly kind: "done"; readonly value: unknown }
   | { readonly kind: "failed"; readonly report: FaultReport }
-  /** This message is no reply to a call: maintenance between calls failed. */
+  /** Says that maintenance between two calls failed. This message is no reply to a call. */
   | { readonly kind: "broken"; readonly report: FaultReport }
-  /** This message is no reply to a call: the store's files were moved away, or are in their places again (null). */
+  /** Says that the store's files were moved away, or are in their places again (null). This message is no reply to a call. */
   | { readonly kind: "files"; readonly report: FaultReport | null };
 
 export interface ThreadData {
   readonly directory: string;
-  /** One word, which the thread sets when it has closed the store. */
+  /** Shared memory of one 32-bit word, which the thread sets when it has closed the store. */
   readonly closed: SharedArrayBuffer;
 }
 
-/** How long the exit of the process waits for the store. */
+/** How long the exit of the process waits until the store is closed. */
 const EXIT_WAIT_MS = 5_000;
 
-/** Threads with an open store. */
+/** The threads whose stores are open. */
 const open = new Set<StoreThread>();
 let listens = false;
 
 /**
- * Closes all open stores when the process exits, for example after an uncaught error. SQLite would otherwise close the file when the
- * thread is torn down, which removes the write-ahead log. The next owner could not know that the log was not lost.
+ * Closes all open stores when the process exits, for example after an uncaught error. Otherwise SQLite would close the file
+ * when the thread is torn down, which removes the write-ahead log. The next owner could not tell this from a lost log.
  */
 function closeAtExit(thread: StoreThread): void {
   open.add(thread);
@@ -48,12 +48,12 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** The thread and its open calls. It keeps the process alive only while a call is open. */
+/** The store's thread and the calls that it has not answered. It keeps the process alive only while a call is open. */
 export class StoreThread {
   readonly directory: string;
   #isOpen = false;
   isDead = false;
-  /** Whether the disk has failed. Then the store is left as it is. */
+  /** Whether the disk has failed. If it has, the store is not closed at exit. */
   #hasFailed = false;
   readonly #closed = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   readonly #worker: Worker;
@@ -89,7 +89,7 @@ export class StoreThread {
     closeAtExit(this);
   }
 
-  /** Blocks until the store is closed, uncleanly: the process exits, so nothing else can wait for the thread. */
+  /** Blocks the process until the store is closed, uncleanly. The process is exiting, so there is no other way to wait for the thread. */
   closeNow(): void {
     if (this.isDead || this.#hasFailed) return;
     this.#worker.postMessage(["close", { clean: false }] satisfies Call);
@@ -123,7 +123,7 @@ export class StoreThread {
       return;
     }
     const waiting = this.#waiting.shift();
-    assert(waiting !== undefined, "every reply has its call");
+    assert(waiting !== undefined, "every reply belongs to a call");
     if (this.#waiting.length === 0) this.#worker.unref();
     if (reply.kind === "done") {
       waiting.resolve(reply.value);

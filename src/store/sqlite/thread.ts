@@ -1,6 +1,6 @@
 /**
- * The entry of the store's thread. It runs calls in order and replies to each; WAL maintenance follows the reply. Once a
- * second it checks that the files are in place. libsql closes its handles only when the thread ends.
+ * The entry point of the store's thread. It runs calls in order and replies to each; checkpoints of the WAL follow the reply.
+ * Once a second it checks that the store's files are in place. libsql closes its file handles only when the thread ends.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../../std/assert.ts";
@@ -9,7 +9,7 @@ import { loadDriver } from "./driver.ts";
 import { toReport } from "./faults.ts";
 import type { Call, Reply, ThreadData } from "./store-thread.ts";
 
-assert(parentPort !== null, "thread.ts is started as a worker thread");
+assert(parentPort !== null, "thread.ts must be started as a worker thread");
 const port = parentPort;
 const { directory, closed } = workerData as ThreadData;
 const store = new DirectoryStore(directory, await loadDriver());

@@ -1,4 +1,4 @@
-/** Verifies a database file before it is opened for writing, so that a damaged or foreign one is refused unchanged. */
+/** Verifies a database file before it is opened for writing, so that a damaged file, or one of another program, is refused unchanged. */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { type Connection, type Driver, SqliteError } from "./driver.ts";
 import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
@@ -10,11 +10,11 @@ export const APPLICATION_ID = 0x526f6e64;
 const HEADER_BYTES = 100;
 const MAGIC = "SQLite format 3\0";
 
-/** Files up to this size are checked whole at every open; larger ones page by page as they are read. */
+/** Files up to this size are checked as a whole at every open. Pages of larger files are checked when they are read. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
 export interface Verified {
-  /** The version of the store; null if the file does not exist yet. */
+  /** The version of the store's tables; null if the file does not exist yet. */
   readonly version: number | null;
   /** Messages about indexes that differ from their tables. These indexes must be rebuilt before anything is read. */
   readonly indexes: readonly string[];
@@ -62,16 +62,20 @@ function verifyHeader(
     );
   const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   const pages = header.readUInt32BE(24) === header.readUInt32BE(92) ? header.readUInt32BE(28) : 0;
-  // With a WAL, the file can be shorter after an interrupted checkpoint, which will run again.
+  // If there is a WAL, the file can be too short after an interrupted checkpoint. The checkpoint will run again.
   if (!options.hasWal && options.size < pages * pageSize)
-    throw unreadable(file, "damaged", `is damaged (${options.size} bytes of ${pages * pageSize})`);
+    throw unreadable(
+      file,
+      "damaged",
+      `is damaged (it has ${options.size} bytes, but should have ${pages * pageSize})`,
+    );
   return version;
 }
 
 /**
- * Verifies the content of a database; returns messages about indexes. It uses only `exec`, so that the connection is really
- * closed (driver.ts); results are read from the texts of errors. Files that a read-only connection creates beside the database
- * are removed.
+ * Verifies the content of a database, and returns messages about indexes. It uses only `exec`, so that the connection is really
+ * closed (driver.ts). `exec` returns no rows, so results are read from the texts of errors. Files that a read-only connection
+ * creates beside the database are removed.
  */
 function verifyContent(
   file: string,
@@ -79,7 +83,7 @@ function verifyContent(
 ): string[] {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = driver.open(file, { readOnly: true });
-  // Describes where the damage is if SQLite throws.
+  // Returns where the damage is, for the case that SQLite throws.
   let where = () => " in sqlite_schema";
   try {
     connection.exec("SELECT count(*) FROM sqlite_schema");
@@ -87,7 +91,7 @@ function verifyContent(
     if (textOfError(connection, "SELECT count(*) FROM meta") !== "1")
       throw unreadable(file, "damaged", "is damaged in meta: its one row, which names the store, is missing");
     where = () => " in sqlite_schema";
-    // A different schema would be read and written in another way, so it is refused.
+    // A file with other tables or indexes is refused, because this code would read and write it wrongly.
     if (schema !== null && textOfError(connection, SCHEMA) !== schema)
       throw unreadable(
         file,
@@ -120,26 +124,29 @@ function verifyContent(
   }
 }
 
-/** SQL for all messages of the integrity check, one per line. */
+/** SQL that reads all messages of the integrity check, one per line. */
 const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
-/** SQL for the integrity check of one table and its indexes. */
+/** Returns SQL for the integrity check of one table and its indexes. */
 const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`);
 const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
-/** SQL for the root page of each table and index. */
+/** SQL that reads the root page and the name of each table and index. */
 const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
-/** SQL for the schema: tables, indexes and triggers. */
+/** SQL that reads the schema: tables, indexes and triggers. */
 const SCHEMA =
   "SELECT group_concat(type || name || tbl_name || coalesce(sql, ''), char(10)) FROM (SELECT * FROM sqlite_schema ORDER BY name)";
 const TOLD = "bad JSON path: '";
 
-/** The messages of a check, without those about values. */
+/** Runs a check and returns its messages, without those about single values. */
 function check(connection: Connection, sql: string): string[] {
   const messages = textOfError(connection, sql).split("\n");
   return messages.filter((message) => message !== "" && !isOfValue(message));
 }
 
-/** Finds damage for which SQLite names no table: the first table that fails its own check, or outside of all tables. */
+/**
+ * Finds the place of damage for which SQLite names no table: the first table that fails its own check, or none if the damage is
+ * outside of all tables.
+ */
 function damagedTable(connection: Connection): string {
   const found = textOfError(connection, TABLES)
     .split("\n")
@@ -164,7 +171,7 @@ function schemaOf(driver: Driver, migrations: readonly string[]): string {
   }
 }
 
-/** The result of a statement, read from the error about an invalid JSON path. */
+/** Runs a statement and returns its result. The result is made part of an invalid JSON path, and read from SQLite's error message. */
 function textOfError(connection: Connection, sql: string): string {
   try {
     connection.exec(`SELECT json_extract('{}', 'x' || coalesce((${sql}), ''))`);
@@ -174,10 +181,10 @@ function textOfError(connection: Connection, sql: string): string {
     if (from < 0) throw error;
     return message.slice(from + TOLD.length + 1, -1);
   }
-  throw new Error("SQLite takes any text as a JSON path");
+  throw new Error("SQLite should have refused the text as a JSON path");
 }
 
-/** Whether a message is about a value of a wrong type, which is found when the row is read. */
+/** Whether a message is about a value of a wrong type. Such damage is found when the row is read. */
 function isOfValue(message: string): boolean {
   return /^(?:NULL|non-\w+|\w+) value in \w+\.\w+/.test(message) || message.startsWith("*** in database");
 }

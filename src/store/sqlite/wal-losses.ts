@@ -1,8 +1,9 @@
 /**
- * Counts the transactions of a write-ahead log that are lost behind a damaged frame. SQLite reads a log up to the first frame
- * with a wrong checksum and silently ignores the rest. Frames of the current log have the salts of its header, and the last
- * frame of a transaction is marked. Several transactions from the damaged frame on are lost. A single one may be a transaction
- * that a crash interrupted before it was acknowledged, which is no loss.
+ * Counts the transactions of a write-ahead log (WAL) that are lost after a damaged frame. SQLite reads a log up to the first
+ * frame with a wrong checksum and silently ignores the rest. Frames of the current log have the salts of its header, and the
+ * last frame of a transaction is marked.
+ * If several transactions follow from the damaged frame on, they are lost. A single one may be a transaction that a crash
+ * interrupted before it was acknowledged, which is no loss.
  */
 import { existsSync, readFileSync } from "node:fs";
 import type { OpenedStore } from "./directory-lock.ts";
@@ -14,8 +15,8 @@ const MAGIC_BIG = 0x377f0683;
 const PAGE_DEFAULT = 4_096;
 
 /**
- * The number of complete transactions in a write-ahead log that cannot be read; 0 if there are none, or no log. Overwritten
- * transactions are not counted.
+ * Returns the number of complete transactions in a write-ahead log that cannot be read; 0 if there are none, or if there is no
+ * log. Overwritten transactions are not counted.
  */
 export function lostInWal(file: string): number {
   if (!existsSync(file)) return 0;
@@ -24,18 +25,18 @@ export function lostInWal(file: string): number {
   const { size, isBig, sums, isWhole } = readHeader(wal);
   const starts: number[] = [];
   for (let at = HEADER; at + FRAME_HEADER + size <= wal.length; at += FRAME_HEADER + size) starts.push(at);
-  // If the header is damaged, the first frame has the salts.
+  // If the header of the log is damaged, the salts of the first frame are used.
   const saltAt = isWhole ? 16 : HEADER + 8;
   const isOurs = (at: number): boolean => wal.compare(wal, saltAt, saltAt + 8, at + 8, at + 16) === 0;
   const firstBad = isWhole ? firstMisfit(wal, { starts, size, isBig, sums, isOurs }) : 0;
   const behind = starts.slice(firstBad);
-  // Frames of an earlier log can follow the last frame.
+  // Frames of an earlier log can follow the last frame of the current one.
   if (!behind.slice(1).some(isOurs)) return 0;
   const complete = behind.filter((at, i) => (i === 0 || isOurs(at)) && wal.readUInt32BE(at + 4) !== 0).length;
   return complete > 1 ? complete : 0;
 }
 
-/** The store as it was found, before it is opened in a new epoch. */
+/** The state of the store before this process opened it in a new epoch. */
 export interface FoundStore extends OpenedStore {
   readonly hasFile: boolean;
   readonly hasLog: boolean;
@@ -71,9 +72,7 @@ function readHeader(wal: Buffer): Header {
   return { size: isPage ? size : PAGE_DEFAULT, isBig, sums, isWhole };
 }
 
-/**
- * The index of the first frame that belongs to an earlier log or has a wrong checksum; the number of frames if there is none.
- */
+/** Returns the index of the first frame that belongs to an earlier log or has a wrong checksum; the number of frames if there is none. */
 function firstMisfit(
   wal: Buffer,
   log: Omit<Header, "isWhole"> & {
@@ -92,7 +91,7 @@ function firstMisfit(
   return starts.length;
 }
 
-/** Adds bytes to SQLite's checksum of a WAL, over words of one byte order. */
+/** Adds bytes to SQLite's checksum of a WAL. The bytes are read as 32-bit words in the given byte order. */
 function addUp(bytes: Buffer, [a, b]: Sums, isBig: boolean): Sums {
   let [s0, s1] = [a, b];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

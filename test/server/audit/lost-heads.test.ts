@@ -80,7 +80,7 @@ test.each(Object.keys(PLACES))(
     const audit = (...flags: string[]) => ask(["audit", "--url", server.url, ...flags], { cwd: tmpdir() });
     const found = await audit();
     const lost = (id: string) =>
-      `executions: execution ${id} has a journal and is missing in the table of executions`;
+      `executions: execution ${id} has a journal, but no row in the table of executions`;
     expect([found.code, found.stdout.split("\n")]).toEqual([
       1,
       expect.arrayContaining([lost("ended"), lost("open")]),

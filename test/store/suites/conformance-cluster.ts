@@ -219,7 +219,9 @@ function describeFences(get: () => Cluster): void {
     // Nor does it after having been told.
     expect(await a.commit([step(idIn(0), 2)])).toEqual({
       kind: "fenced",
-      why: expect.stringMatching(/partition 0 is in epoch 2, the owner in 1|partition 0 was released/),
+      why: expect.stringMatching(
+        /partition 0 is in epoch 2, but the writer is in epoch 1|partition 0 was released/,
+      ),
       partitions: [0],
     });
   });

@@ -1,9 +1,9 @@
 /** SQL functions of the commit: the fence, the writes, and mailbox messages that are stored outside of a commit. */
 
 /**
- * The fence. Returns null if the owner has all partitions in the given epochs; else, as JSON, the refused partitions (by
- * place: partition + 1) and the partitions of the mailbox messages to take. Another generation raises an error with its own
- * code. The caller holds the locks of the partitions.
+ * Checks the fence of a commit. Returns null if the owner has all partitions in the given epochs. Otherwise it returns, as
+ * JSON, the refused partitions (as array positions: partition + 1) and the partitions of the mailbox messages to take. Another
+ * generation raises an error with its own code. The caller holds the locks of the partitions.
  */
 export const CHECK_FENCE = String.raw`
   CREATE FUNCTION check_generation_1(p_generation text) RETURNS void LANGUAGE plpgsql AS $$
@@ -39,8 +39,8 @@ export const CHECK_FENCE = String.raw`
 `;
 
 /**
- * The part of a commit that replaces rows: timers, marks, snapshots, lease tables. Each (execution, timer) and (execution,
- * mark) occurs once, either to clear or to set. Columns as in `WRITE_COMMIT`.
+ * Writes the rows of a commit that replace others: timers, marks, snapshots, lease tables. Each pair (execution, timer) and
+ * (execution, mark) occurs once, either to clear or to set it. The columns are as in `WRITE_COMMIT`.
  */
 export const WRITE_MARKS = String.raw`
   CREATE FUNCTION write_marks_1(
@@ -94,9 +94,9 @@ export const WRITE_MARKS = String.raw`
 `;
 
 /**
- * The part of a commit that appends rows: mailbox messages (table `letters`), logs, dead letters. A message whose id is stored
- * already is left out and takes no number. A dead letter with `ref` 0 only takes a number: the same commit stored and
- * cleared it. Columns as in `WRITE_COMMIT`.
+ * Writes the rows of a commit that are appended: mailbox messages (table `letters`), logs, dead letters. A message whose id is
+ * stored already is left out and gets no number. A dead letter with `ref` 0 only uses up a number, because the same commit
+ * stored and cleared it. The columns are as in `WRITE_COMMIT`.
  */
 export const WRITE_RECORDS = String.raw`
   CREATE FUNCTION write_records_1(
@@ -145,7 +145,10 @@ export const WRITE_RECORDS = String.raw`
   $$;
 `;
 
-/** Stores mailbox messages outside of commits, without a fence, each id once. Columns as in `WRITE_COMMIT`. */
+/**
+ * Stores mailbox messages outside of commits, without a fence. An id that is stored already is left out. The columns are as in
+ * `WRITE_COMMIT`.
+ */
 export const POST_MAIL = String.raw`
   CREATE FUNCTION post_letters_1(
     p_generation text, p_id text, p_partition int[], p_recipient text, p_body text
@@ -268,7 +271,9 @@ const TEXT = String.raw`
   $$;
 `;
 
-/** The function, with or without `PHASES_IN_JOURNAL`, and with or without the lease tables of the first version. */
+/**
+ * Returns the SQL of the commit function, with or without `PHASES_IN_JOURNAL`, and with or without the lease tables of the first version.
+ */
 export function writeCommit(parts: { name: string; phases: boolean; leases: boolean }): string {
   const phase = parts.phases
     ? {
@@ -292,14 +297,14 @@ export function writeCommit(parts: { name: string; phases: boolean; leases: bool
     .replace("{lease values}", lease.values);
 }
 
-/** The commit of the first version. */
+/** The SQL of the commit function in the first version. */
 export const WRITE_COMMIT = writeCommit({ name: "write_commit_1", phases: false, leases: true });
 
 /**
- * The commit with phases in the journal. Most writes change only the phase of a head, and updating a row is the most expensive
- * part of a commit. So the phase is stored with the appended journal rows. The phase of the last row counts; if it has none,
- * the phase in the head counts. Writing the whole head clears it. Nodes of older versions always write the whole head and rows
- * without a phase, which means the same.
+ * The SQL of the commit function that stores phases in the journal. Most writes change only the phase of a head, and updating
+ * the row of the head is the most expensive part of a commit. So the phase is stored with the appended journal rows. The phase
+ * of the last row is the current one; if that row has none, the phase in the head is. Writing the whole head removes the phase
+ * from the last row. Nodes of older versions always write the whole head and rows without a phase, which means the same.
  */
 export const PHASES_IN_JOURNAL = `
   ALTER TABLE journal ADD COLUMN IF NOT EXISTS phase text;

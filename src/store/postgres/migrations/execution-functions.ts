@@ -1,4 +1,4 @@
-/** SQL functions and tables beside the commit: counters, purges, repairs, the search index. */
+/** SQL functions and tables other than those of the commit: counters, purges, repairs, the search index. */
 
 /**
  * Counters of executions by status, maintained by every write. Each connection has its own counters, so that concurrent
@@ -68,7 +68,7 @@ export const COUNT_HEADS = String.raw`
   INSERT INTO head_counts SELECT 0, project, workflow, status, count(*) FROM executions GROUP BY 2, 3, 4;
 `;
 
-/** Counters of running executions that wait for a time or a signal, maintained as those by status are. */
+/** Counters of running executions that wait for a time or a signal. They work like the counters by status. */
 export const COUNT_WAITING = String.raw`
   CREATE TABLE waiting_counts (
     writer   int NOT NULL,
@@ -200,10 +200,10 @@ export const FORGET_EXECUTIONS = String.raw`
 `;
 
 /**
- * Writes the head and the timers of an execution that were derived from its journal, if the journal still ends at `p_end`
- * (null: not checked). The partition is locked against commits, so it cannot overwrite newer data. `p_dues` null: timers stay;
- * timers of the engine, which begin with ~, always stay. `p_tasks` null: marks stay. The head then has the phase, so the last
- * row of the journal gets none (`PHASES_IN_JOURNAL`).
+ * Writes the head and the timers that were derived from an execution's journal, if the journal still ends at `p_end` (null: not
+ * checked). The partition is locked against commits, so newer data cannot be overwritten. If `p_dues` is null, the timers stay;
+ * the engine's own timers, which begin with ~, always stay. If `p_tasks` is null, the marks stay. The phase is then stored in
+ * the head, so it is removed from the last journal row (`PHASES_IN_JOURNAL`).
  */
 export const PUT_DERIVED = String.raw`
   CREATE FUNCTION put_derived_1(

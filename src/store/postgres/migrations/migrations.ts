@@ -24,9 +24,9 @@ export interface Migration {
 }
 
 /**
- * Marks of acknowledged writes: the node, its connection and a number that grows (acknowledged-writes.ts). Rows are inserted and
- * deleted, never updated: a counter that every commit updates would be slow while a long transaction, such as `pg_dump`,
- * keeps its old versions. `meta.lost` says which of them nodes found missing after a failover.
+ * The table of marks of acknowledged writes: the node, its connection and an increasing number (acknowledged-writes.ts). Rows
+ * are inserted and deleted, never updated, because a counter that every commit updates would be slow while a long transaction,
+ * such as `pg_dump`, keeps its old row versions. `meta.lost` says which writes nodes found missing after a failover.
  */
 const ACKNOWLEDGED = `
   CREATE TABLE acknowledged (

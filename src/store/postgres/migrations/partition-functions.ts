@@ -81,7 +81,10 @@ export const MOVE_PARTITIONS = String.raw`
   $$;
 `;
 
-/** Nodes announce the version of events that they read. A node that does not is older, and reads version 2. */
+/**
+ * Renewal with versions: each node announces the newest version of events that it can read. A node that announces none is
+ * older, and reads version 2.
+ */
 export const ANNOUNCE_VERSIONS = String.raw`
   ALTER TABLE nodes ADD COLUMN reads int NOT NULL DEFAULT 2;
 

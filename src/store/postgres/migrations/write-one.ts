@@ -1,12 +1,12 @@
 /**
- * The fenced commit of one execution that appends one journal row: the common write of an execution that runs alone. It does what
- * `write_commit_2` does for such a write, in about half of the server's time, because it has scalars instead of columns and one
- * statement after the lock.
+ * The SQL function `write_one_1`: the fenced commit of one execution that appends one journal row, which is the most common
+ * commit. It does what `write_commit_2` does for such a write, in about half of the server's time, because it has scalars
+ * instead of columns and one statement after the lock.
  *
- * It takes the shared lock of the partition first. The statement after that has a new snapshot, so it sees the owner that took
- * the partition before. `p_e` is null for a new execution; `p_status` is null if the head stays. The result is the number of the
- * execution. It is null, and nothing is written, if the fence refuses the write, or if the id of a new execution exists: then
- * `write_commit_2` finds the reason.
+ * It takes the shared lock of the partition first. The statement after that has a new snapshot, so it sees an owner that took
+ * the partition before. `p_e` is null for a new execution; `p_status` is null if the head stays. The result is the number of
+ * the execution. The result is null, and nothing is written, if the fence refuses the write, or if the id of a new execution
+ * exists; `write_commit_2` then finds the reason.
  */
 export const WRITE_ONE = String.raw`
   CREATE FUNCTION write_one_1(
