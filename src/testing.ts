@@ -28,7 +28,7 @@ export type { TestClock, TestRondo } from "./testing/test-rondo.ts";
 
 /** Options of `testRondo`. */
 export interface TestOptions {
-  /** The workflows and topics that are served, after each crash too. */
+  /** The workflows and topics that are served, also after each crash. */
   readonly workflows: readonly (HostedWorkflow | HostedTopic)[];
   /**
    * The seed of all randomness: the same seed makes the same ids.
@@ -43,7 +43,7 @@ export interface TestOptions {
    */
   readonly capacity?: number;
   /**
-   * Middleware around all code, after each crash too. The first one is the outermost.
+   * Middleware around all code, also after each crash. The first one is the outermost.
    *
    * @default []
    */
@@ -61,8 +61,7 @@ export interface TestOptions {
    */
   readonly target?: TestTarget;
   /**
-   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts
-   * only.
+   * Runs scripts without the outer layer of their sandbox, if the machine does not support it. Only for trusted scripts.
    *
    * @default false
    */
@@ -118,7 +117,7 @@ const SIMULATE = {
   ),
 } satisfies Called;
 
-/** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
+/** All timers are kept in memory, so that a year of virtual time takes only as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
 
 /**

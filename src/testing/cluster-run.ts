@@ -1,4 +1,4 @@
-/** One run of a node of a cluster under test: an engine with its worker over a shared store, and its ownership. */
+/** One run of a node in a cluster under test: an engine with its worker over a shared store, and the partitions that it owns. */
 import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
 import { Engine } from "../engine/driver.ts";
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
@@ -19,7 +19,7 @@ export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
   readonly clock: VirtualClock;
   /** Called with each message that the node sends to other nodes. */
   readonly onMessage: (output: ClusterOutput) => void;
-  /** The engine of the node that owns an execution, as far as is known; null if none does. */
+  /** Returns the engine of the node that owns an execution, as far as is known; null if no node does. */
   readonly ownerOf: (execution: string) => Engine | null;
 }
 
@@ -98,7 +98,7 @@ export class ClusterRun {
     return new ClusterRun({ rondo, engine, ownership, process });
   }
 
-  /** Resolves when the run has ended. */
+  /** Resolves when this run of the node has ended. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }
@@ -112,7 +112,7 @@ export class ClusterRun {
     return this.isUp && !this.#process.isFrozen && this.#ownership.mayAct();
   }
 
-  /** The name of this run in the store. */
+  /** The name of this run of the node in the store. */
   get incarnation(): string | null {
     return this.#ownership.view().incarnation;
   }

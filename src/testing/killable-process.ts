@@ -1,8 +1,10 @@
-/** A process under test that can be killed and frozen: its timers then do not fire, and its store does not answer. */
+/**
+ * A simulated process that a test can kill and freeze. While it is frozen or dead, its timers do not fire, and its store does not answer.
+ */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 
-/** The value that `ended` resolves with. No engine returns it. */
+/** The value that `ended` resolves with. No engine ever returns this value. */
 export const ENDED = Symbol("ended");
 
 export class KillableProcess {

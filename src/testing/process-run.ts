@@ -1,4 +1,4 @@
-/** One run of a Rondo under test: an engine and its worker, as a process of their own (killable-process.ts). */
+/** One run of a Rondo under test: an engine and its worker, as a simulated process of their own (killable-process.ts). */
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
@@ -67,7 +67,7 @@ export class ProcessRun {
     this.#process = parts.process;
   }
 
-  /** Resolves when the run has ended. */
+  /** Resolves when this run of the process has ended. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }
@@ -97,12 +97,12 @@ export class ProcessRun {
         : { openApi: (opened) => openApi({ engine, store, clock, random, postOps, rondo: opened }) }),
     });
     rondo.serve(...workflows);
-    // Schedules of the run before go on.
+    // Continues the schedules that the run before this one has stored.
     if (openApi !== undefined && tables.listDocuments("schedule", { max: 1 }).length > 0) await rondo.api();
     return new ProcessRun({ engine, rondo, process, postOps });
   }
 
-  /** Whether attempts run, so that user code may be running. */
+  /** Whether attempts are running, so that user code may be running. */
   get isAtWork(): boolean {
     return this.#engine.openLeases > 0;
   }

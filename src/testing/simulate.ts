@@ -36,7 +36,7 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
    */
   readonly nodes?: number;
   /**
-   * Further workflows whose handlers are served, such as children that are only named; and topics.
+   * Further workflows whose handlers are served, such as children that the workflow only names; and topics.
    *
    * @default []
    */
@@ -72,7 +72,8 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
    */
   readonly target?: TestTarget;
   /**
-   * Throws if something is wrong with a run. With it, runs need not end as one without faults does.
+   * Checks a run that has ended, and throws if something is wrong. If it is given, runs with faults may end differently from
+   * the run without faults.
    *
    * @default none
    */
@@ -93,15 +94,15 @@ export interface SimulatedRun<Output> {
   readonly events: readonly PublicEvent[];
   /** The faults of the run. */
   readonly faults: Readonly<FaultCounts>;
-  /** The broadcasts of commands, each try, in order. */
+  /** The broadcasts of commands in order. Each try is an entry of its own. */
   readonly broadcasts: readonly TestBroadcast[];
 }
 
-/** The counts of all runs. */
+/** The totals over all runs. */
 export interface SimulationSummary extends FaultCounts {
   /** All runs. */
   readonly runs: number;
-  /** Runs with several nodes. */
+  /** The number of runs with several nodes. */
   readonly clusterRuns: number;
 }
 
@@ -123,10 +124,10 @@ export class SimulationFailed extends Error {
 
 const ID = "simulated";
 const STEPS_MAX = 50_000;
-/** How much virtual time broadcasts may take after the execution's end. */
+/** The most virtual time that broadcasts may take after the execution's end. */
 const OWED_MS = 60_000;
 const NOTHING: FaultCounts = { crashes: 0, failedCommits: 0, lostReplies: 0, pauses: 0, leaves: 0 };
-/** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
+/** All timers are kept in memory, so that a year of virtual time takes only as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
 /** In a cluster, the engine waits for tasks that may still run at a dead node. */
 const CLUSTER_SETTINGS = { ...SETTINGS, suspectMs: 30_000 };
@@ -174,7 +175,7 @@ async function runOnce<W extends AnyWorkflow>(
   const { t, faults } = await open(workflow, { ...options, nodes, postOps }, scripts);
   try {
     await start(t, workflow, input);
-    // A client that got no answer repeats its start.
+    // A client that got no answer repeats its start, so the simulation does that too.
     if (seed % 3 === 1) await start(t, workflow, input);
     await drive(t, options);
     // Gives broadcasts time to be sent.
@@ -192,7 +193,7 @@ async function runOnce<W extends AnyWorkflow>(
   }
 }
 
-/** The number of nodes for a seed: every other run is a cluster. */
+/** Returns the number of nodes for a seed. Every other run is a cluster. */
 function nodesOf(seed: number): number {
   return seed % 2 === 1 ? 1 : 2 + ((seed / 2) % 3);
 }
@@ -240,7 +241,7 @@ async function open<W extends AnyWorkflow>(
   return { t, faults };
 }
 
-/** The error if the run without faults does not end as done: the workflow fails, independent of seeds. */
+/** Makes the error for a run without faults that does not end as done: then the workflow itself fails, with any seed. */
 function failedWithoutFaults({ execution, events }: SimulatedRun<unknown>): SimulationFailed {
   const { status, error } = execution;
   const at = [error?.phase, error?.handler].filter((name) => name !== undefined).join("/");
@@ -248,7 +249,7 @@ function failedWithoutFaults({ execution, events }: SimulatedRun<unknown>): Simu
   const what = error === null ? status : `${status}${where}: ${error.code}: ${error.message}`;
   return new SimulationFailed(
     0,
-    `the run without faults ended ${what}. Fix that first: time is virtual here, so a handler that waits by a real timer runs into its timeout (use sleep, or the clock of testRondo); or give a check, with which runs need not end done`,
+    `the run without faults ended ${what}. Fix that first: time is virtual here, so a handler that waits by a real timer runs into its timeout (use sleep, or the clock of testRondo). If the workflow is meant to fail, give a check`,
     { events: lastEvents(events) },
   );
 }
@@ -305,7 +306,7 @@ async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptio
     const last = t.events(ID).at(-1)?.kind ?? "";
     const mayHaveEnded = last.includes("finished") || last.includes("newest") || step % 50 === 0;
     const view = mayHaveEnded ? await status(t) : null;
-    // The successor of an execution that continues begins a moment later.
+    // An execution that has continued as another one has a successor, which begins a moment later.
     if (view !== null && view.finishedAt !== null && view.continuedAs === undefined) return;
     if (await sendAwaited(t, signals)) continue;
     if (t.clock.now() > until || !(await t.pass())) break;
@@ -329,7 +330,7 @@ function status(t: Simulated): Promise<ExecutionView> {
   return ask(t, () => t.execution(ID).describe());
 }
 
-/** The facts of a run that are checked, whatever the workflow is. */
+/** The facts of a run that are checked for every workflow. */
 interface Run {
   readonly execution: ExecutionView;
 }

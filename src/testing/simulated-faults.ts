@@ -10,16 +10,16 @@ export interface FaultCounts {
   failedCommits: number;
   /** Commits that were written and reported as failed. */
   lostReplies: number;
-  /** Nodes that stood still for longer than their lease. */
+  /** Nodes that were frozen for longer than their lease. */
   pauses: number;
-  /** Nodes that left in good order. */
+  /** Nodes that left the cluster in good order. */
   leaves: number;
 }
 
 /** The faults that a process under test can have. */
 export interface NodeFaults {
   crash(): void;
-  /** Freezes the process. Only in a cluster. */
+  /** Freezes the process; undefined unless the run is a cluster. */
   pause?(): void;
   leave?(): void;
 }
@@ -41,7 +41,7 @@ export class SimulatedFaults {
     this.#faultsLeft = random.between(0, 6);
   }
 
-  /** The committer of one process, which makes some of its commits fail. */
+  /** Returns the committer of one process, which makes some of its commits fail. */
   of(node: NodeFaults): Committer {
     return { commit: (write) => this.#commit(node, write) };
   }

@@ -1,4 +1,4 @@
-/** A cluster under test: several nodes over one store in memory, which die, freeze, leave and come back. */
+/** A cluster under test: several nodes over one store in memory. The nodes can die, freeze, leave and come back. */
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
@@ -16,11 +16,11 @@ import { VirtualClock } from "./virtual-clock.ts";
 
 /** The number of partitions of the shared store. */
 export const TEST_PARTITIONS = 8;
-/** How long a frozen node stands still: longer than a lease. */
+/** How long a frozen node stops; it is longer than a lease. */
 const PAUSE_MS = 25_000;
 /** How long the test waits for a node that leaves. */
 const LEAVE_MS = 30_000;
-/** Periods longer than this in which only lease renewals happen are skipped. */
+/** Longer periods in which nothing but lease renewals happens are skipped. */
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
@@ -91,7 +91,7 @@ export class TestCluster implements AsyncDisposable {
     if (this.#stopped !== null) throw new Error("an engine stopped", { cause: this.#stopped });
   }
 
-  /** Moves virtual time to the next event. Returns false if there will be none. */
+  /** Moves virtual time to the next timer. Returns false if there is none. */
   async pass(): Promise<boolean> {
     const clock = this.#clock;
     const idleMs = clock.nextOwnAt - clock.now();
@@ -118,7 +118,7 @@ export class TestCluster implements AsyncDisposable {
     return !this.#lives.some((run) => run?.isAtWork === true);
   }
 
-  /** The run of the node that owns the execution, as far as is known; otherwise that of any node that is up. */
+  /** Returns the run of the node that owns the execution, as far as is known. Otherwise it returns any node that is up. */
   async #lifeFor(execution: string): Promise<ClusterRun> {
     const up = this.#lives.filter((run) => run?.isUp === true) as ClusterRun[];
     const clusterRun = up.find((one) => one.owns(execution)) ?? up[0];
@@ -171,7 +171,7 @@ export class TestCluster implements AsyncDisposable {
     if (run === null) return;
     const end = () => this.#end(node, run);
     run.leave().then(end, end);
-    // Handlers may run for a long time. After this time the node is killed.
+    // A node that leaves waits for its handlers, which may run for long. After this time it is killed.
     this.#clock.after(LEAVE_MS, end);
   }
 

@@ -1,4 +1,4 @@
-/** A handle that survives crashes: each call asks the engine that is up, and a wait goes on after a crash. */
+/** A handle of an execution that survives crashes: each call asks the engine that is currently up, and a wait goes on after a crash. */
 
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { RetriedTasks } from "../kernel/message.ts";
@@ -119,7 +119,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
         const next = await Promise.race([views.next(), life.ended]);
         if (next === ENDED) break;
         if (next.done === true) return;
-        // After a crash, the next engine begins with the view that is known already.
+        // After a crash, the next engine begins with a view that the caller has seen already.
         if (next.value.revision !== last?.revision || next.value.status !== last.status) yield next.value;
         last = next.value;
       }
@@ -153,7 +153,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
   ): Promise<Answer> {
     const send = (handle: ExecutionHandle<Output>) => handle.update<Answer>(update as string, data, options);
     if (options.id === undefined) return this.#ask(send);
-    // After a crash it is the same update, because it has an id.
+    // An update that is sent again after a crash has the same id, so it counts as the same update.
     for (;;) {
       const life = await this.#life();
       const answer = await Promise.race([send(this.#in(life)), life.ended]);

@@ -7,13 +7,13 @@ import type { Clock } from "../std/clock.ts";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
-/** A broadcast of a command: one try. */
+/** One try of a broadcast of a command. */
 export interface TestBroadcast {
   /** The id of the broadcast, the same for all tries. */
   readonly id: string;
   /** The address. */
   readonly url: string;
-  /** The JSON that was sent. */
+  /** The body of the request, as JSON. */
   readonly body: unknown;
   /** When the broadcast was sent, in virtual time. */
   readonly at: number;
@@ -21,11 +21,11 @@ export interface TestBroadcast {
   readonly status: number;
 }
 
-/** Answers a broadcast with an HTTP status; undefined is 204. */
+/** Returns the HTTP status with which a broadcast is answered; undefined means 204. */
 export type TestTarget = (told: Omit<TestBroadcast, "status">) => number | undefined;
 
 export class TestPostOps {
-  /** All broadcasts, each try, in the order of sending. */
+  /** All broadcasts in the order of sending. Each try is an entry of its own. */
   readonly broadcasts: TestBroadcast[] = [];
   readonly #target: TestTarget;
 

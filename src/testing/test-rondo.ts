@@ -144,7 +144,7 @@ export class TestRondo implements RondoClient {
     return orCrashed(run.rondo.list(options), run);
   }
 
-  /** The execution as it was after the event with this sequence number. */
+  /** Reads the execution as it was after the event with this sequence number. */
   async stateAt(id: string, seq: number): Promise<ExecutionView> {
     const run = await this.#life;
     return orCrashed(run.rondo.stateAt(id, seq), run);
@@ -158,7 +158,7 @@ export class TestRondo implements RondoClient {
       .map((recorded) => publicEvent(id, recorded, detail));
   }
 
-  /** The broadcasts of commands, each try, in order. Nothing is sent. */
+  /** The broadcasts of commands in order. Each try is an entry of its own. Nothing is really sent. */
   get broadcasts(): readonly TestBroadcast[] {
     return this.#options.postOps.broadcasts;
   }

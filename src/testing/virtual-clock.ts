@@ -1,8 +1,7 @@
 /**
- * A clock that stands still until a test moves it. Timers fire in the order of their times, each at exactly its time. Between
- * two timers, everything that can run without time passing runs. `soon` uses the real event loop, so promises of user code and
- * turns of the engine mix as in production. Nothing sleeps. Time can also be skipped; the `steady` clock does not see skipped
- * time.
+ * A clock that stands still until a test moves it. Timers fire in the order of their times, each at exactly its time. Before time moves
+ * to the next timer, all code that can run does run. `soon` uses the real event loop, so promises of user code and turns of the engine
+ * mix as in production. Nothing sleeps. Time can also be skipped; the `steady` clock does not see skipped time.
  */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
@@ -16,11 +15,14 @@ interface Timer {
   isCancelled: boolean;
 }
 
-/** The time at which the clock begins: 2030-01-01, so that a real time that gets in by mistake is noticed. */
+/**
+ * The time at which the clock begins: 2030-01-01. It differs from the real time, so that a test notices a real time that gets
+ * in by mistake.
+ */
 const BEGINNING = 1_893_456_000_000;
-/** After this many turns of the event loop without work, nothing more is expected to happen. */
+/** The number of turns of the event loop without work after which nothing more is expected to happen. */
 const QUIET_TURNS = 3;
-/** The number of such turns while user code runs: its promises may take turns that the clock does not see. */
+/** The number of idle turns to wait for while user code runs, because its promises may take turns that the clock does not see. */
 const PATIENT_TURNS = 40;
 
 /** The clock of a `testRondo`. */
@@ -74,7 +76,7 @@ export class VirtualClock implements Clock {
     return Math.min(this.nextOwnAt, this.#nextSteadyAt);
   }
 
-  /** When the next timer of this clock fires, without those of the steady clock. */
+  /** When the next timer of this clock fires. Timers of the steady clock are left out. */
   get nextOwnAt(): number {
     return dueOf(this.#timers);
   }
