@@ -20,7 +20,7 @@ export function loggedBy(
   };
 }
 
-/** One line, as code has logged it. */
+/** A log line as the code of a handler has logged it. */
 export interface LoggedLine {
   readonly at: number;
   readonly level: string;

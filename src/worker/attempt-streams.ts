@@ -11,7 +11,7 @@ import type { AttemptLog } from "./log/attempt-log.ts";
 import type { Secrets } from "./log/secrets.ts";
 import { fatal } from "./step-options.ts";
 
-/** The step that the running code belongs to. `run` is another object in each run of the step. */
+/** The step that the running code belongs to. `run` is a different object in each run of the step. */
 export interface StepRun {
   readonly step: string;
   readonly run: object;
@@ -25,7 +25,7 @@ export interface StreamsOptions {
   readonly isOver: () => boolean;
 }
 
-/** The run of a writer, and the number of its next chunk. */
+/** A writer of a stream: its current run, and the number of its next chunk. */
 interface Writer {
   readonly run: object;
   next: number;
@@ -46,7 +46,7 @@ export class AttemptStreams {
     this.#options = options;
   }
 
-  /** The writer of the stream with this name. */
+  /** Returns the writer of the stream with this name. */
   open(name: string): StreamWriter {
     const known = this.#open.get(name);
     if (known !== undefined) return known.writer;
@@ -61,12 +61,14 @@ export class AttemptStreams {
     return writer;
   }
 
-  /** Ends all streams of the attempt, because its task is done. */
+  /** Ends all streams of the attempt. Called when its task is done. */
   endAll(): void {
     for (const [name, stream] of this.#open) this.#end(name, stream);
   }
 
-  /** Adds a chunk. It throws at once if the chunk is refused: a promise that the code does not await would end the process. */
+  /**
+   * Adds a chunk. If the chunk is refused, it throws synchronously, because a rejected promise that nobody awaits would end the process.
+   */
   #write(name: string, stream: OpenStream, chunk: unknown): Promise<void> {
     const { log, secrets, isOver } = this.#options;
     if (isOver()) return Promise.resolve();
@@ -90,7 +92,7 @@ export class AttemptStreams {
     this.#options.log.chunk({ stream: name, index: 0, end: true }, null);
   }
 
-  /** The writer that the running code is, and the number of its next chunk. */
+  /** Returns the writer to which the running code belongs, with the number of its next chunk. */
   #place({ writers }: OpenStream): { readonly step: string | undefined; readonly index: number } {
     const inside = this.#options.inStep();
     const step = inside?.step;

@@ -17,7 +17,7 @@ import { measureAttempt, type TaskSpan } from "./tracing.ts";
 export interface CodeRunnerOptions {
   readonly clock: Clock;
   readonly reporter: Reporter;
-  /** Called when code that ran on after its turn has ended. */
+  /** Called when asynchronous code has ended, after the turn in which it began. */
   readonly onEnded: () => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -33,7 +33,7 @@ export class CodeRunner {
     this.attempts = new RunningAttempts(options.clock, (running, outcome) => this.#ended(running, outcome));
   }
 
-  /** The time that was read last: at the begin of the turn, or later when code ended or became asynchronous. */
+  /** The time of the last look at the clock: at the beginning of the turn, or later when code ended or returned a promise. */
   get at(): number {
     return this.#at;
   }
@@ -43,7 +43,7 @@ export class CodeRunner {
     return this.#at;
   }
 
-  /** Begins a task, a decision or the output of a workflow. */
+  /** Runs the code of a task, of a decision about the next phase, or of the workflow's output. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const context =
       shared.grant.do === "process" || shared.grant.do === "command"
@@ -71,11 +71,11 @@ export class CodeRunner {
     void this.#follow(running, value);
   }
 
-  /** Ends the attempt with the outcome of its promise. This takes less memory than the callbacks of a promise. */
+  /** Waits for the promise of the code, and ends the attempt with its outcome. `await` takes less memory than callbacks of `then`. */
   async #follow(running: Running, promise: unknown): Promise<void> {
     let result: unknown;
     try {
-      // Throws also if the promise is hostile and throws when it is read.
+      // `await` also throws if the object is not a real promise and its `then` throws.
       result = await promise;
     } catch (thrown) {
       this.#finish(running, threw(thrown));
@@ -104,7 +104,7 @@ export class CodeRunner {
       try {
         return batchOutcomes(results, items.length);
       } catch (thrown) {
-        // A hostile error object may throw when it is read.
+        // An error object of user code may throw when its fields are read.
         return all(thrown);
       }
     };
@@ -131,7 +131,7 @@ export class CodeRunner {
         clock,
         sendPage: async (page) => {
           const verdict = context.ask(page);
-          // A page of tasks is sent before the turn ends.
+          // A page of tasks is sent at once, not at the end of the turn.
           reporter.flush();
           return !["stale", "gone", "elsewhere", "gap"].includes((await verdict) ?? "");
         },
@@ -154,7 +154,7 @@ export class CodeRunner {
       .then((outcome) => {
         this.scripts--;
         this.#finish(running, outcome);
-        // `onEnded` is called even if the attempt ended earlier, because only now can another attempt use its place.
+        // `onEnded` is called even if the attempt ended earlier, because the sandbox has room for another script only now.
         onEnded();
       })
       .catch(onBug);
@@ -169,7 +169,7 @@ export class CodeRunner {
     if (span !== null) span.end(told);
   }
 
-  /** Called when the code of a running attempt has ended. An attempt that was cancelled and is not done is handed back. */
+  /** Called when the code of a running attempt has ended. If the attempt was cancelled and its code failed, the attempt is handed back. */
   #finish(running: Running, outcome: Outcome): void {
     const isHandedBack = running.isCancelled && outcome.status === "failed";
     this.attempts.end(running, isHandedBack ? handedBack("cancelled") : outcome);
@@ -186,7 +186,7 @@ export class CodeRunner {
     measureAttempt(context.shared.grant, ms, told);
     if (group !== null && told.status !== "done") group.trouble ??= told;
     if (span !== null && isLast) span.end(group?.trouble ?? told);
-    // The end of an enumeration is sent before the turn ends.
+    // The end of an enumeration is sent at once, not at the end of the turn.
     if (context.shared.grant.do === "enumerate") reporter.flush();
     onEnded();
   }
@@ -206,7 +206,7 @@ function ignore(value: unknown): void {
   new Promise((resolve) => resolve(value)).catch(() => {});
 }
 
-/** Converts the result of `processBatch` to one outcome per task; a list of another length fails all tasks for good. */
+/** Converts the result of `processBatch` to one outcome per task. If the length of the list is wrong, all tasks fail without a retry. */
 function batchOutcomes(given: unknown, tasks: number): Outcome[] {
   if (!Array.isArray(given) || given.length !== tasks) {
     const what = Array.isArray(given) ? `a list of ${given.length}` : `no list`;
@@ -214,7 +214,7 @@ function batchOutcomes(given: unknown, tasks: number): Outcome[] {
     const outcome = threw(brandFatal(new TypeError(message)));
     return new Array<Outcome>(tasks).fill(outcome);
   }
-  // `map` is not used, because it skips holes in arrays.
+  // `map` is not used, because it skips empty slots of sparse arrays.
   return Array.from(given, (value: unknown) =>
     value instanceof Error || isNativeError(value) ? threw(value) : doneWith(value),
   );

@@ -56,7 +56,7 @@ export interface Around {
   readonly secrets: Secrets;
   /** Called at once with each logged line; with redacted texts if the worker has secrets. */
   readonly onLog: (grant: Grant, item: GrantItem, logged: LoggedLine) => void;
-  /** Why steps and earlier results are not available at this worker; null if they are. */
+  /** Why steps and earlier results are not available at this worker; null if they are available. */
   readonly lacks: string | null;
   /** Ends an attempt whose code still runs. */
   readonly end: (running: Running, outcome: Outcome) => void;
@@ -65,13 +65,13 @@ export interface Around {
 /** The parts that all contexts of one grant share. */
 export interface Shared {
   readonly grant: Grant;
-  /** The grant under which receipts are gathered: consecutive grants of one handler are reported together. */
+  /** The grant under which receipts are collected. Consecutive grants of one handler are reported together, under the first of them. */
   readonly lead: Grant;
   readonly code: HandlerCode | undefined;
   /** The input of the workflow as handlers get it. */
   readonly input: unknown;
   readonly around: Around;
-  /** The tracing of the grant; null: the program has no tracer. */
+  /** The tracing of the grant; null if the program has no tracer. */
   readonly tracing: Tracing | null;
 }
 
@@ -80,7 +80,7 @@ interface LineOptions {
   readonly run?: string;
 }
 
-/** Random values of a task that are the same in each of its attempts. They derive from its idempotency key and a name. */
+/** Random values that are the same in each attempt of a task. They are derived from the task's idempotency key and a name. */
 class DerivedValues {
   readonly #key: string;
   #randoms = 0;
@@ -90,14 +90,17 @@ class DerivedValues {
     this.#key = key;
   }
 
-  /** A number from 0 up to 1. Without a name, it is that of the n-th call in the attempt. */
+  /** Returns a number from 0 up to 1. Without a name, the n-th call of each attempt returns the same number. */
   random(name?: string): number {
     const drawn = this.#draw("random", name ?? `#${++this.#randoms}`);
-    // 52 bits are exact in a double.
+    // A double holds 52 bits exactly.
     return Number.parseInt(drawn.slice(0, 13), 16) / 2 ** 52;
   }
 
-  /** A UUID of version 8, whose bits derive from the task. Without a name, it is that of the n-th call in the attempt. */
+  /**
+   * Returns a UUID of version 8, whose bits are derived from the task. Without a name, the n-th call of each attempt returns
+   * the same UUID.
+   */
   uuid(name?: string): string {
     const hex = this.#draw("uuid", name ?? `#${++this.#uuids}`);
     const variant = ((Number.parseInt(hex[16] as string, 16) & 3) | 8).toString(16);
@@ -122,18 +125,18 @@ class Extras {
   log: Log | null = null;
   steps: JournaledSteps | null = null;
   streams: AttemptStreams | null = null;
-  /** How many updates of each name the code has waited for. */
+  /** How many times the code has waited for an update of each name. */
   readonly updates = new Map<string, number>();
   derived: DerivedValues | null = null;
   adds: AddedTasks | null = null;
   onOver: (() => void)[] = [];
 }
 
-/** The members of every context. `item` is the attempt that its logs belong to. */
+/** The members that the context of every kind of code has. `item` is the attempt that its logs belong to. */
 export class AttemptContext {
   readonly shared: Shared;
   readonly item: GrantItem;
-  /** The outcome of the attempt, after which the result of its code is ignored; null while the attempt is open. */
+  /** The outcome of the attempt once it is decided; null while the attempt is open. After that, the result of the code is ignored. */
   ending: Outcome | null = null;
   /** The running attempt, once its code has returned a promise; null before. */
   running: Running | null = null;
@@ -220,7 +223,7 @@ export class AttemptContext {
     if (this.ending === null) this.lines.write(level, text, { run, fields: stored });
   }
 
-  /** Reports that a run of a script began or crashed, after the lines that were logged before. */
+  /** Reports that a run of a script began or crashed. The lines that were logged before are reported first. */
   notice(notice: RunNotice): void {
     if (this.ending === null) this.lines.notice(notice);
   }
@@ -325,8 +328,8 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return (...items) => {
       const { code } = this.shared;
       if (code?.adds !== true)
-        throw brandFatal(new Error("add: the handler does not say that it adds tasks; give it adds: true"));
-      // After the end of the attempt nothing is added: its receipt is sent, or another attempt does the task.
+        throw brandFatal(new Error("add: this handler may not add tasks; give it adds: true"));
+      // The attempt has ended: its receipt was sent, or another attempt does the task. So nothing is added.
       if (this.ending !== null) return;
       this.extras.adds ??= new AddedTasks(code);
       for (const item of items) this.extras.adds.add(item);
@@ -430,7 +433,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     };
   }
 
-  /** Takes the next update of a name whose data fits the schema. Others are refused. */
+  /** Takes the next update of a name whose data fits the schema. Updates with other data are refused. */
   async #nextUpdate(
     update: string | Declared,
     { schema = isDeclared(update) ? update.schema : undefined, ...options }: UpdateWaitOptions = {},
@@ -446,7 +449,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
       const { id, data: stored } = taken as { readonly id: string; readonly data: unknown };
       let isAnswered = false;
       const answer = (given: UpdateAnswer): Promise<void> => {
-        if (isAnswered) throw brandFatal(new Error(`the update "${name}" is answered already`));
+        if (isAnswered) throw brandFatal(new Error(`the update "${name}" has been answered already`));
         isAnswered = true;
         return steps.answer(`~answer:${of}`, id, given);
       };
@@ -489,7 +492,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     };
   }
 
-  /** Checks the input of a child, and gives it in its stored form. */
+  /** Checks the input of a child execution, and returns it in its stored form. */
   async #prepare(workflow: ChildWorkflow, input: unknown = null): Promise<ChildStart> {
     const check = this.shared.code?.checkingInput;
     const text =
@@ -504,7 +507,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return (input) => this.#continueAs(input);
   }
 
-  /** Ends the attempt: its receipt has the input of the execution that continues this one. The promise never settles. */
+  /** Ends the attempt with a receipt that contains the input of the next execution, which continues this one. The promise never settles. */
   async #continueAs(input: unknown): Promise<never> {
     const { lacks } = this.shared.around;
     if (lacks !== null) throw brandFatal(new Error(lacks));
@@ -526,7 +529,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return (name) => this.#derived.uuid(name);
   }
 
-  /** Over transports without steps, the time is that of the clock. */
+  /** Returns the journaled time. At a worker without steps, it returns the time of the clock. */
   override get now(): ProcessContext["now"] {
     return this.shared.around.lacks === null ? (name) => this.#steps.now(name) : super.now;
   }
@@ -592,21 +595,21 @@ function isDeclared(given: string | readonly string[] | Declared): given is Decl
   return typeof given === "object" && "name" in given;
 }
 
-/** The error with which code refuses an update. */
+/** Makes the error with which code refuses an update. */
 function refusalOf(reason: string | Error): RefusedUpdate {
   if (typeof reason === "string") return { name: "UpdateRefused", message: reason };
   const { code } = reason as { code?: unknown };
   return { name: reason.name, message: reason.message, ...(typeof code === "string" ? { code } : {}) };
 }
 
-/** The name of a workflow that code starts. */
+/** Returns the name of the workflow that the code starts. */
 function nameOf(workflow: ChildWorkflow): string {
   const name: unknown = typeof workflow === "string" ? workflow : workflow?.name;
   if (typeof name === "string") return name;
-  throw brandFatal(new Error("run and start take a workflow or its name"));
+  throw brandFatal(new Error("run and start need a workflow object or the name of a workflow"));
 }
 
-/** The waits of a suspended attempt, in the form that older servers know if that is possible. */
+/** Returns the waits of a suspended attempt, in the form that older servers can read if that is possible. */
 function waitsIn(waits: readonly TaskWait[]): Pick<Outcome, "wait" | "waits"> {
   const [wait] = waits;
   const isPlain = [wait?.anyOf, wait?.match, wait?.retry, wait?.child].every((field) => field === undefined);
@@ -642,7 +645,7 @@ export class ListingContext extends AttemptContext implements EnumerateContext {
   get resume(): EnumerateContext["resume"] {
     const { resume } = this.shared.grant;
     if (resume === null) return undefined;
-    // Only a read of a member of `resume` counts; a read of `resume` itself does not.
+    // Reading a member of `resume` counts as a use; reading `resume` alone does not.
     const read = <T>(value: T): T => {
       this.resumed = true;
       return value;

@@ -18,10 +18,10 @@ export interface EnumerateOptions {
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
-/** After the code has taken this long, a page is sent even if it is not full. */
+/** The time after which a page is sent even if it is not full. */
 const LINGER_MS = 20;
 
-/** Runs the enumeration and returns its outcome. Its pages are journaled on the way. */
+/** Runs an enumeration and returns its outcome. Pages of tasks are journaled while it runs. */
 export async function enumerate(
   context: ListingContext,
   code: HandlerCode,
@@ -62,13 +62,13 @@ class Pager {
   /** The number of items that the code has yielded in this attempt. */
   #given = 0;
   /**
-   * The number of items to skip because they are journaled; -1 while it is not known whether the code continues after them or
-   * starts over.
+   * The number of items to skip because they are journaled. It is -1 while it is not known whether the code continues after
+   * them or starts from the beginning.
    */
   #skip = -1;
   #sum = 0;
   #unacknowledged = new Set<Promise<void>>();
-  /** The outcome, once the enumeration cannot go on; null before. */
+  /** The outcome of the enumeration once it cannot go on; null before. */
   outcome: Outcome | null = null;
 
   constructor(context: ListingContext, code: HandlerCode, options: EnumerateOptions) {
@@ -93,7 +93,7 @@ class Pager {
     else throw brandFatal(new TypeError("enumerate must return an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
-    // The code continued from `resume` and found no more items.
+    // The code has continued from `resume` and found no more items.
     if (this.#skip < 0 && resume !== null && this.#context.resumed) this.position = resume.count;
     if (
       this.outcome === null &&
@@ -114,7 +114,10 @@ class Pager {
     while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
   }
 
-  /** The number of tasks. With identities, it is the number of items that this attempt yielded, including known ones. */
+  /**
+   * The number of tasks. If tasks have identities, it is the number of items that this attempt yielded, including those that
+   * the engine has already.
+   */
   get total(): number {
     return this.#identities === null ? this.position : this.#given;
   }
@@ -160,8 +163,8 @@ class Pager {
   #add(value: unknown): void {
     const { resume } = this.#shared.grant;
     if (this.#skip < 0) {
-      // If items have identities, the engine skips known ones. Code that has read `resume` continues from there. Other code
-      // starts over.
+      // Code that has read `resume` continues after the journaled items. Other code starts from the beginning; the worker then
+      // skips the journaled items. If items have identities, the engine skips those that it has.
       this.#skip =
         resume === null || this.#identities !== null ? 0 : this.#context.resumed ? 0 : resume.count;
       if (resume !== null && this.#skip === 0) this.position = resume.count;

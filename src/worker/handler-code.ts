@@ -14,9 +14,9 @@ export interface ResultsReader {
   readonly failed: number;
   /** The number of all tasks. */
   readonly total: number;
-  /** How often the phase has been visited so far. */
+  /** How many times the phase has been visited so far. */
   readonly visits: number;
-  /** The results of done tasks, in journal order. */
+  /** Iterates over the results of the done tasks, in the order of the journal. */
   results(): AsyncIterable<unknown>;
   /** The first result in journal order; undefined if there is none. */
   first(): Promise<unknown>;
@@ -33,7 +33,7 @@ export interface ResultsReader {
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
   /** The results of the same handler in an earlier visit of its phase. */
   visit(n: number): ResultsReader;
-  /** The payload of a wait; null for anything else. */
+  /** The payload of the signal, if the phase waited for one; null otherwise. */
   readonly value: unknown;
 }
 
@@ -55,11 +55,11 @@ export interface TaskError {
   readonly path?: string;
   /** The run of the script that failed. */
   readonly run?: string;
-  /** The line in that run. */
+  /** The line of the script's code at which the run failed. */
   readonly line?: number;
 }
 
-/** Phases by name: a reader for a phase with one unnamed handler, else readers by handler name. */
+/** The earlier phases by name. A phase with one unnamed handler has one reader; other phases have readers by handler name. */
 export type PhasesReader = Readonly<Record<string, ResultsReader & Readonly<Record<string, ResultsReader>>>>;
 
 /** The context of code that is called for one attempt. */
@@ -102,18 +102,18 @@ export interface Log {
 
 export interface EnumerateContext extends AnswerContext {
   /**
-   * The items that earlier attempts journaled, in a later attempt. Code that reads it goes on from there. Other code starts
-   * over, and known items are skipped.
+   * The items that earlier attempts have journaled; undefined in the first attempt. Code that reads this goes on after these
+   * items. Other code starts from the beginning, and the known items are skipped.
    */
   readonly resume: { readonly count: number; readonly last: unknown } | undefined;
-  /** The items of the map that has started the execution. */
+  /** Iterates over the items of the `map` that has started this execution. */
   readonly mapItems: () => AsyncIterable<unknown>;
 }
 
 export interface ProcessContext extends AnswerContext {
   /**
-   * The time in milliseconds since 1970. It is journaled with the next checkpoint; later attempts then get the same one for the
-   * same name, or for the n-th call without a name.
+   * Returns the time in milliseconds since 1970. The time is journaled with the next checkpoint. Later attempts then get the
+   * same time for the same name; without a name, for the n-th call.
    */
   readonly now: (name?: string) => number;
   readonly task: unknown;
@@ -126,8 +126,8 @@ export interface ProcessContext extends AnswerContext {
   readonly result: unknown;
   progress(done: number, total?: number): void;
   /**
-   * Publishes values of the execution by key, which callers can read while it runs. The last value of a key counts; null removes
-   * it. It is journaled with the next report of the attempt, or soon.
+   * Publishes values of the execution by key, which callers can read while it runs. The last value of a key counts; null
+   * removes the key. The values are journaled with the next report of the attempt, or a little later.
    */
   readonly publish: (values: Readonly<Record<string, unknown>>) => void;
   /**
@@ -141,8 +141,8 @@ export interface ProcessContext extends AnswerContext {
    */
   readonly add: (...items: readonly unknown[]) => void;
   /**
-   * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code
-   * outside of steps runs again in each attempt. With `retry`, a step has its own budget, and its final failure is journaled, too.
+   * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code outside of
+   * steps runs again in each attempt. With `retry`, a step has its own number of tries, and its final failure is journaled, too.
    */
   step<T>(name: string, run: StepCode<T>): Promise<T>;
   step<T>(name: string, options: StepOptions, run: StepCode<T>): Promise<T>;
@@ -159,7 +159,7 @@ export interface ProcessContext extends AnswerContext {
     name: string | readonly string[] | Declared,
     options?: WaitOptions & { schema?: unknown },
   ): Promise<unknown>;
-  /** The signals of one name, one after the other. The loop ends if none arrives within `timeout`. */
+  /** Iterates over the signals of one name. The loop ends if none arrives within `timeout`. */
   signals(
     name: string | Declared,
     options?: Omit<WaitOptions, "signal"> & { schema?: unknown },
@@ -169,11 +169,11 @@ export interface ProcessContext extends AnswerContext {
    * data does not fit the schema is refused, and the wait goes on. After `timeout` it throws a `WaitTimeout`.
    */
   waitForUpdate(name: string | Declared, options?: UpdateWaitOptions): Promise<UpdateRequest<unknown>>;
-  /** The updates of one name, one after the other. The loop ends if none arrives within `timeout`. */
+  /** Iterates over the updates of one name. The loop ends if none arrives within `timeout`. */
   updates(name: string | Declared, options?: UpdateWaitOptions): AsyncIterable<UpdateRequest<unknown>>;
   /**
-   * Runs `run` for each item, several at a time, and journals the results in batches. A later attempt runs it only for items
-   * without a journaled result.
+   * Runs `run` for each item, several at a time, and journals the results in batches. A later attempt calls `run` only for
+   * items without a journaled result.
    */
   map<Item, Result>(
     name: string,
@@ -187,24 +187,24 @@ export interface ProcessContext extends AnswerContext {
    */
   map(name: string, items: Items, handler: MapHandler): Promise<ResultsReader>;
   /**
-   * Runs an execution of another workflow, once per task and name, and returns its output. The attempt ends while the child runs.
-   * If the child fails or is cancelled, it throws a `ChildFailed`.
+   * Runs an execution of another workflow, once per task and name, and returns its output. The attempt ends while the child
+   * runs. If the child fails or is cancelled, this call throws `ChildFailed`.
    */
   run(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<unknown>;
-  /** Starts an execution of another workflow, once per task and name, and returns its id. Nothing waits for its end. */
+  /** Starts an execution of another workflow, once per task and name, and returns its id. The task does not wait for its end. */
   start(workflow: ChildWorkflow, input?: unknown, options?: ChildOptions): Promise<{ readonly id: string }>;
   /**
-   * Ends the execution as done, and begins the next one of its id with this input. The promise never settles. It fails the task
-   * for good if the task is not the only one of the last phase, or if the execution is a child.
+   * Ends this execution as done and starts its successor with the given input, under the same id. The promise never settles.
+   * The task fails for good if it is not the only task of the last phase, or if the execution is a child.
    */
   continueAs(input: unknown): Promise<never>;
-  /** A number from 0 up to 1 that is the same in each attempt of the task. */
+  /** Returns a random number from 0 up to 1 that is the same in each attempt of the task. */
   random(name?: string): number;
-  /** A UUID that is the same in each attempt of the task. */
+  /** Returns a random UUID that is the same in each attempt of the task. */
   uuid(name?: string): string;
 }
 
-/** A wait for a signal by its name, or for the first of several. */
+/** Waits for a signal of a name, or for the first of several signals. */
 export type WaitFor = (
   name: string | readonly string[],
   options?: WaitOptions & { schema?: unknown },
@@ -225,7 +225,7 @@ export type UpdateWaitOptions = Omit<WaitOptions, "signal"> & { readonly schema?
 export interface UpdateRequest<Data> {
   /** The id of the update. */
   readonly id: string;
-  /** The data of the update, as the schema gives it. */
+  /** The data of the update, as the schema has parsed it. */
   readonly data: Data;
   /**
    * Answers the update with a value, once. It resolves when the answer is journaled. In later attempts the first answer counts.
@@ -272,7 +272,10 @@ export type StepCode<T> = (context: StepContext) => T | Promise<T>;
 
 /** The argument of the code of a step. */
 export interface StepContext {
-  /** Aborted when the step exceeds its time limit, and when its attempt is cancelled, exceeds its own, or loses its lease. */
+  /**
+   * Aborted when the step exceeds its time limit, and when its attempt is cancelled, exceeds the attempt's time limit, or loses
+   * its lease.
+   */
   readonly signal: AbortSignal;
   /** The number of this try, from 1. Without `retry` it is always 1. */
   readonly attempt: number;
@@ -293,14 +296,14 @@ export interface MapContext {
 /** The options of a step. */
 export interface StepOptions {
   /**
-   * The budget of the step. Failed tries are journaled. When the budget is used up, the failure is the outcome of the step: it
-   * throws `StepFailed`, in later attempts, too.
+   * How often a failed step is tried again. Failed tries are journaled. After the last try, the failure is the outcome of the
+   * step: it throws `StepFailed`, also in later attempts.
    *
    * @default none: an error goes to the code, and is not journaled
    */
   readonly retry?: {
     /**
-     * The most tries, with the first one.
+     * The most tries, including the first one.
      *
      * @default 3
      */
@@ -341,13 +344,13 @@ export interface WaitOptions {
    */
   readonly timeout?: Duration;
   /**
-   * The signal, if it is not the name of the wait; a list waits for the first of several.
+   * The name of the signal, if it differs from the name of the wait. A list waits for the first of several signals.
    *
    * @default the name of the wait
    */
   readonly signal?: string | readonly string[];
   /**
-   * Values that the payload must have. Other signals of the name stay kept for other waits.
+   * Values that the payload must have. Signals with other values are kept for other waits.
    *
    * @default any payload
    */
@@ -390,7 +393,7 @@ export interface MiddlewareContext {
   readonly handler: string;
   /** The id of the execution. */
   readonly execution: string;
-  /** The number of the task, of a batch that of its first task; null if the code is not for a task. */
+  /** The number of the task; for a batch, that of its first task; null if the code does not belong to a task. */
   readonly task: number | null;
   /** The name of the step; only around a step. */
   readonly step?: string;
@@ -409,9 +412,9 @@ export interface MiddlewareContext {
 }
 
 /**
- * Code around the code of handlers. It calls `next` once, perhaps with fields that the handler's context gets, and returns the
- * result of `next`, or another one. If it returns undefined, the result is that of `next`. If an attempt ends before its code,
- * because the task waits or the attempt is lost, `next` rejects, and what the middleware returns is ignored.
+ * Middleware: a function that runs around the code of handlers. It calls `next` once, perhaps with fields that are added to the handler's
+ * context, and returns the result of `next` or another result. If it returns undefined, the result of `next` is used. If an attempt ends
+ * before its code, because the task waits or the attempt is lost, `next` rejects, and the return value of the middleware is ignored.
  */
 export type Middleware<Extension extends object = object> = (
   context: MiddlewareContext,
@@ -427,11 +430,11 @@ export interface HandlerCode {
   readonly enumerate?: (context: EnumerateContext) => Items | Promise<Items>;
   readonly process?: (context: ProcessContext) => unknown;
   readonly processBatch?: (context: BatchContext) => unknown;
-  /** The code of a decision, or of the output of the workflow. */
+  /** The code that decides about the next phase, or computes the output of the workflow. */
   readonly answer?: (context: AnswerContext) => unknown;
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
-  /** The identities of the tasks that a task waits for. */
+  /** Returns the identities of the tasks that a task waits for. */
   readonly after?: (task: unknown) => readonly string[];
   /** Whether `process` can add tasks to its handler. */
   readonly adds?: true;
@@ -442,20 +445,20 @@ export interface HandlerCode {
   readonly middleware?: readonly Middleware[];
   /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
-  /** Checks the input of a workflow that user code starts; gives the input as JSON text, or a rejection. */
+  /** Checks the input of a workflow that user code starts. Returns the input as JSON text, or a rejection. */
   readonly checkingInput?: (workflow: ChildWorkflow, input: unknown) => Promise<string | Rejection>;
-  /** Checks an input of the handler's own workflow by its schema; gives the input as JSON text, or a rejection. */
+  /** Checks an input by the schema of the handler's own workflow. Returns the input as JSON text, or a rejection. */
   readonly checkingOwnInput?: (input: unknown) => Promise<string | Rejection>;
-  /** Makes `waitFor` check payloads by the schema that user code passes. */
+  /** Wraps `waitFor` so that it checks payloads by the schema that user code passes. */
   readonly parsingWait?: (wait: WaitFor) => WaitFor;
-  /** The signal that a wait is for, and a check of its payload. */
+  /** The signal that the phase waits for, and a check of its payload. */
   readonly signal?: {
     readonly name: string;
     readonly check: (data: unknown) => Rejection | null | Promise<Rejection | null>;
   };
 }
 
-/** Handler code that a worker hosts together: that of a workflow or of a topic. */
+/** Handler code that a worker hosts as one unit: the code of a workflow, or of a topic. */
 export interface HostedPart {
   /** The name of the workflow, or the wire name of the topic. */
   readonly name: string;
@@ -473,7 +476,7 @@ export interface HostedTopic extends HostedPart {
 
 /** The code of a workflow for a worker. */
 export interface HostedWorkflow extends HostedPart {
-  /** The definition as data, not yet parsed. */
+  /** The definition of the workflow as data, not yet parsed. */
   readonly definition: unknown;
   /** The workflows that this one starts as children, if they are given as objects. */
   readonly children?: readonly HostedWorkflow[];

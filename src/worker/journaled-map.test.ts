@@ -137,7 +137,7 @@ test("refuses a sleep, a wait and a child inside of an item, and waits out the b
   await asleep.clock.advance(100);
   expect(asleep.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   expect(parse(asleep.outcomes.get(0)?.payload)).toMatchObject({
-    message: expect.stringContaining('waits inside of the map "all"'),
+    message: expect.stringContaining('waits inside the map "all"'),
   });
   let tries = 0;
   const budget = { retry: { attempts: 2, backoff: "constant", min: "30s" } } as const;

@@ -1,7 +1,7 @@
 /**
- * `map` inside `process`: a fan-out within one attempt, whose results are journaled in batches. A batch is a step whose name has
- * the number of the batch, so it is stored, sent and found like any other step, and a later attempt goes on with the items that
- * no batch has. Each batch has a checksum of all items, because results are found by their index.
+ * Implements `map` inside `process`: runs a function for many items within one attempt, and journals the results in batches. A batch is a
+ * step whose name contains the number of the batch, so it is stored, sent and found like any other step. A later attempt runs only the
+ * items that no batch contains. Each batch has a checksum of all items, because results are found by their index.
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -11,7 +11,7 @@ import { byteLength, toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { MapContext } from "./handler-code.ts";
 
-/** The parts of the attempt that a map needs. */
+/** The parts of an attempt that a map uses. */
 export interface MapOptions<Item, Result> {
   readonly name: string;
   readonly items: readonly Item[];
@@ -21,13 +21,13 @@ export interface MapOptions<Item, Result> {
   readonly signal: () => AbortSignal;
   readonly idempotencyKey: string;
   readonly isOver: () => boolean;
-  /** The batches that earlier attempts journaled. */
+  /** The batches that earlier attempts have journaled. */
   readonly known: readonly unknown[];
   /** Journals the batch with this number, from 1. */
   readonly journal: (batch: number, value: Batch) => Promise<unknown>;
 }
 
-/** Results of some items, by index, as they are journaled. */
+/** The results of some items, with the indexes of the items, as they are journaled. */
 export interface Batch {
   readonly checksum: number;
   readonly total: number;
@@ -35,11 +35,13 @@ export interface Batch {
   readonly results: readonly unknown[];
 }
 
-/** A batch is journaled when it has this many results or bytes, or this long after its first result. */
+/**
+ * The most results of a batch. A batch is journaled when it has this many results or `BATCH_BYTES`, or some time after its first result.
+ */
 const BATCH_ITEMS = 1_000;
 const BATCH_BYTES = LIMITS.resultBytes - 32_768;
 const BATCH_MS = 50;
-/** After this many batches the time between two grows, because each is a checkpoint and a task has a limited number of them. */
+/** After this many batches, the time between two batches grows, because each is a checkpoint and a task has a limited number of them. */
 const EARLY_BATCHES = 100;
 
 export class JournaledMap<Item, Result> {
@@ -51,9 +53,9 @@ export class JournaledMap<Item, Result> {
   #items: number[] = [];
   #bytes = 0;
   #stopTimer: (() => void) | null = null;
-  /** The batch that is being journaled. Batches are journaled one after the other. */
+  /** Resolves when the batches so far are journaled. They are journaled one after the other. */
   #writing: Promise<unknown> = Promise.resolve();
-  /** Why a batch could not be journaled; null if all were. No further item begins then. */
+  /** Why a batch could not be journaled; null if all were. After a failure no further item begins. */
   #refused: { readonly thrown: unknown } | null = null;
 
   constructor(options: MapOptions<Item, Result>) {
@@ -84,7 +86,7 @@ export class JournaledMap<Item, Result> {
     };
     await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
     if (isOver()) return new Promise(() => {});
-    // Results beside a failure are kept, so that the next attempt need not compute them again.
+    // If an item failed, the results of the other items are journaled nevertheless, so that the next attempt does not run them again.
     this.#flush();
     await this.#writing;
     if (failure !== null) throw (failure as { readonly thrown: unknown }).thrown;
@@ -109,7 +111,7 @@ export class JournaledMap<Item, Result> {
     this.#items.push(index);
     this.#bytes += bytes;
     this.#stopTimer ??= this.#options.clock.after(batchMs(this.#batches), () => this.#flush());
-    // Code that is faster than the journal waits for it, so that few results are not journaled.
+    // If the code is faster than the journal, it waits, so that there are never many results that are not journaled.
     if (this.#items.length >= BATCH_ITEMS) await this.#writing;
   }
 
@@ -128,7 +130,7 @@ export class JournaledMap<Item, Result> {
     };
     const number = ++this.#batches;
     this.#writing = this.#writing.then(() => this.#options.journal(number, batch));
-    // The failure is thrown where the batch is awaited.
+    // The error is not lost: it is thrown where the batch is awaited.
     this.#writing.catch((thrown: unknown) => {
       this.#refused ??= { thrown };
     });
@@ -149,8 +151,8 @@ export class JournaledMap<Item, Result> {
 }
 
 /**
- * Journals the items of a map in pages, each under a name that has a checksum of all items up to its end; returns the number of
- * items. `known` has the pages that earlier attempts journaled: this attempt must have the same.
+ * Journals the items of a map in pages, and returns the number of items. The name of a page contains a checksum of all items up
+ * to its end. `known` has the pages that earlier attempts journaled; this attempt must have the same items.
  */
 export async function journalItems(
   map: string,
@@ -175,7 +177,7 @@ export async function journalItems(
   return total;
 }
 
-/** Some items of a map, as they are journaled. */
+/** A page of items of a map, as it is journaled. */
 interface ItemPage {
   /** The items as the JSON text of a list. */
   readonly text: string;
@@ -216,13 +218,13 @@ async function* itemPages(
   if (texts.length > 0) yield page();
 }
 
-/** The error of a map whose items are not those that an earlier attempt journaled. */
+/** Makes the error for a map whose items are not those that an earlier attempt journaled. */
 function otherItems(map: string): Error {
   const message = `map "${map}" has other items than in an earlier attempt: make the list in a step, so that it stays the same`;
   return Object.assign(brandFatal(new Error(message)), { code: "map_diverged" });
 }
 
-/** The JSON text of an item or a result. Throws an error that fails the task for good if the value cannot be stored. */
+/** Returns the JSON text of an item or a result. If the value cannot be stored, it throws an error that fails the task without a retry. */
 function stored(value: unknown, bytesMax: number, what: string): string {
   const text = toStoredText(value, { bytesMax, what });
   if (!isRejection(text)) return text;
@@ -230,7 +232,7 @@ function stored(value: unknown, bytesMax: number, what: string): string {
   throw Object.assign(brandFatal(new Error(message)), { name: "NotStorable", code, hint, path });
 }
 
-/** The time after which the next batch is journaled: 50 ms at first, 4 s after 2,000 batches, 40 s after 9,000. */
+/** Returns the time after which the next batch is journaled: 50 ms at first, 4 s after 2,000 batches, 40 s after 9,000. */
 function batchMs(batches: number): number {
   return Math.round(BATCH_MS * Math.max(1, (batches / EARLY_BATCHES) ** 1.5));
 }

@@ -1,10 +1,10 @@
 /**
- * `step`, `sleep`, `waitFor` and `signals` inside `process`. A checkpoint that an earlier attempt journaled under a name is
- * returned. A new step is journaled before the code goes on. A new sleep or wait ends the attempt until it is over, as soon as no
- * step runs beside it; then the receipt has all open waits, and the first answer continues the task. The code between steps runs
- * again in each attempt.
- * A promise of an attempt that is over never settles, so that its code does not go on. A step that contains a sleep cannot end
- * before it, so it is not awaited.
+ * Implements `step`, `sleep`, `waitFor` and `signals` inside `process`. If an earlier attempt has journaled a checkpoint under
+ * the same name, it is returned. A new step is journaled before the code goes on. A new sleep or wait suspends the task: it
+ * ends the attempt as soon as no step of another branch is running. The receipt then contains all open waits, and the first one
+ * that is answered continues the task.
+ * The code between steps runs again in each attempt. After the end of an attempt, its promises never settle, so that its code
+ * does not go on. A step that contains a sleep cannot end before the sleep, so the attempt does not wait for such a step.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { LIMITS } from "../kernel/definition/definition.ts";
@@ -46,7 +46,7 @@ import {
   signalsOf,
 } from "./step-options.ts";
 
-/** The parts of the attempt that steps need. */
+/** The parts of the attempt that steps use. */
 export interface StepsOptions {
   readonly grant: Grant;
   readonly item: GrantItem;
@@ -57,17 +57,17 @@ export interface StepsOptions {
   /** Redacts secrets in the JSON text of an error. */
   readonly redact: (error: string) => string;
   readonly isOver: () => boolean;
-  /** Reports an event of the attempt; resolves with the verdict after the commit. */
+  /** Reports an event of the attempt. Resolves with the engine's verdict after the commit. */
   readonly ask: (report: Report) => Promise<string | undefined>;
-  /** Ends the attempt because the task waits. */
+  /** Ends the attempt because the task waits for something. */
   readonly suspend: (waits: readonly TaskWait[]) => void;
   /** Reports an event of the attempt, without waiting for its verdict. */
   readonly tell: (report: Report) => void;
-  /** Ends the attempt because this worker does not own it any more. */
+  /** Ends the attempt because this worker no longer has its lease. */
   readonly lose: () => void;
 }
 
-/** The longest back-off between two tries that a step waits out in its attempt. A longer one suspends the task. */
+/** The longest back-off for which a step waits within its attempt. A longer back-off suspends the task. */
 const SHORT_BACK_OFF_MS = 1_000;
 
 /** A workflow to start, by its name, with its input as JSON text. */
@@ -81,26 +81,26 @@ const MAP_ITEMS_MAX = 1_000_000;
 
 type Known = Exclude<Checkpoint, { kind: "run" | "time" }>;
 
-/** A step that runs or is being journaled, and the step that contains this one. */
+/** A step or map that runs or is being journaled. `above` is the step or map that contains it. */
 interface Frame {
   readonly above: Frame | undefined;
-  /** How many failures the code had got when the step began. */
+  /** How many failures of steps and children the code had seen when this step began. */
   readonly failures: number;
-  /** The name of the map, if this is one. */
+  /** The name of the map; undefined if this is not a map. */
   readonly map?: string;
-  /** The name of the step, if this is one. */
+  /** The name of the step; undefined if this is not a step. */
   readonly step?: string;
   /** Identifies the current try of the step: each try has a new object. */
   run: object;
 }
 
-/** A sleep or wait that ends the attempt when no step runs beside it. */
+/** A sleep or wait that ends the attempt once no step of another branch is running. */
 interface Held {
   readonly above: Frame | undefined;
-  /** How many failures the code had got when the wait began. */
+  /** How many failures of steps and children the code had seen when this wait began. */
   readonly failures: number;
   readonly wait: () => TaskWait;
-  /** For a sleep: when it ends, and the function that lets the code go on if it ends within this attempt. */
+  /** When a sleep ends; null for a wait. `resolve` lets the code go on if the sleep ends within this attempt. */
   readonly due: number | null;
   readonly resolve: () => void;
   stop: (() => void) | null;
@@ -112,22 +112,22 @@ const inside = new AsyncLocalStorage<Frame>();
 export class JournaledSteps {
   readonly #options: StepsOptions;
   readonly #known = new Map<string, Known>();
-  /** The place of each known checkpoint in the order in which they were journaled. */
+  /** The position of each known checkpoint in the order in which they were journaled. */
   readonly #order = new Map<string, number>();
   readonly #replay: ReplayOrder;
   readonly #used = new Set<string>();
-  /** The number of step names that earlier attempts did not have. */
+  /** The number of step names in this attempt that earlier attempts did not have. */
   #added = 0;
   readonly #underWay = new Set<Frame>();
-  /** Sleeps and waits of this attempt that have no answer, by name. */
+  /** Sleeps and waits of this attempt that are not over yet, by name. */
   readonly #held = new Map<string, Held>();
   #isReleasing = false;
-  /** Times that the code has read, in this attempt or in earlier ones, by name. */
+  /** Times that the code has read by `now`, in this attempt or in earlier ones, by name. */
   readonly #times = new Map<string, number>();
-  /** Times of this attempt that are not reported yet. */
+  /** Times that the code has read in this attempt and that are not reported yet. */
   #unreported: Record<string, number> = {};
   #clockReads = 0;
-  /** Names of steps and children whose failure the code has got in this attempt; true if that is reported. */
+  /** Names of steps and children whose failure the code has seen in this attempt. The value is true once that is reported. */
   readonly #failures = new Map<string, boolean>();
 
   constructor(options: StepsOptions) {
@@ -153,14 +153,17 @@ export class JournaledSteps {
     return this.#besideOthers((frame) => this.#try(name, run, { budget, frame, known }), { step: name });
   }
 
-  /** The time; the same in later attempts if a checkpoint follows. Without a name, it is that of the n-th call. */
+  /**
+   * Returns the time. Later attempts get the same time if a checkpoint follows. Without a name, the n-th call of each attempt
+   * gets the same time.
+   */
   now(name?: string): number {
     const key = name ?? `#${++this.#clockReads}`;
     const known = this.#times.get(key);
     if (known !== undefined) return known;
     if (this.#known.size + this.#times.size >= CHECKPOINTS_MAX)
       throw fatal(
-        `a task can have ${CHECKPOINTS_MAX} steps and times; use Date.now() where the time need not stay`,
+        `a task can have at most ${CHECKPOINTS_MAX} steps and journaled times; use Date.now() where the time may differ between attempts`,
       );
     const at = this.#options.clock.now();
     this.#times.set(key, at);
@@ -174,7 +177,7 @@ export class JournaledSteps {
     const { clock, isOver } = this.#options;
     if (isOver()) return never();
     const now = clock.now();
-    // The journal may contain an ended sleep as a step.
+    // A sleep that ended within an earlier attempt is journaled as a step.
     const isOld = known?.kind === "step" || (known?.kind === "sleep" && known.due <= now);
     if (isOld) return this.#replay.recall(this.#order.get(name) ?? 0, Promise.resolve());
     const due = known?.kind === "sleep" ? known.due : now + ms;
@@ -185,7 +188,7 @@ export class JournaledSteps {
           ? { name, untilMs: due }
           : { name, untilMs: due, forMs: Math.max(0, due - clock.now()) },
     });
-    // The time has passed while other branches ran. Later attempts must find the sleep ended, too.
+    // The sleep ended within this attempt, while other branches were running. This is journaled, so that later attempts do not sleep again.
     await this.#besideOthers((frame) => this.#journal(name, null, frame));
   }
 
@@ -206,7 +209,7 @@ export class JournaledSteps {
     return never();
   }
 
-  /** Runs an execution of another workflow, once, and returns its output. The attempt ends while the child runs. */
+  /** Runs an execution of another workflow, once per name, and returns its output. The attempt ends while the child runs. */
   async run(name: string, prepare: () => Promise<ChildStart>): Promise<unknown> {
     const known = this.#enter(name, "run");
     if (this.#options.isOver()) return never();
@@ -220,7 +223,7 @@ export class JournaledSteps {
     return never();
   }
 
-  /** Starts an execution of another workflow, once, and returns its id. */
+  /** Starts an execution of another workflow, once per name, and returns its id. */
   async start(name: string, prepare: () => Promise<ChildStart>): Promise<string> {
     const known = this.#enter(name, "start");
     if (this.#options.isOver()) return never();
@@ -251,7 +254,7 @@ export class JournaledSteps {
     { concurrency = 10 }: { readonly concurrency?: number } = {},
   ): Promise<readonly unknown[]> {
     if (this.#enter(name, "map") !== undefined) throw changed(name, "a step or a sleep", "a map");
-    // The names of batches are longer than that of the map.
+    // The name must leave room, because the names of batches are the name of the map plus a number.
     if (whyNoName(`${name}/${MAP_ITEMS_MAX}`) !== null)
       throw fatal(`the name of a map is too long: "${name}"`);
     if (!Array.isArray(items) || items.length > MAP_ITEMS_MAX)
@@ -285,7 +288,7 @@ export class JournaledSteps {
     );
   }
 
-  /** Runs a handler for each item as a task of a child, and gives a reader of the results. The attempt ends while the child runs. */
+  /** Runs a handler for each item as a task of a child, and returns a reader of the results. The attempt ends while the child runs. */
   async mapTo(
     name: string,
     items: Iterable<unknown> | AsyncIterable<unknown>,
@@ -327,13 +330,13 @@ export class JournaledSteps {
     return never();
   }
 
-  /** Called when the attempt has ended: stops the timers of its sleeps. */
+  /** Stops the timers of sleeps. Called when the attempt has ended. */
   close(): void {
     for (const held of this.#held.values()) held.stop?.();
     this.#held.clear();
   }
 
-  /** Runs a part of the code beside which no sleep or wait ends the attempt. */
+  /** Runs a step or map. While it runs, sleeps and waits of other branches do not end the attempt. */
   async #besideOthers<T>(
     run: (frame: Frame) => Promise<T>,
     named: Pick<Frame, "map" | "step"> = {},
@@ -344,12 +347,13 @@ export class JournaledSteps {
       return await inside.run(frame, () => run(frame));
     } finally {
       this.#underWay.delete(frame);
-      // The code must first see the result of the step: it may then end the attempt or begin another step.
+      // The check comes one turn later, because the code must first see the result of the step. It may then end the attempt or
+      // begin another step.
       if (this.#held.size > 0) this.#release();
     }
   }
 
-  /** Runs a step until it is done or its budget is used up, and journals its outcome. */
+  /** Runs a step until it is done or has no tries left, and journals its outcome. */
   async #try<T>(
     name: string,
     run: StepCode<T>,
@@ -424,7 +428,7 @@ export class JournaledSteps {
   /** Waits before the next try of a step. */
   async #backOff(name: string, ms: number, above: Frame): Promise<void> {
     const { clock, isOver } = this.#options;
-    // Inside a map, a longer back-off is waited out, too: to end the attempt would run the other items again.
+    // Inside a map, a long back-off does not end the attempt either, because the other items would then run again.
     if (ms <= SHORT_BACK_OFF_MS || mapAround(above) !== undefined)
       await new Promise<void>((resolve) => clock.after(ms, resolve));
     else {
@@ -435,7 +439,7 @@ export class JournaledSteps {
     if (isOver()) await never();
   }
 
-  /** Journals the result of a step; returns the result as later attempts get it. */
+  /** Journals the result of a step. Returns the result in the form in which later attempts get it. */
   async #journal<T>(name: string, value: T, frame: Frame): Promise<T> {
     if (this.#options.isOver()) return never();
     const result = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: `step "${name}"` });
@@ -447,7 +451,7 @@ export class JournaledSteps {
     return JSON.parse(result) as T;
   }
 
-  /** Reports a step and waits for its commit. If the attempt is lost, its code does not go on. */
+  /** Reports a step and waits for its commit. If the attempt has lost its lease, the promise never settles, so its code does not go on. */
   async #report(done: StepResult | StepFailure | ChildRequest, { failures }: Frame): Promise<void> {
     const { grant, item, ask, lose, isOver } = this.#options;
     this.#reportNotes(failures);
@@ -459,8 +463,8 @@ export class JournaledSteps {
   }
 
   /**
-   * Reports what the code has read, just before the checkpoint that may depend on it: times, and the first `seen` failures that
-   * the code has got. A step that began before a failure does not depend on it, though it ends later.
+   * Reports what the code has seen, just before the checkpoint that may depend on it: the times that it has read, and the first `seen`
+   * failures of steps and children. A step that began before a failure does not depend on that failure, even if the step ends later.
    */
   #reportNotes(seen: number): void {
     const times = this.#unreported;
@@ -474,7 +478,7 @@ export class JournaledSteps {
     tell({ ...reportedAttempt(grant, item), kind: "noted", times, failures });
   }
 
-  /** Holds the code at a sleep or wait; resolves only if the time of a sleep passes within this attempt. */
+  /** Suspends the code at a sleep or wait. The promise resolves only if a sleep ends within this attempt. */
   #hold(
     name: string,
     {
@@ -486,7 +490,7 @@ export class JournaledSteps {
     const map = mapAround(above);
     if (map !== undefined)
       throw fatal(
-        `"${name}" waits inside of the map "${map}", whose other items would run again: wait before or after the map`,
+        `"${name}" waits inside the map "${map}"; a wait there would make the other items run again: wait before or after the map`,
       );
     return new Promise((resolve) => {
       const failures = this.#failures.size;
@@ -495,11 +499,11 @@ export class JournaledSteps {
     });
   }
 
-  /** Ends the attempt in the next turn, if then no step runs beside the sleeps and waits. */
+  /** Suspends the task in the next turn, unless a step of another branch is running then. */
   #release(): void {
     if (this.#isReleasing || this.#held.size === 0) return;
     this.#isReleasing = true;
-    // The code may begin other branches in this turn.
+    // The check waits for the next turn, because the code may begin other branches in this turn.
     this.#options.clock.soon(() => {
       this.#isReleasing = false;
       if (this.#options.isOver() || this.#replay.isBusy || this.#held.size === 0) return;
@@ -511,7 +515,7 @@ export class JournaledSteps {
     });
   }
 
-  /** Whether a step runs that contains none of the sleeps and waits. */
+  /** Whether a step is running that contains none of the open sleeps and waits. */
   #runsBeside(): boolean {
     const around = new Set<Frame>();
     for (const { above } of this.#held.values())
@@ -520,7 +524,7 @@ export class JournaledSteps {
     return false;
   }
 
-  /** Lets sleeps end within this attempt, because other branches run on. */
+  /** Starts timers for the sleeps, so that they can end within this attempt while other branches are running. */
   #armSleeps(): void {
     const { clock } = this.#options;
     for (const [name, held] of this.#held) {
@@ -532,7 +536,7 @@ export class JournaledSteps {
     }
   }
 
-  /** Checks the name of a step, sleep or wait; returns the checkpoint that is journaled under it. */
+  /** Checks the name of a step, sleep or wait. Returns the checkpoint that is journaled under the name, if there is one. */
   #enter(name: string, what: string): Known | undefined {
     const known = this.#known.get(name);
     const wrong = known === undefined ? whyNoName(name) : null;
@@ -556,7 +560,7 @@ export class JournaledSteps {
     return ms;
   }
 
-  /** Reads a checkpoint: its value, or its error. */
+  /** Reads a checkpoint: returns its value, or throws its error. */
   async #recall(
     name: string,
     { seq }: { readonly seq: number },
@@ -578,12 +582,12 @@ interface Recalled {
 }
 
 /**
- * Gives checkpoints of earlier attempts back to the code in the order in which they were journaled, one in each turn. So code
- * that races several branches sees the same winner in every attempt.
+ * Returns checkpoints of earlier attempts to the code in the order in which they were journaled, one in each turn of the event
+ * loop. So code that races several branches sees the same winner in every attempt.
  */
 class ReplayOrder {
   readonly #clock: Clock;
-  /** Called after each turn, when the code has seen a checkpoint. */
+  /** Called when all requested checkpoints have been returned to the code. */
   readonly #onTurn: () => void;
   readonly #queue = new Heap<Recalled>((a, b) => a.order < b.order);
   #isRunning = false;
@@ -593,15 +597,15 @@ class ReplayOrder {
     this.#onTurn = onTurn;
   }
 
-  /** Whether checkpoints are waiting for their turn. */
+  /** Whether checkpoints are waiting to be returned to the code. */
   get isBusy(): boolean {
     return this.#isRunning;
   }
 
-  /** Resolves with the value once all checkpoints that were journaled before and are asked for now were given back. */
+  /** Resolves with the value of a checkpoint, after all requested checkpoints that were journaled before it. */
   recall<T>(order: number, reading: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      // A failed read is reported in its turn.
+      // If the read fails before its turn, the error is kept until the turn; without this handler the process would end.
       reading.catch(() => {});
       this.#queue.push({ order, settle: () => reading.then(resolve, reject) });
       if (this.#isRunning) return;
@@ -613,7 +617,7 @@ class ReplayOrder {
   async #run(): Promise<void> {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) {
       await next.settle();
-      // The code goes on with this value, and may ask for more, before the next one is given back.
+      // The code goes on with this value, and may request more checkpoints, before the next one is returned.
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
     this.#isRunning = false;
@@ -622,19 +626,21 @@ class ReplayOrder {
 }
 
 /**
- * The step that contains the running code; null outside of steps. Throws inside of a map: a later attempt runs only some of its
- * items again, so nothing could say which of their chunks count.
+ * Returns the step that contains the running code; null outside of steps. Throws inside a map: a later attempt runs only some
+ * of its items again, so a reader could not tell which chunks are valid.
  */
 export function stepAround(): StepRun | null {
   for (let one = inside.getStore(); one !== undefined; one = one.above) {
     if (one.map !== undefined)
-      throw fatal(`a stream is written inside of the map "${one.map}": write it in steps, or after the map`);
+      throw fatal(
+        `a stream cannot be written inside the map "${one.map}": write it in steps, or after the map`,
+      );
     if (one.step !== undefined) return { step: one.step, run: one.run };
   }
   return null;
 }
 
-/** The name of the map that contains a step or a wait; undefined if there is none. */
+/** Returns the name of the map that contains a step or a wait; undefined if there is none. */
 function mapAround(frame: Frame | undefined): string | undefined {
   for (let one = frame; one !== undefined; one = one.above) if (one.map !== undefined) return one.map;
   return undefined;
@@ -660,7 +666,7 @@ function mapFailed(child: MapChild, error: string, source: ResultsSource): Error
   return new MapFailed(JSON.parse(error), child.name, () => readMap(child, NO_COUNTS, source).failures());
 }
 
-/** The counts of a map that failed: they are not known. */
+/** The counts of a map that failed. They are not known, so they are 0. */
 const NO_COUNTS: MapCounts = { total: 0, done: 0, failed: 0 };
 
 function waitTimeout(name: string, error: string): Error {

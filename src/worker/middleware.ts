@@ -1,7 +1,7 @@
 /**
- * Middleware around the code of handlers: enumerations, tasks, answers and steps. The code is wrapped when a worker hosts it; the
- * list of the worker's middleware is read at each call, so that middleware can be added later. Code without middleware runs as it
- * is, also synchronously.
+ * Runs middleware around the code of handlers: enumerations, tasks, `next`, `returns` and steps. The code is wrapped when a
+ * worker hosts it. The worker's list of middleware is read at each call, so that middleware can be added later. Code without
+ * middleware is called directly, and may run synchronously.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -20,10 +20,10 @@ import type {
 
 type Chain = readonly Middleware[];
 type Kind = MiddlewareContext["kind"];
-/** Runs code inside a chain. */
+/** Runs code inside a chain of middleware. */
 type Around = (chain: Chain, context: BaseContext, code: () => unknown) => unknown;
 
-/** Wraps the code of a handler in the worker's middleware, which comes first, and in that of its workflow. */
+/** Wraps the code of a handler in middleware: the worker's middleware is outside, that of the workflow inside. */
 export function withMiddleware(code: HandlerCode, general: Chain): HandlerCode {
   const { process, processBatch, enumerate, answer, middleware: own = [] } = code;
   const chain = (): Chain => (general.length === 0 ? own : [...general, ...own]);
@@ -42,7 +42,9 @@ export function withMiddleware(code: HandlerCode, general: Chain): HandlerCode {
   };
 }
 
-/** Runs code inside the chain. Gives the result of the outermost middleware; if that is undefined, the result of the code. */
+/**
+ * Runs code inside the chain of middleware. Returns the result of the outermost middleware; if that is undefined, the result of the code.
+ */
 function through(chain: Chain, context: BaseContext, code: () => unknown): Promise<unknown> {
   const attempt = context as unknown as AttemptContext;
   const over = untilOver(attempt);
@@ -55,7 +57,7 @@ function through(chain: Chain, context: BaseContext, code: () => unknown): Promi
 
 interface Inner {
   readonly code: () => Promise<unknown>;
-  /** Adds fields to the context of the code; null if the code has no context to add to. */
+  /** Adds fields to the context of the code; null for a step, whose context cannot be extended. */
   readonly extend: ((extension: object) => void) | null;
 }
 
@@ -65,13 +67,13 @@ function runChain(chain: Chain, context: MiddlewareContext, inner: Inner): Promi
     if (middleware === undefined) return inner.code();
     let under: Promise<unknown> | null = null;
     const next = (extension?: object): Promise<unknown> => {
-      if (under !== null) throw new Error("a middleware has called next twice");
+      if (under !== null) throw new Error("a middleware called next twice; it may call next only once");
       if (extension !== undefined) {
         if (inner.extend === null) throw new Error("a middleware cannot extend the context of a step");
         inner.extend(extension);
       }
       under = at(i + 1);
-      // A middleware that does not wait for the rest must not end the process if the rest fails.
+      // If a middleware does not await `next` and the code fails, the unhandled rejection must not end the process.
       under.catch(() => {});
       return under;
     };
@@ -81,7 +83,7 @@ function runChain(chain: Chain, context: MiddlewareContext, inner: Inner): Promi
   return at(0);
 }
 
-/** Adds the fields of a middleware to the context that the handler gets. */
+/** Adds the fields that a middleware passed to `next` to the context of the handler. */
 function extend(context: AttemptContext, extension: object): void {
   for (const [name, value] of Object.entries(extension)) {
     if (name in context)
@@ -91,12 +93,12 @@ function extend(context: AttemptContext, extension: object): void {
 }
 
 /**
- * Rejects when the attempt is over before its code: it waits, is lost or took too long. The promises of such code never settle,
- * and a middleware must still release what it holds.
+ * Returns a promise that rejects when the attempt ends before its code, because the task waits, the lease is lost or the time
+ * limit has passed. The promises of such code never settle, so a middleware needs this rejection to release its resources.
  */
 function untilOver(context: AttemptContext): Promise<never> {
   const over = new Promise<never>((_, reject) => {
-    context.onOver(() => reject(new Error("the attempt is over before its code")));
+    context.onOver(() => reject(new Error("the attempt has ended before its code")));
   });
   over.catch(() => {});
   return over;
@@ -126,7 +128,7 @@ function throughWithSteps(chain: Chain, context: BaseContext, code: () => unknow
   return through(chain, context, code);
 }
 
-/** The items of an enumeration inside the chain. `next()` resolves when the last item is taken. */
+/** Yields the items of an enumeration inside the chain of middleware. The promise of `next()` resolves when the last item has been read. */
 async function* throughEnumeration(chain: Chain, context: BaseContext, code: () => unknown): AsyncGenerator {
   const attempt = context as unknown as AttemptContext;
   let begin: (inside: <T>(run: () => T) => T) => void = () => {};
@@ -146,7 +148,7 @@ async function* throughEnumeration(chain: Chain, context: BaseContext, code: () 
     extend: (extension) => extend(attempt, extension),
   });
   const early = ran.then(() => {
-    throw brandFatal(new Error("a middleware has ended an enumeration without calling next"));
+    throw brandFatal(new Error("a middleware returned around an enumeration without calling next"));
   });
   early.catch(() => {});
   const inside = await Promise.race([begun, early]);
@@ -164,7 +166,7 @@ async function* throughEnumeration(chain: Chain, context: BaseContext, code: () 
   } catch (thrown) {
     finish(toError(thrown));
     await ran.catch(() => {});
-    // A middleware cannot turn a failed enumeration into a complete one.
+    // The error is thrown again, so that a middleware cannot turn a failed enumeration into a complete one.
     throw thrown;
   }
   finish(null);

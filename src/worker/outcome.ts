@@ -1,4 +1,4 @@
-/** Converts the end of user code (returned, threw, exceeded its time) to an `Outcome`. */
+/** Converts the way in which user code ended (it returned, threw or exceeded its time limit) to an `Outcome`. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -8,7 +8,7 @@ import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { HandlerCode } from "./handler-code.ts";
 
-/** The outcome of code that returned this value: done, or failed for good if the value cannot be stored. */
+/** Returns the outcome of code that returned this value: done, or failed without a retry if the value cannot be stored. */
 export function doneWith(value: unknown, adds?: Items): Outcome {
   let text: string | Rejection;
   try {
@@ -21,7 +21,7 @@ export function doneWith(value: unknown, adds?: Items): Outcome {
   return adds === undefined ? { status: "done", payload: text } : { status: "done", payload: text, adds };
 }
 
-/** The outcome of code that failed because one of its values cannot be stored. */
+/** Makes the outcome of code that failed because one of its values cannot be stored. */
 export function refused(rejection: Rejection): Outcome {
   const { code, message, hint, path } = rejection;
   return {
@@ -44,7 +44,7 @@ export function threw(thrown: unknown): Outcome {
         : {}),
     };
   } catch {
-    // A hostile error object may throw when it is read.
+    // An error object of user code may throw when its fields are read.
     return failed;
   }
 }
@@ -56,7 +56,7 @@ export function outOfTime(timeoutMs: number): Outcome {
   };
 }
 
-/** The outcome of an attempt that is handed back: it was cancelled, or given up before it began. */
+/** Makes the outcome of an attempt that is handed back, because it was cancelled or given up before it began. */
 export function handedBack(why: string): Outcome {
   return {
     status: "cancelled",
@@ -81,7 +81,7 @@ export function errorText(thrown: unknown): string {
     const shown = typeof thrown === "object" && thrown !== null ? thrown : String(thrown);
     return JSON.stringify({ name: "Error", message: cut(shown, LIMITS.errorChars) });
   } catch {
-    // Getters of a hostile error object may throw. The failure must still be reported.
+    // Getters of an error object are user code and may throw. The failure must still be reported.
     return JSON.stringify({ name: "Error", message: "user code threw something that cannot be shown" });
   }
 }
@@ -92,7 +92,7 @@ function cut(value: unknown, max: number): string | undefined {
   return cutText(text, max);
 }
 
-/** The tasks that the code of an attempt adds to its handler. They are part of its outcome, if it is done. */
+/** The tasks that the code of an attempt adds to its handler. If the attempt ends as done, they are part of its outcome. */
 export class AddedTasks {
   readonly #code: HandlerCode;
   readonly #tasks: string[] = [];
@@ -105,7 +105,7 @@ export class AddedTasks {
     this.#code = code;
   }
 
-  /** Adds a task. Throws an error that fails the task for good, if the item cannot be stored or if there are too many. */
+  /** Adds a task. If the item cannot be stored, or if there are too many, it throws an error that fails the task without a retry. */
   add(item: unknown): void {
     const { addedTasks, addedChars, taskBytes } = LIMITS;
     const text = toStoredText(item, { bytesMax: taskBytes, what: `added task ${this.#tasks.length}` });
@@ -122,7 +122,7 @@ export class AddedTasks {
     if (after !== undefined) this.#afters.push(after(item));
   }
 
-  /** The tasks so far. */
+  /** The tasks that were added so far. */
   get items(): Items {
     const { key, identity, after } = this.#code;
     return {

@@ -1,10 +1,10 @@
 /**
- * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its
- * logs, steps, runs and pages as they come, then its receipt. An attempt that soon ends is not reported as started.
+ * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its logs,
+ * steps, runs and pages as they come, then its receipt. The start of an attempt that ends soon is not reported.
  * 1. Receipts of consecutive grants of one handler are one report.
- * 2. Logs, published values and notices about runs wait for the next report of their attempt, for a tenth of a second, or until
- *    there are many. The chunks of a stream wait for a twentieth, and the first one after a pause goes out at once.
- * 3. All reports since the last turn go out together, in one call of `send`.
+ * 2. Logs, published values and notices about runs wait for the next report of their attempt, but at most a tenth of a second, or until
+ *    there are many. The chunks of a stream wait at most a twentieth of a second, and the first one after a pause is sent at once.
+ * 3. All reports since the last turn are sent together, in one call of `send`.
  */
 import { endsEnumeration, type Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
@@ -22,9 +22,9 @@ export interface ReporterOptions {
   readonly clock: Clock;
   readonly secrets: Secrets;
   readonly send: Send;
-  /** Asks for a turn of the worker, at whose end `flush` is called. */
+  /** Schedules a turn of the worker. At the end of the turn, `flush` is called. */
   readonly schedule: () => void;
-  /** How long an attempt runs before its start is reported; 0: its start is reported at the end of its turn. */
+  /** How long an attempt runs before its start is reported. If it is 0, the start is reported at the end of the turn in which it began. */
   readonly startsAfterMs: number;
   /** Called when reports were committed, so that the worker may have room for more work. */
   readonly onCommitted: () => void;
@@ -33,14 +33,14 @@ export interface ReporterOptions {
 
 interface Queued {
   readonly report: Report;
-  /** Called with the verdict; undefined if there will be none. */
+  /** Called with the verdict on the report, or with undefined if there will be none; null if nobody waits for the verdict. */
   readonly onVerdict: ((verdict: string | undefined) => void) | null;
 }
 
 const LOGS_WAIT_MS = 100;
-/** The shortest time between two reports of an attempt with chunks. */
+/** The shortest time between two reports of an attempt that contain chunks. */
 const CHUNKS_WAIT_MS = 50;
-/** The shortest time between two reports of an attempt that have only published values. */
+/** The shortest time between two reports of an attempt that contain only published values. */
 const PUBLISHED_WAIT_MS = 1_000;
 
 export class Reporter {
@@ -50,15 +50,15 @@ export class Reporter {
   #stopStarts: (() => void) | null = null;
   #queued: Queued[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
-  /** Logs that have unreported lines. */
+  /** The logs with lines that are not reported yet. */
   readonly #waiting = new Set<AttemptLog>();
   #stopWaiting: (() => void) | null = null;
-  /** Timers of logs whose chunks or published values wait. */
+  /** The timers of logs with chunks or published values that are not reported yet. */
   readonly #timers = new Map<AttemptLog, { readonly at: number; readonly stop: () => void }>();
   readonly #sending = new Set<Promise<unknown>>();
   #uncommittedChars = 0;
   #gatheredChars = 0;
-  /** The usual size of a result in characters, by which the worker estimates the size of the next result. */
+  /** The usual size of a result in characters. The worker uses it to estimate the size of the next result. */
   usualChars = 65_536;
 
   constructor(options: ReporterOptions) {
@@ -70,19 +70,21 @@ export class Reporter {
     return this.#uncommittedChars;
   }
 
-  /** Reports that the worker has accepted these attempts of a script. It begins them when it has room. */
+  /** Reports that the worker has accepted these attempts at scripts. It begins them when the sandbox has room. */
   accepted(grant: Grant): void {
     this.#accepted.push(grant);
   }
 
-  /** Called when the code of an attempt runs on after its turn. The attempt is reported as started, unless it ends before. */
+  /**
+   * Called when the code of an attempt goes on after the turn in which it began. The attempt is reported as started, unless it ends soon.
+   */
   began(running: Running, attempts: RunningAttempts): void {
     const { startsAfterMs, clock } = this.#options;
     if (startsAfterMs === 0) this.#begun.push(running);
     else this.#stopStarts ??= clock.after(startsAfterMs, () => this.#reportStarts(attempts));
   }
 
-  /** Reports the attempts that have run for long enough. The others are checked again. */
+  /** Reports the start of the attempts that have run for long enough. Younger attempts are checked again later. */
   #reportStarts(attempts: RunningAttempts): void {
     const { startsAfterMs, clock, schedule } = this.#options;
     this.#stopStarts = null;
@@ -98,7 +100,7 @@ export class Reporter {
     if (this.#begun.length > 0) schedule();
   }
 
-  /** No further start is reported. */
+  /** Stops reporting the starts of attempts. */
   stop(): void {
     this.#stopStarts?.();
     this.#stopStarts = null;
@@ -109,7 +111,7 @@ export class Reporter {
     const { secrets } = this.#options;
     const told = secrets.isEmpty || outcome.status === "done" ? outcome : redacted(outcome, secrets);
     if (grant.do === "enumerate") {
-      assert(endsEnumeration(told), "an enumeration that is done says how many tasks there are");
+      assert(endsEnumeration(told), "the outcome of a done enumeration contains the number of tasks");
       const { attempt, claim } = item;
       this.add({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
       return told;
@@ -125,7 +127,7 @@ export class Reporter {
     return told;
   }
 
-  /** Adds any other report, in the order of the calls. */
+  /** Adds a report other than a receipt. Reports are sent in the order of the calls. */
   add(report: Report, onVerdict: Queued["onVerdict"] = null): void {
     this.#queued.push({ report, onVerdict });
     this.#count(sizeOf(report));
@@ -154,7 +156,7 @@ export class Reporter {
     this.#reportAt(log, Math.max(now + LOGS_WAIT_MS, log.publishedAt + PUBLISHED_WAIT_MS));
   }
 
-  /** Reports the log at this time, unless something else reports it before. */
+  /** Reports the log at this time, unless another report of the attempt includes it earlier. */
   #reportAt(log: AttemptLog, at: number): void {
     const { clock } = this.#options;
     const before = this.#timers.get(log);
@@ -167,7 +169,7 @@ export class Reporter {
     let stop = (): void => {};
     const timer = { at, stop: () => stop() };
     this.#timers.set(log, timer);
-    // Chunks that the code writes in this turn go out together.
+    // The report waits for the end of the turn, so that all chunks that the code writes in this turn are sent together.
     if (wait <= 0) clock.soon(run);
     else stop = clock.after(wait, run);
   }
@@ -252,7 +254,7 @@ export class Reporter {
       .then((verdicts) => {
         for (const [at, onVerdict] of awaited) {
           const verdict = verdicts[at]?.[0];
-          // A rejection means that a report of this worker was wrong, so the worker stops the attempt.
+          // A verdict that is an object rejects the report as wrong. It counts as "stale", so that the worker stops the attempt.
           onVerdict?.(typeof verdict === "object" ? "stale" : verdict);
         }
       })
@@ -270,7 +272,7 @@ function redacted(outcome: Outcome, secrets: Secrets): Outcome {
   return { ...outcome, payload: secrets.redactJson(outcome.payload) };
 }
 
-/** The memory that a report takes until it is committed. Reports of enumerations have their own limit. */
+/** Returns how many characters of memory a report takes until it is committed. Reports of enumerations have a limit of their own. */
 function sizeOf(report: Report): number {
   switch (report.kind) {
     case "step":

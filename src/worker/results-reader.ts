@@ -1,25 +1,28 @@
-/** Reads results of earlier phases as a stream, for code in a worker. Rows are read when they are needed. */
+/** Reads results of earlier phases as a stream, for the code of handlers. Rows are read when they are needed. */
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { HandlerCode, PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
 
-/** One handler in one visit, and the range of journal rows of that visit. */
+/** Identifies the results of one handler in one visit, with the range of journal rows of that visit. */
 export interface SettledAt {
   execution: string;
   phase: string;
   visit: number;
   handler: string;
   firstSeq: number;
-  /** The last row; 0: the end of the journal. */
+  /** The number of the last row; 0 means the end of the journal. */
   lastSeq: number;
-  /** For results of a child: the attempt that reads them, and the name under which its task runs the child. */
+  /** Set for results of a child: the attempt that reads them, and the name under which its task runs the child. */
   by?: { readonly attempt: string; readonly child: string };
 }
 
-/** The source of settled tasks and checkpoints: the store in process, the API for a remote worker. */
+/** The source of settled tasks and checkpoints: the store for a worker in the node's process, the API for a remote worker. */
 export interface ResultsSource {
-  /** Reads the checkpoint at `seq` of an execution: the result of a step, the state after a run, or the error of a wait. */
+  /**
+   * Reads the checkpoint of an execution at the journal position `seq`: the result of a step, the state after a run, or the
+   * error of a wait.
+   */
   checkpoint(
     execution: string,
     seq: number,
@@ -28,13 +31,13 @@ export interface ResultsSource {
     at: SettledAt,
   ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
   /**
-   * Reads a page of the items of a map, from 0, for the child that runs them; null after the last page. If it is missing, items
-   * cannot be read at this worker.
+   * Reads a page of the items of a `map`, counted from 0, for the child that runs them; null after the last page. If this
+   * method is missing, this worker cannot read items.
    */
   items?(execution: string, page: number): Promise<string | null>;
   /**
-   * Reads the JSON texts of enumerated tasks by number. If it is missing or throws `TasksUnknown`, tasks cannot be read at this
-   * worker.
+   * Reads the JSON texts of enumerated tasks by number. If this method is missing or throws `TasksUnknown`, this worker cannot
+   * read tasks.
    */
   tasks?(
     at: SettledAt,
@@ -45,8 +48,8 @@ export interface ResultsSource {
 type Visit = PhaseCounts[number];
 
 /**
- * The `phases` object of a context. It shows the newest visit of each phase. `known`: the phases of the code's own workflow. Code may
- * be newer than the definition of the execution; a phase that the definition lacks was not visited and has no results.
+ * Makes the `phases` object of a context, which shows the newest visit of each phase. `known` has the phases of the code's own workflow.
+ * The code may be newer than the definition of the execution; a phase that the definition lacks counts as not visited and has no results.
  */
 export function readPhases(
   execution: string,
@@ -75,7 +78,7 @@ export function readPhases(
 interface Read {
   readonly execution: string;
   readonly source: Pick<ResultsSource, "settled" | "tasks">;
-  /** The single task of a handler that enumerates none, as JSON text. */
+  /** Returns the single task of a handler without an enumeration, as JSON text. */
   readonly input: string;
   readonly visits: readonly Visit[];
 }
@@ -84,14 +87,14 @@ function readPhase(read: Read, visit: Visit): unknown {
   const names = visit.handlers.map(({ name }) => name).filter((name) => name !== "next");
   const [only] = names;
   if (names.length === 1 && only === visit.phase) {
-    // The reader is also available under the handler's own name, for a map with one handler that has the name of its phase.
+    // The reader is also available under the handler's name, for a map of handlers that has one handler with the name of its phase.
     const own = reader(read, visit, only);
     return only in own ? own : Object.defineProperty(own, only, { value: own });
   }
   return Object.fromEntries(names.map((name) => [name, reader(read, visit, name)]));
 }
 
-/** Reads the texts of tasks by their numbers; null if they cannot be read, as from a server of an earlier version. */
+/** Reads the texts of tasks by their numbers. Returns null if they cannot be read, for example from a server of an earlier version. */
 async function textsOf(
   source: Pick<ResultsSource, "tasks">,
   place: SettledAt,
@@ -109,7 +112,7 @@ async function textsOf(
   return texts;
 }
 
-/** Thrown by a source whose server has no route for tasks. */
+/** Thrown by a source of results whose server has no route to read tasks. */
 export class TasksUnknown extends Error {
   override name = "TasksUnknown";
 }
@@ -133,7 +136,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
   }
   async function* failures(): AsyncGenerator<{ task: number; data: unknown; error: TaskError }> {
     if (place.visit === 0) return;
-    // A later round may settle a task again.
+    // Only the last receipt of a task counts, because a later round may settle the task again.
     const failed = new Map<number, string>();
     for await (const { task, status, payload } of source.settled(place)) {
       failed.delete(task);
@@ -182,10 +185,10 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
   };
 }
 
-/** The phase of a workflow that runs the items of maps, and its only handler. */
+/** The name of the only phase, and of its only handler, in a workflow that runs the items of a `map`. */
 export const MAP_PHASE = "items";
 
-/** A child that has run the items of a map. */
+/** A child that has run the items of a `map`. */
 export interface MapChild {
   /** The name of the map. */
   readonly name: string;
@@ -194,14 +197,14 @@ export interface MapChild {
   readonly attempt: string;
 }
 
-/** The numbers of tasks that a child of a map gives as its output. */
+/** The numbers of tasks that a child of a `map` returns as its output. */
 export interface MapCounts {
   readonly total: number;
   readonly done: number;
   readonly failed: number;
 }
 
-/** The results of a map whose items ran as tasks of a child. `toArray` has them in the order of the items. */
+/** Returns a reader of the results of a `map` whose items ran as tasks of a child. Its `toArray` returns them in the order of the items. */
 export function readMap(
   { name, execution, attempt }: MapChild,
   counts: MapCounts,
@@ -228,7 +231,9 @@ export function readMap(
     ...read,
     async toArray({ max = RESULTS_MAX } = {}) {
       if (counts.done > max)
-        throw wrongCount(`map "${name}" has ${counts.done} results: raise max from ${max}, or use results()`);
+        throw wrongCount(
+          `map "${name}" has ${counts.done} results, more than max (${max}): raise max, or use results()`,
+        );
       const all: { readonly task: number; readonly payload: string }[] = [];
       const place = { execution, phase: MAP_PHASE, visit: 1, handler: MAP_PHASE, firstSeq: 1, lastSeq: 0 };
       for await (const one of settled(place)) if (one.status === "done") all.push(one);
@@ -240,7 +245,9 @@ export function readMap(
 const ABSENT =
   "has no result: it is not in the definition with which this execution was started (check `count` before, or give the workflow a version)";
 
-/** The error of code that expects another number of results. It is fatal: the results of a phase stay the same. */
+/**
+ * Makes the error for code that expects another number of results. The task is not retried, because the results of a phase stay the same.
+ */
 function wrongCount(message: string): Error {
   return brandFatal(new Error(message));
 }

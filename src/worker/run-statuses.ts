@@ -1,4 +1,7 @@
-/** The status of each run of the attempts that a worker holds, taken from its reports, for the worker's status API. */
+/**
+ * The status of each script run of the attempts that a worker holds, for the worker's status API. It is derived from the
+ * worker's reports.
+ */
 import type { Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 
@@ -8,7 +11,7 @@ export interface RunStatus {
   readonly since: number;
 }
 
-/** The runs of one attempt that have begun, by name. */
+/** The runs of one attempt that have begun, by the name of the run. */
 export type RunStatuses = Map<string, RunStatus>;
 
 const STATUS_OF = { "run.started": "running", run: "finished", "run.crashed": "crashed" } as const;

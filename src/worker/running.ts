@@ -1,4 +1,7 @@
-/** Attempts whose code runs on after its turn. A group (`processBatch`) shares a signal and a time limit. */
+/**
+ * Attempts whose code goes on after the turn in which it began. The attempts of one `processBatch` share an abort signal and a
+ * time limit.
+ */
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -15,10 +18,10 @@ export interface Running {
   readonly span: TaskSpan | null;
   /** The attempts that share one call of `processBatch`; null if the attempt has its own call. */
   readonly group: Group | null;
-  /** Whether the engine cancelled the attempt. Its receipt is sent only when the code has ended. */
+  /** Whether the engine has cancelled the attempt. The receipt of a cancelled attempt is sent only when its code has ended. */
   isCancelled: boolean;
   hasEnded: boolean;
-  /** Whether its start was reported. */
+  /** Whether the start of the attempt was reported. */
   isReported: boolean;
   /** Stops the timer of the time limit; null if the attempt has no time limit. */
   stopTimer: (() => void) | null;
@@ -82,7 +85,7 @@ export class RunningAttempts {
     this.#onEnd(running, outcome);
   }
 
-  /** Stops the attempts that a beat names. Code that also works for other attempts goes on. */
+  /** Stops the attempts that a beat names. If code also works for other attempts of its batch, it goes on. */
   cancel(beat: Beat, why: "cancel" | "lost"): void {
     for (const named of beat.attempts) {
       const running = this.#find(beat, named);
@@ -91,7 +94,7 @@ export class RunningAttempts {
       const others = running.group?.attempts ?? [];
       if (others.every(({ isCancelled, hasEnded }) => isCancelled || hasEnded))
         running.context.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
-      // A cancelled attempt gets its receipt only when its code has ended; until then the phase cannot end.
+      // A cancelled attempt gets its receipt only when its code has ended. Until then, its phase cannot end.
       if (why === "lost") this.end(running, handedBack(why));
     }
   }

@@ -18,7 +18,7 @@ export interface ScriptSandbox {
 }
 
 export interface ScriptOptions {
-  /** Opens the sandbox; throws a `RondoError` with a hint where none is possible. */
+  /** Opens the sandbox. Throws a `RondoError` with a hint if no sandbox is possible on this machine. */
   readonly open: () => Promise<ScriptSandbox>;
   /** The most script attempts at a time. */
   readonly atOnce: number;
@@ -36,7 +36,7 @@ export class ScriptRunner {
   async run(context: AttemptContext): Promise<Outcome> {
     const { grant, around } = context.shared;
     const { script } = grant;
-    assert(script !== null, "a grant of a script task contains the script");
+    assert(script !== null, "the grant of a script task contains the script");
     const finished = script.resume
       ? (context.item.checkpoints ?? []).filter(({ kind }) => kind === "run")
       : [];
@@ -44,7 +44,7 @@ export class ScriptRunner {
     let state = script.state ?? context.item.task ?? "null";
     if (last !== undefined && last.kind === "run") {
       const found = await around.results.checkpoint(grant.execution, last.seq);
-      assert("result" in found, "a finished run has a state");
+      assert("result" in found, "every finished run has a journaled state");
       state = found.result;
     }
     if (finished.length >= script.runs.length) return doneWithState(state);
@@ -64,7 +64,7 @@ export class ScriptRunner {
   async close(): Promise<void> {
     const opened = this.#sandbox;
     this.#sandbox = null;
-    // A sandbox that failed to open needs no close; its attempts have failed with the error.
+    // A sandbox that failed to open need not be closed. Its attempts have failed with the error.
     await opened?.then(
       (sandbox) => sandbox.close(),
       () => {},
@@ -75,7 +75,7 @@ export class ScriptRunner {
 class ScriptJob {
   readonly #context: AttemptContext;
   readonly #script: ScriptWork;
-  /** Finished runs that were reported but have no verdict yet. */
+  /** Finished runs that were reported, but on which the engine has given no verdict yet. */
   readonly #unsettled: Promise<void>[] = [];
   #index = 0;
   #isStale = false;
@@ -180,8 +180,8 @@ function outcomeOf(end: ScriptEnd): Outcome {
 }
 
 /**
- * The outcome of a script that is done with its last state. If the state is too large for a result, the journal still has it
- * whole, with the last run.
+ * Makes the outcome of a script whose last run is finished. Its last state is the result. If the state is too large for a
+ * result, the journal still has the whole state, with the last run.
  */
 function doneWithState(state: string): Outcome {
   const bytes = byteLength(state);

@@ -1,4 +1,4 @@
-/** A worker's own HTTP API, on its own port: its health, and whether it still has an attempt or a run. */
+/** The worker's own HTTP API, on a port of its own. It shows the worker's health, and whether the worker still has an attempt or a run. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
@@ -6,7 +6,7 @@ import { type AddressInfo, isIPv6 } from "node:net";
 type Shown = Readonly<Record<string, unknown>>;
 
 export interface StatusOptions {
-  /** The interface to listen on; every interface by default. */
+  /** The network interface to listen on; every interface by default. */
   readonly host?: string;
   /** The port to listen on; 0 for any free port. */
   readonly port: number;

@@ -132,7 +132,7 @@ describe("a step with a budget", () => {
 
   test.each<[string, object, string]>([
     ["an unknown option", { retires: 3 }, 'has the unknown option "retires"'],
-    ["crashes", { retry: { crashes: 2 } }, "a crash counts for the task"],
+    ["crashes", { retry: { crashes: 2 } }, "a crash counts for the whole task"],
     ["a wrong time", { timeout: "5 minutes" }, "is not a duration"],
   ])("refuses %s", async (_what, options, message) => {
     const bench = fixtureOf(({ step }) => step("call", options, () => 1));

@@ -1,4 +1,4 @@
-/** Checks the options of steps and waits inside a task. Errors of options fail the task for good. */
+/** Checks the options of steps and waits inside a task. A wrong option fails the task without a retry. */
 import { DEFAULTS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
 import { parseAnswer } from "../kernel/definition/parse-option.ts";
@@ -13,14 +13,14 @@ import type { StepOptions } from "./handler-code.ts";
 /** The most characters of the values that a signal must match. */
 const MATCH_CHARS_MAX = 4_096;
 
-/** A checked form of `StepOptions`. */
+/** The options of a step (`StepOptions`) after their check. */
 export interface StepBudget {
-  /** The budget of the step; null if an error goes to the code at once. */
+  /** When a failed try is repeated; null if the step has no retries and the code gets its error at once. */
   readonly retry: (RetryPolicy & { readonly attempts: number }) | null;
   readonly timeoutMs: number | null;
 }
 
-/** The budget of a step without options. */
+/** The options of a step that is called without options: no retries and no time limit. */
 export const NO_BUDGET: StepBudget = { retry: null, timeoutMs: null };
 
 /** Checks the options of a step. */
@@ -29,7 +29,10 @@ export function readStepOptions(options: StepOptions, path: string): StepBudget 
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) return reject("invalid_input", `${path} has the unknown option "${unknown}"`);
   if (typeof retry === "object" && retry !== null && "crashes" in retry)
-    return reject("invalid_input", `${path}.retry.crashes: a crash counts for the task, not for the step`);
+    return reject(
+      "invalid_input",
+      `${path}.retry.crashes: a step cannot limit crashes, because a crash counts for the whole task`,
+    );
   const read = decodeDefinition(parseAnswer, { use: "step", retry, timeout }, path);
   if (isRejection(read)) return read;
   const { attempts = DEFAULTS.attempts, backoff = "exponential", min, max } = read.retry ?? {};
@@ -41,7 +44,7 @@ export function readStepOptions(options: StepOptions, path: string): StepBudget 
   };
 }
 
-/** The signals of a wait as a worker reports them. */
+/** Returns the signals of a wait, in the form in which a worker reports them. */
 export function signalsOf(
   name: string,
   signal: string | readonly string[],
@@ -57,7 +60,7 @@ export function signalsOf(
   return typeof signal === "string" ? { signal } : { anyOf: signal };
 }
 
-/** The values that a signal must have, as a worker reports them. */
+/** Returns the values that a signal must match, in the form in which a worker reports them. */
 export function matchOf(name: string, match: unknown): Pick<TaskWait, "match"> {
   if (match === undefined) return {};
   const text = toStoredText(match, { bytesMax: MATCH_CHARS_MAX, what: `waitFor "${name}".match` });
@@ -65,12 +68,12 @@ export function matchOf(name: string, match: unknown): Pick<TaskWait, "match"> {
   return { match: text };
 }
 
-/** Makes an error that would be the same in every attempt, so that the task is not retried. */
+/** Makes an error that fails the task without a retry, because every attempt would fail in the same way. */
 export function fatal(message: string): Error {
   return brandFatal(new Error(message));
 }
 
-/** The error of a rejected option. */
+/** Makes the error for a rejected option. */
 export function refused({ message, hint }: Rejection): Error {
   return fatal(hint === undefined ? message : `${message} (${hint})`);
 }

@@ -1,6 +1,7 @@
 /**
- * Spans and metrics of attempts, if the program has registered OpenTelemetry. An attempt is a span under the span of its start, a try
- * of a step is a span under its attempt. Tasks link to the span of the enumeration that gave them, if it ran in this process.
+ * Records spans and metrics of attempts, if the program has registered OpenTelemetry. The span of an attempt is under the span
+ * of its execution's start, and the span of a step's try is under its attempt. If the enumeration of a task ran in this
+ * process, the task's span links to the span of the enumeration.
  */
 import type { Outcome } from "../kernel/message.ts";
 import { enumerationLinks, rememberEnumeration } from "../protocol/enumeration-spans.ts";
@@ -21,7 +22,7 @@ import {
 
 export interface Tracing {
   start(item: GrantItem): TaskSpan;
-  /** Runs a try of a step as a span. */
+  /** Runs a try of a step inside a span. */
   step<T>(name: string, attempt: number, code: () => T): T;
 }
 
@@ -31,7 +32,7 @@ export interface TaskSpan {
   end(outcome: Outcome): void;
 }
 
-/** The tracing of a grant's attempts; null if the program has no tracer. */
+/** Returns the tracing of a grant's attempts; null if the program has no tracer. */
 export function tracingOf(grant: Grant): Tracing | null {
   if (!hasTracer()) return null;
   const parent = contextOf(grant.trace);
@@ -76,7 +77,7 @@ function attributesOf(grant: Grant, item: GrantItem): Attributes {
   };
 }
 
-/** Runs code and ends the span when it has ended. */
+/** Runs code inside the span, and ends the span when the code has ended. */
 function settled<T>(span: Span, code: () => T): T {
   const fail = (thrown: unknown): never => {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
@@ -143,13 +144,13 @@ const DURATION = {
   unit: "s",
 };
 
-/** Measures an attempt that has ended, if the program has a meter. */
+/** Records an attempt that has ended in the metrics, if the program has a meter provider. */
 export function measureAttempt(
   { workflow, use, do: kind }: Pick<Grant, "workflow" | "use" | "do">,
   ms: number,
   { status }: Pick<Outcome, "status">,
 ): void {
-  // Most programs have no meter, and this is called for every task.
+  // This returns early, because most programs have no meter provider and the function is called for every task.
   if (!hasMeter()) return;
   const attributes = { "rondo.workflow": workflow, "rondo.use": use, "rondo.do": kind };
   measure("counter", ATTEMPTS, 1, { ...attributes, "rondo.status": status });

@@ -1,4 +1,4 @@
-/** Granted items that a worker has not begun, in order. */
+/** A queue of granted items that a worker has not begun, in order. */
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import { samePlace } from "./attempt-place.ts";
 import type { Shared } from "./context.ts";
@@ -24,7 +24,7 @@ export class WorkQueue {
     if (shared.grant.items.length > 0) this.#entries.push({ shared, next: 0 });
   }
 
-  /** Removes and returns the next item of the grant `first`; undefined if that item was given up. */
+  /** Removes and returns the next item of the grant `first`. Returns undefined if the item was removed before. */
   dequeue(): GrantItem | undefined {
     const entry = this.#entries[0];
     if (entry === undefined) return undefined;

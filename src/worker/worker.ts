@@ -1,10 +1,10 @@
 /**
- * A worker runs handler code for grants and reports the results in batches. It does not know the engine or the transport:
- * grants come in by `accept`, reports go out by `send`.
- * 1. Granted items wait in a queue. At most `concurrency` run at a time, and a turn has a time limit. Scripts have their own
- *    queue.
+ * A worker runs handler code for grants and reports the results in batches. It does not know the engine or the transport: grants come in
+ * by `accept`, reports go out by `send`.
+ * 1. Granted items wait in a queue. At most `concurrency` items run at a time, and a turn of the event loop has a time limit. Scripts
+ *    have their own queue.
  * 2. Code that returns synchronously needs no promise, no timer and no report of its own.
- * 3. At the end of a turn, everything that has ended is reported together, and code that runs on is reported as started.
+ * 3. At the end of a turn, all attempts that have ended are reported together, and those whose code goes on are reported as started.
  */
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -44,25 +44,25 @@ export interface WorkerOptions {
   /** Called with each logged line at once. */
   readonly log: Around["onLog"];
   readonly concurrency: number;
-  /** How long an attempt runs before its start is reported. Without it, starts are reported at once. */
+  /** How long an attempt runs before its start is reported. By default, starts are reported at once. */
   readonly startsAfterMs?: number | undefined;
   /** The options of scripts. Without them, this worker runs no scripts. */
   readonly scripts?: ScriptOptions | undefined;
   /** Values that are redacted in logs and errors, each of at least 4 characters. */
   readonly secrets?: readonly string[] | undefined;
-  /** Why code has no steps, sleeps, waits and earlier results at this worker; undefined if it has them. */
+  /** Why steps, sleeps, waits and earlier results are not available at this worker; undefined if they are available. */
   readonly lacks?: string | undefined;
-  /** Middleware around all code, the outermost first. It is read at each call. */
+  /** Middleware around all code, the outermost first. The list is read at each call. */
   readonly middleware?: readonly Middleware[] | undefined;
-  /** Called with an internal failure of the worker, which is a bug. */
+  /** Called with an internal error of the worker, which is a bug. */
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** The most items that begin in one turn. After them, reports are sent and input is read. */
+/** The most items that begin in one turn. After that, reports are sent and input is read before the next turn. */
 const TURN_ITEMS = 1_000;
 const TURN_MS = 20;
 const NO_MIDDLEWARE: readonly Middleware[] = [];
-/** The most characters of uncommitted results. Above that, no item begins. */
+/** The most characters of results that are not committed yet. While there are more, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
 
 export class Worker {
@@ -103,7 +103,7 @@ export class Worker {
     };
   }
 
-  /** Adds code to host. Two workflows may share a handler's name, and a name may have several versions. */
+  /** Adds handler code that this worker hosts. Two workflows may use the same handler name, and a name may have several versions. */
   host(workflow: string, code: HandlerCode): void {
     this.#hosted.add(workflow, withMiddleware(code, this.#options.middleware ?? NO_MIDDLEWARE));
   }
@@ -121,13 +121,13 @@ export class Worker {
     );
   }
 
-  /** Stops attempts: the engine cancelled them, or their leases are lost. */
+  /** Stops attempts, because the engine cancelled them or their leases are lost. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     for (const beat of beats) this.#runner.attempts.cancel(beat, why);
     this.giveBack(beats);
   }
 
-  /** Hands back the named attempts that have not begun. */
+  /** Hands back those of the named attempts that have not begun. */
   giveBack(beats: readonly Beat[]): void {
     const giveUp = (shared: Shared, item: GrantItem): void => this.#handBack(shared.grant, item, "not begun");
     for (const beat of beats) {
@@ -138,7 +138,8 @@ export class Worker {
   }
 
   /**
-   * Stops the worker: hands back unstarted items, lets the others end within `graceMs`, and waits `lastReportsMs` for commits.
+   * Stops the worker: hands back items that have not begun, lets the others end within `graceMs`, and waits up to
+   * `lastReportsMs` for the commits of the last reports.
    */
   async stop(graceMs: number, lastReportsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
@@ -154,7 +155,7 @@ export class Worker {
     await this.#scripts?.close();
   }
 
-  /** Resolves when no attempt runs, or after `graceMs`. */
+  /** Resolves when no attempt is running, or after `graceMs`. */
   #idle(graceMs: number): Promise<void> {
     const idle = new Promise<void>((resolve) => this.#onIdle.push(resolve));
     return atMost(this.#options.clock, graceMs, idle);
@@ -182,7 +183,7 @@ export class Worker {
     this.#schedule();
   }
 
-  /** Fails every attempt of a grant whose input does not match the schema. */
+  /** Fails all attempts of a grant whose input does not match the schema of the code. */
   #refuse(grant: Grant, thrown: unknown): void {
     for (const item of grant.items) this.#reporter.receipt(grant, item, 0, threw(thrown));
     this.#schedule();
@@ -206,7 +207,7 @@ export class Worker {
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
       items += this.#beginNext();
-      // Code that returned synchronously may have taken a long time, so the turn ends early.
+      // The turn ends early if synchronous code has taken a long time.
       if (this.#runner.at - from > TURN_MS) break;
     }
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
@@ -216,7 +217,7 @@ export class Worker {
       for (const idle of this.#onIdle.splice(0)) idle();
   }
 
-  /** Whether another item may begin: below `concurrency`, with room for its expected result. */
+  /** Whether another item may begin: fewer than `concurrency` are running, and there is room for its expected result. */
   #hasRoom(): boolean {
     const running = this.#runner.attempts.size;
     const { uncommittedChars, usualChars } = this.#reporter;
@@ -229,7 +230,7 @@ export class Worker {
     return this.#runner.scripts < (this.#options.scripts?.atOnce ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Begins the next item or group of items; returns how many began. */
+  /** Begins the next item or group of items. Returns how many items began. */
   #beginNext(): number {
     const shared = this.#queue.first as Shared;
     const { grant, code } = shared;
@@ -256,7 +257,7 @@ export class Worker {
   }
 }
 
-/** The input as handlers get it: the schema's output, if there is a schema. */
+/** Returns the input in the form in which handlers get it: the schema's output, if there is a schema. */
 function inputOf(grant: Grant, code: HandlerCode | undefined): unknown {
   const input = JSON.parse(grant.input) as unknown;
   if (code?.parseInput === undefined) return input;
@@ -274,16 +275,16 @@ function shownUse({ use, version }: Grant): string {
 class HostedCode {
   readonly #codes = new Map<string, HandlerCode>();
 
-  /** Adds code. Two workflows may share a handler's name; each has its own `parseInput`. */
+  /** Adds code. Two workflows may use the same handler name; each has its own `parseInput`. */
   add(workflow: string, code: HandlerCode): void {
     for (const of of [workflow, ""]) {
       this.#codes.set(keyOf(of, code.use, code.version ?? ""), code);
-      // Grants without a version get the code that was added last.
+      // The code that was added last also serves grants without a version.
       this.#codes.set(keyOf(of, code.use, ANY), code);
     }
   }
 
-  /** Finds the code for a grant: of the grant's version, and of its own workflow if possible. */
+  /** Finds the code for a grant: it has the grant's version and, if possible, belongs to the grant's workflow. */
   find({ workflow, use, version }: Pick<Grant, "workflow" | "use" | "version">): HandlerCode | undefined {
     if (version !== null) return this.#find(workflow, use, version);
     return this.#find(workflow, use, "") ?? this.#find(workflow, use, ANY);

@@ -1,13 +1,12 @@
 /**
- * A worker over an AMQP broker: hosts handler code and runs what it consumes from queues (docs/protocol.md).
- *
+ * A worker over an AMQP broker. It hosts handler code, and runs the work that it consumes from queues (docs/protocol.md).
  * 1. It declares the queues that it shares with the engine, consumes the `enumerate` queue of each handler, and has one queue
- *    of its own that is bound to the fanouts `process` and `cancel.consumer`.
- * 2. It consumes the task queues that `process` announces. An unacknowledged delivery is the lease: it is acknowledged when
- *    the broker has confirmed the receipt of the attempt.
- * 3. After a lost connection it declares and consumes again, and publishes again what was not confirmed. A new delivery of an
- *    attempt that it still runs is the same attempt.
- * 4. It stops gracefully: it stops consuming, returns what has not begun, and lets the rest end within a grace.
+ *    of its own that is bound to the fanout exchanges `process` and `cancel.consumer`.
+ * 2. It consumes the task queues that `process` announces. An unacknowledged delivery is the lease of an attempt: the worker
+ *    acknowledges it when the broker has confirmed the attempt's receipt.
+ * 3. After a lost connection it declares and consumes again, and publishes again what was not confirmed. If an attempt that is
+ *    still running is delivered again, it counts as the same attempt.
+ * 4. It stops gracefully: it stops consuming, returns the work that has not begun, and lets the rest end within a grace period.
  */
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { BrokerConnection, type BrokerSession } from "../../net/amqp/connection.ts";
@@ -216,12 +215,11 @@ export class AmqpWorker {
     const others = this.#consumers.filter((consumer) => consumer !== this.#control);
     const stopped = Promise.all([this.#tasks.stop(), ...others.map((consumer) => consumer.stop())]);
     await atMost(clock, STOP_MS, stopped);
-    // The worker answers roll calls until all its attempts have ended: no other process knows which attempts it holds.
+    // The worker answers roll calls until all its attempts have ended, because no other process knows which attempts it holds.
     await this.#worker.stop(graceMs, STOP_MS);
     await atMost(clock, STOP_MS, this.#control.stop());
     if (!this.#isInTrouble) await this.#publisher.emptyWithin(STOP_MS);
-    // The worker acknowledges the deliveries of just confirmed receipts in this turn of the event loop, so it waits for one
-    // turn.
+    // Deliveries whose receipts were just confirmed are acknowledged in this turn of the event loop, so the worker waits for one turn.
     await new Promise<void>((resolve) => clock.soon(resolve));
     await atMost(clock, STOP_MS, this.#connection.close());
     this.#spool?.close();
@@ -242,7 +240,7 @@ export class AmqpWorker {
     return { attempt: id, status: held.hasStarted === true ? "running" : "claimed", since: held.since };
   }
 
-  /** Hosts the handler code; returns the wire names of code that enumerates, and the topics. */
+  /** Hosts the handler code. Returns the wire names of code that enumerates, and the topics. */
   #host(): { readonly uses: readonly string[]; readonly topics: readonly string[] } {
     const uses = new Set<string>();
     const topics = new Set<string>();
@@ -349,14 +347,14 @@ export class AmqpWorker {
     delivery.ack();
   }
 
-  /** Limits the scripts that the worker prefetches to the number that its sandbox runs at a time. */
+  /** Limits the prefetched scripts to the number that the sandbox runs at a time. */
   #withinSandbox(use: string, message: ProcessMessage): ProcessMessage {
     if (use !== SCRIPT_USE || this.#scripts === null) return message;
     const { atOnce } = this.#scripts.scripts;
     return { ...message, prefetch: Math.min(atOnce, message.prefetch ?? atOnce) };
   }
 
-  /** Stops consuming a task queue. After a pause of the execution, attempts that have begun go on. */
+  /** Stops consuming a task queue. If the execution was only paused, attempts that have begun go on. */
   #cancel(taskQueue: string, isPause: boolean): void {
     this.#tasks.remove(taskQueue);
     const beats = this.#held.beatsOf(taskQueue);
@@ -482,9 +480,7 @@ export class AmqpWorker {
     }
   }
 
-  /**
-   * Moves an unreadable message to the dead-letter queue. `from` names where the message came from, if that is not its queue.
-   */
+  /** Moves a message that cannot be read to the dead-letter queue. `from` says where the message came from, if that is not its queue. */
   #refuse(delivery: Delivery, reason: string, from = delivery.queue): void {
     this.#options.onNote(`a message from ${from} cannot be read (${reason}): it goes to ${this.#names.dead}`);
     this.#dead.put(delivery, reason, from);

@@ -42,7 +42,7 @@ export interface AnswersOptions {
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How often an enumeration may be delivered. The header named below counts the deliveries. */
+/** The most deliveries of one enumeration. The message header `DELIVERIES` counts them. */
 const DELIVERIES_MAX = 5;
 const DELIVERIES = "deliveries";
 
@@ -92,7 +92,7 @@ export class Answers {
       case "child":
       case "noted":
       case "published":
-        assert(false, "code that keeps steps is refused before it runs them");
+        assert(false, "an AMQP worker refuses steps before they run");
     }
   }
 
@@ -101,7 +101,8 @@ export class Answers {
     const { roll_call, token, task_queue, finished_queue: key } = asked;
     if (roll_call === undefined || token === undefined) return;
     const held = this.#options.held.idsOf(task_queue);
-    // The engine would count attempts that are missing in the answer as lost.
+    // The list would be too long for an answer. A shorter list is not sent either, because the engine counts attempts that are
+    // missing in it as lost.
     if (held.length > ROLL_CALL_HELD_MAX) return;
     const answer: RollCallMessage = { roll_call, task_queue, token, ...by, held };
     const body = Buffer.from(JSON.stringify(answer));
@@ -114,8 +115,8 @@ export class Answers {
   }
 
   /**
-   * Publishes an enumeration again, with a higher count, because its worker ended without a receipt. After DELIVERIES_MAX
-   * deliveries it counts as crashed.
+   * Publishes an enumeration again, with a higher count of deliveries, because its worker ended without a receipt. After
+   * DELIVERIES_MAX deliveries the enumeration counts as crashed.
    */
   passOn(held: HeldEnumeration, queue: string): void {
     const { enumerated } = this.#options;
@@ -164,8 +165,8 @@ export class Answers {
   }
 
   /**
-   * Publishes the receipt of a command. A command that ended as cancelled gets no receipt: it returns to its topic, unless the
-   * engine cancelled it.
+   * Publishes the receipt of a command. A command whose attempt was cancelled gets no receipt: the command returns to its
+   * topic, unless the engine cancelled it.
    */
   #receipt(held: HeldCommand, outcome: Outcome, sent: () => void): void {
     if (outcome.status !== "cancelled") {
@@ -188,7 +189,8 @@ export class Answers {
   }
 
   /**
-   * Publishes the receipts that ended processes left in the spool. The broker may deliver their attempts to this worker again.
+   * Publishes the receipts that processes left in the spool when they ended. The broker may deliver the attempts of these
+   * receipts to this worker again.
    */
   publishLeft(): void {
     const { spool, held } = this.#options;
@@ -204,8 +206,8 @@ export class Answers {
     const done = (isRouted: boolean): void => {
       spool?.confirmed(held.id);
       if (isRouted) all.release(held, body);
-      // The receipt queue does not exist: the visit is over, or the task is delivered again and its next worker sends the
-      // receipt.
+      // The receipt queue does not exist. Either the visit is over, or the task will be delivered again, and the next worker
+      // sends the receipt.
       else all.giveBack(held);
       sent();
     };
@@ -230,8 +232,8 @@ export class Answers {
   }
 
   /**
-   * Publishes a message. The engine declares the queues of a visit again after a loss, so a message that no queue accepted is
-   * published again.
+   * Publishes a message. If no queue accepted it, it is published again, because the engine declares the queues of a visit
+   * again after a loss.
    */
   #publish(message: Outgoing): void {
     this.#options.publisher.publish({ ...message, mandatory: true, retryUnrouted: true });
@@ -257,11 +259,11 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
   const text = JSON.stringify(head);
   if (outcome.status !== "done") return Buffer.from(text);
   const adds = outcome.adds === undefined ? "" : `,"adds":${itemsText(outcome.adds)}`;
-  // The result is JSON text already.
+  // The result is JSON text already, so it is inserted without encoding.
   return Buffer.from(`${text.slice(0, -1)},"result":${outcome.payload}${adds}}`);
 }
 
-/** Tasks with their names, as JSON text. */
+/** Writes tasks with their keys and identities as JSON text. */
 function itemsText({ tasks, keys, identities, afters = null }: Items): string {
   const items = tasks.map((data, i) => {
     const key = keys === null ? "" : `,"key":${JSON.stringify(keys[i])}`;
@@ -272,14 +274,14 @@ function itemsText({ tasks, keys, identities, afters = null }: Items): string {
   return `[${items.join(",")}]`;
 }
 
-/** The body of a receipt: the command itself plus its result or error. */
+/** Makes the body of a command's receipt: the command itself, with its result or error added. */
 function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
   const { cmd_result: _, proc_err: __, ...cmd } = command;
   if (outcome.status !== "done") return Buffer.from(JSON.stringify({ ...cmd, proc_err: errorOf(outcome) }));
   return Buffer.from(`${JSON.stringify(cmd).slice(0, -1)},"cmd_result":${outcome.payload}}`);
 }
 
-/** The body of a page of tasks. A page is one message: a message for each task would cost more than the task. */
+/** Makes the body of a page of tasks. A page is one message, because a message for each task would cost more than the task. */
 function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer {
   const { workflow_id, phase, handler, token } = message;
   const head: Omit<IntakeMessage, "data"> = {

@@ -29,7 +29,8 @@ export interface HeldEnumeration extends HeldOne {
 }
 
 /**
- * A held command. If no engine marked the command, this worker makes its id, and the sender finds its receipt by its hashes.
+ * A command that this worker holds. If it was not sent by an engine, this worker makes an id for it, and the sender recognises
+ * the receipt by the command's hashes.
  */
 export interface HeldCommand extends HeldOne {
   readonly kind: "command";
@@ -63,19 +64,19 @@ export class HeldAttempts {
     return this.#held.get(encodeAttempt(at));
   }
 
-  /** The attempt with this id, if this worker holds it. */
+  /** Returns the attempt with this id; undefined if this worker does not hold it. */
   find(id: string): Held | undefined {
     return this.#held.get(id);
   }
 
   /**
-   * Adds a delivery. Returns false if this worker holds the attempt already or has a receipt for it; `publishAgain` gets that
-   * receipt.
+   * Adds a delivery. Returns false if this worker holds the attempt already, or has a receipt for it. It calls `publishAgain`
+   * with such a receipt.
    */
   add(held: Held, publishAgain: (body: Buffer) => void): boolean {
     const same = this.#held.get(held.id);
     if (same !== undefined) {
-      // Each attempt needs only one delivery.
+      // Each attempt needs only one open delivery, so the second one is acknowledged.
       if (same.delivery.isOpen) held.delivery.ack();
       else same.delivery = held.delivery;
       return false;
@@ -112,7 +113,7 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
-  /** Acknowledges the delivery without a receipt, so that it is not delivered again. */
+  /** Acknowledges the delivery of an attempt without a receipt, so that the broker does not deliver it again. */
   discard(held: Held): void {
     if (held.delivery.isOpen) held.delivery.ack();
     this.#drop(held);
@@ -125,12 +126,12 @@ export class HeldAttempts {
     return ids;
   }
 
-  /** The held tasks of a task queue, or the enumeration of an intake queue, in the form in which a worker cancels attempts. */
+  /** Returns the held tasks of a task queue, or the enumeration of an intake queue, as beats with which a worker cancels attempts. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);
   }
 
-  /** The held commands that match, in the form in which a worker cancels attempts. */
+  /** Returns the held commands that match, in the form that `Worker.cancel` takes. */
   commandBeats(matches: (at: ReportedAttempt) => boolean): readonly Beat[] {
     return this.#beats(({ kind, at }) => kind === "command" && matches(at));
   }
@@ -139,7 +140,7 @@ export class HeldAttempts {
     return beatsOf([...this.#held.values()].filter(matches).map(({ at }) => at));
   }
 
-  /** Keeps a receipt for an attempt that will be delivered again. */
+  /** Keeps the receipt of an attempt that the broker will deliver again. */
   keep(id: string, body: Buffer): void {
     this.#receipts.set(id, body);
     for (const oldest of this.#receipts.keys()) {
@@ -167,7 +168,10 @@ function queueOf(held: Held): string | null {
 
 const CANCELLED_MAX = 10_000;
 
-/** The commands that messages of `cancel.consumer` named, so that later copies of them do not run. The oldest are dropped. */
+/**
+ * Remembers the commands that messages of `cancel.consumer` named, so that later copies of these commands do not run. The
+ * oldest entries are dropped.
+ */
 export class CancelledCommands {
   /** The number of the last cancelled attempt of each task. */
   readonly #attempts = new Map<string, number>();

@@ -87,7 +87,7 @@ export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Reject
   return readBody(body, CANCEL);
 }
 
-/** A command with the attempt and step that its mark names. The attempt is null if no engine sent the command. */
+/** A command, with the attempt and the step that the engine wrote into it. The attempt is null if no engine sent the command. */
 export interface ReadCommand {
   readonly command: Fields;
   readonly at: ReportedAttempt | null;
@@ -104,7 +104,7 @@ export function readCommand(body: Buffer): ReadCommand | Rejection {
   return { command, at, step: isCount(mark.step) ? mark.step : 0 };
 }
 
-/** Deliveries of one task queue that arrived in one turn of the event loop. */
+/** The deliveries of one task queue that arrived in one turn of the event loop. */
 export interface TaskBatch {
   readonly queue: TaskQueue;
   readonly at: ReportedAttempt;
@@ -167,8 +167,8 @@ export function commandGrant(
 }
 
 /**
- * Makes an attempt for a command that no engine sent. Its round is 0: an engine counts rounds from 1, so it cannot be an
- * attempt of an execution.
+ * Makes the place of an attempt for a command that no engine sent. Its round is 0. Engines count rounds from 1, so it cannot be
+ * confused with an attempt of an execution.
  */
 export function foreignAttempt(task: number): ReportedAttempt {
   const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };

@@ -16,7 +16,7 @@ export class ReceiptSpool {
   readonly #onBug: (thrown: unknown) => void;
   readonly #open = new Map<string, SpooledEvent>();
   readonly #unconfirmed = new Set<SpooledEvent>();
-  /** The receipts that ended processes left in the directory. */
+  /** The receipts that earlier processes left in the directory when they ended. */
   readonly left: readonly SpooledReceipt[];
   readonly damaged: readonly DamagedSpool[];
 
@@ -33,7 +33,7 @@ export class ReceiptSpool {
     spool.unacknowledged = this.#unconfirmed;
   }
 
-  /** Calls `publish` when the receipt is on disk. */
+  /** Writes a receipt to disk, and then calls `publish`. */
   add({ id, queue, body }: SpooledReceipt, publish: () => void): void {
     const json = JSON.stringify({ queue, body: body.toString() });
     const event = { attempt: id, token: "", n: 1, json, isReceipt: true };
@@ -47,7 +47,7 @@ export class ReceiptSpool {
     );
   }
 
-  /** Called when the broker has confirmed the receipt, or no queue accepts it: removes the receipt. */
+  /** Removes a receipt. Called when the broker has confirmed it, or when no queue accepts it. */
   confirmed(id: string): void {
     const event = this.#open.get(id);
     if (event === undefined) return;

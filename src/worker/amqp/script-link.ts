@@ -28,7 +28,7 @@ export interface ScriptLinkOptions {
   readonly addresses: readonly string[];
   readonly clock: Clock;
   readonly random: Random;
-  /** Called if the attempt must stop: it was cancelled, or its lease is lost. */
+  /** Called when the attempt must stop, because it was cancelled or its lease is lost. */
   readonly onStop: (held: HeldTask, why: "cancel" | "lost") => void;
   readonly onNote: (what: string) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -56,7 +56,7 @@ export class ScriptLink {
   readonly #options: ScriptLinkOptions;
   readonly #servers: HttpConnection[];
   readonly #open = new Map<string, OpenScript>();
-  /** States before the next run. The checkpoint of a grant contains the key of its state here. */
+  /** The states of scripts before their next run. The checkpoint of a grant contains the key of its state in this map. */
   readonly #states = new Map<number, string>();
   #number = 0;
   #isClosed = false;
@@ -71,7 +71,8 @@ export class ScriptLink {
   }
 
   /**
-   * Reads the runs and the state of an attempt from the server; null if the attempt has ended; undefined if the worker stops.
+   * Reads the runs and the state of an attempt from the server. Returns null if the attempt has ended, undefined if the worker
+   * is stopping.
    */
   async read(held: HeldTask, grant: Grant, message: TaskMessage): Promise<Grant | null | undefined> {
     const text = await this.#request(held, { method: "GET", path: "/runs" });
@@ -114,7 +115,8 @@ export class ScriptLink {
   }
 
   /**
-   * Sends a report about an attempt after its earlier reports; resolves with the verdict. Null if the attempt runs no script.
+   * Sends a report about an attempt after its earlier reports, and resolves with the server's verdict. Resolves with null if
+   * the attempt runs no script.
    */
   send(id: string, report: Report): Promise<string> | null {
     const open = this.#open.get(id);
@@ -127,7 +129,7 @@ export class ScriptLink {
     return verdict;
   }
 
-  /** Called when the attempt has ended: resolves when the server has answered all of its reports. */
+  /** Called when the attempt has ended. Resolves when the server has answered all its reports. */
   async end(id: string): Promise<void> {
     const open = this.#open.get(id);
     if (open === undefined) return;
@@ -188,10 +190,12 @@ export class ScriptLink {
         if (answer === null) continue;
         if (answer.status < 300) return answer.text;
         const code = codeOf(answer.text);
-        // Another node owns the execution, or this one cannot answer now.
+        // Another node owns the execution, or this node cannot answer now. So the next server is tried.
         if (code === "not_owner" || answer.status >= 500 || answer.status === 429) continue;
         if (code !== "stale_attempt")
-          onNote(`the server refuses ${path} of ${held.id}: ${answer.text.slice(0, 200)}`);
+          onNote(
+            `the server refuses the request ${path} of the attempt ${held.id}: ${answer.text.slice(0, 200)}`,
+          );
         return null;
       }
       await sleep(clock, backOff.next());
@@ -253,7 +257,7 @@ function codeOf(text: string): string | null {
   try {
     return (JSON.parse(text) as { readonly code?: string } | null)?.code ?? null;
   } catch {
-    // A proxy may answer with something else than JSON.
+    // A proxy may answer with something other than JSON.
     return null;
   }
 }

@@ -20,7 +20,7 @@ export interface TaskQueuesOptions {
 
 interface Open extends TaskQueue {
   readonly consumer: Consumer;
-  /** `seen`: the number of deliveries at the last announcement. `idle`: announcements in a row without a delivery since. */
+  /** The number of deliveries at the last announcement of the queue. `idle` counts the announcements in a row without a new delivery. */
   seen: number;
   idle: number;
 }
@@ -76,7 +76,8 @@ export class TaskQueues {
         prefetch: () => this.#shareOf(message),
         onDelivery: (delivery) => this.#options.onDelivery(queue, delivery),
       },
-      // The visit is over, or the queue is lost: in that case the engine declares the queue again and announces it.
+      // The queue does not exist: the visit is over, or the queue is lost. After a loss the engine declares the queue again and
+      // announces it.
       () => this.#end(name, queue),
     );
     const queue = { use, message, input, consumer, seen: 0, idle: known?.idle ?? 0 };
@@ -92,7 +93,7 @@ export class TaskQueues {
     this.#end(name, queue);
   }
 
-  /** Called when no attempt of this queue is held any more: closes its channel if the queue is not consumed. */
+  /** Called when the worker holds no attempt of this queue any more. Closes the queue's channel if the queue is not consumed. */
   release(name: string): void {
     const consumer = this.#ended.get(name);
     if (consumer === undefined) return;
@@ -106,8 +107,8 @@ export class TaskQueues {
   }
 
   /**
-   * Whether a consumer seems stale. A re-declared quorum queue can have a consumer that gets nothing, so an idle consumer is
-   * replaced, each time later.
+   * Whether a consumer seems stale. After a quorum queue was declared again, its consumer may get no deliveries. So an idle
+   * consumer is replaced, at increasing intervals.
    */
   #isStale(name: string, queue: Open): boolean {
     const isIdle = this.#options.heldOf(name) === 0 && queue.seen === queue.consumer.deliveries;
@@ -129,7 +130,7 @@ export class TaskQueues {
     return prefetch === undefined ? share : Math.max(1, Math.min(share, prefetch));
   }
 
-  /** Sets the prefetch of queues whose share has changed by half. */
+  /** Changes the prefetch of queues whose share of the capacity has at least doubled or halved. */
   #renewShares(): void {
     if (this.#isStopped) return;
     for (const { consumer, message } of this.#open.values()) {

@@ -1,12 +1,13 @@
 /**
  * Claims work for a worker at one node. While the worker has free slots, one claim for all of them is open. While it is full, a
- * claim for no work waits for cancellations; the next claim for work replaces it. The answer of a claim can get lost, and that
- * must not delay the worker or the work for long. A failed claim is repeated under its id, so that the server gives out the work
- * of a lost answer again. Claims are short until keep-alive bytes have arrived from the server during one. After
- * that they are long, and a claim without keep-alive bytes has failed. The first claim after a registration does not wait: its
- * answer shows at once whether claims work. After an answer with a few attempts, and fewer than were claimed, the next claim
- * waits a moment: if they end by then, it goes with their events, in one request. After a full answer there may be more work,
- * which need not wait for the commit of these events.
+ * claim for no work waits for cancellations; the next claim for work replaces it.
+ * The answer of a claim can get lost, and that must not delay the worker or the work for long. A failed claim is repeated under
+ * its id, so that the server gives out the work of a lost answer again. Claims wait only a short time until keep-alive bytes
+ * have arrived from the server during one. After that they wait long, and a claim without keep-alive bytes counts as failed.
+ * The first claim after a registration does not wait: its answer shows at once whether claims work.
+ * After an answer with only a few attempts, fewer than were claimed, the next claim is held back for a moment. If the attempts
+ * end in that time, the claim and their events go in one request. After a full answer the next claim is sent at once, because
+ * there may be more work.
  */
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -19,17 +20,17 @@ export interface ClaimLoopOptions {
   readonly random: Random;
   readonly post: (body: string, claim: ClaimWaits & { readonly claimId: string }) => Promise<Called<Claimed>>;
   readonly isReady: () => boolean;
-  /** The longest silence that the server allows this worker. */
+  /** The longest time for which the server tolerates silence of this worker. */
   readonly heartbeatMs: () => number;
   /** The number of free slots: attempts that the worker can accept now. */
   readonly room: () => number;
-  /** Whether the server takes claims with events. */
+  /** Whether the server accepts a claim in the same request as events. */
   readonly canClaimWithEvents: () => boolean;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** A claim that goes with events. */
+/** A claim that is sent in the same request as events. */
 export interface EventsClaim {
   readonly max: number;
   readonly claimId: string;
@@ -41,17 +42,17 @@ export interface ClaimWaits {
   readonly keepAlive?: KeepAlive;
 }
 
-/** A worker that is full for this long sends a claim that waits for cancellations. */
+/** When the worker has been full for this time, it sends a claim that waits for cancellations only. */
 const FULL_MS = 250;
-/** The wait of a claim without keep-alive bytes. It is short, so that a stalled node is noticed by the next claim. */
+/** How long a claim waits at a server that sends no keep-alive bytes. It is short, so that the next claim notices a stalled node. */
 const SHORT_MS = 5_000;
 const LONG_MS = 20_000;
 const NO_WAIT: ClaimWaits = { waitMs: 0 };
-/** After at most this many attempts in an answer, the next claim waits for their events. */
+/** If an answer has at most this many attempts, the next claim is held back, to go with their events. */
 const FEW = 4;
-/** How long the next claim waits for events. */
+/** How long the next claim is held back for events. */
 const EVENTS_WAIT_MS = 2;
-/** An empty answer that arrives sooner than this did not wait at the server. The loop then pauses before the next claim. */
+/** If an empty answer arrives sooner than this, the server did not wait. The loop then pauses before the next claim. */
 const SOON_MS = 1_000;
 
 export class ClaimLoop {
@@ -70,7 +71,7 @@ export class ClaimLoop {
   #isKeptAlive = false;
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
-  /** Ends the wait for events with which the next claim may go; null if the next claim does not wait. */
+  /** Ends the time in which the next claim is held back for events; null if it is not held back. */
   #stopEventsWait: (() => void) | null = null;
   #onQuiet: (() => void)[] = [];
 
@@ -80,7 +81,7 @@ export class ClaimLoop {
     this.#idPrefix = randomHex(options.random, 2);
   }
 
-  /** Called when the number of free slots has changed: sends a claim for that number. */
+  /** Called when the number of free slots has changed. Sends a claim for that many attempts. */
   wake(): void {
     if (this.#isScheduled || this.#isStopped) return;
     this.#isScheduled = true;
@@ -90,19 +91,19 @@ export class ClaimLoop {
     });
   }
 
-  /** Stops claiming; resolves when no claim is open. The caller hands back the work that the last claims bring. */
+  /** Stops claiming. Resolves when no claim is open. The caller must hand back the work that the last claims bring. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#stopWaiting?.();
     this.#endEventsWait();
     if (this.#open.size === 0) return;
     const quiet = new Promise<void>((resolve) => this.#onQuiet.push(resolve));
-    // The server answers a waiting claim at once when the same worker sends another one.
+    // A new claim makes the server answer the waiting claim of the same worker at once.
     this.#claim(0, NO_WAIT).catch(this.#options.onBug);
     await quiet;
   }
 
-  /** Called when events are about to be sent: returns the claim that goes with them; null if there is none to go. */
+  /** Called when events are about to be sent. Returns the claim that goes in the same request; null if there is none. */
   claimWithEvents(): EventsClaim | null {
     const max = this.#options.room();
     if (this.#stopEventsWait === null || this.#isStopped || max === 0 || this.#isClaiming) return null;
@@ -112,7 +113,7 @@ export class ClaimLoop {
     return claim;
   }
 
-  /** Called after the events were answered, with the answer to their claim; null if none came. */
+  /** Called when the request with events was answered, with the answer to its claim; null if the claim was not answered. */
   claimAnswered(claim: EventsClaim, claimed: Claimed | null): void {
     this.#open.delete(claim);
     if (claimed === null) this.#failed.push(claim.claimId);
@@ -121,7 +122,7 @@ export class ClaimLoop {
     if (this.#stopEventsWait === null) this.wake();
   }
 
-  /** Called when the session was registered again: sends a claim at once, to see whether claims work. */
+  /** Called when the session was registered again. Sends a claim at once, to see whether claims work. */
   restart(): void {
     if (this.#isStopped) return;
     this.#endEventsWait();
@@ -130,7 +131,7 @@ export class ClaimLoop {
     this.#claim(this.#options.room(), NO_WAIT).catch(this.#options.onBug);
   }
 
-  /** Called when the session has ended: open claims may still bring work, and no more claims are sent. */
+  /** Called when the session has ended. No more claims are sent; open claims may still bring work. */
   end(): void {
     this.#isStopped = true;
     this.#stopWaiting?.();
@@ -159,8 +160,8 @@ export class ClaimLoop {
   }
 
   /**
-   * The waits of the next claim. The first claim after a registration does not wait; others wait at most two thirds of a
-   * heartbeat.
+   * Returns how long the next claim waits at the server. The first claim after a registration does not wait; others wait at
+   * most two thirds of a heartbeat time-out.
    */
   #waits(): ClaimWaits {
     if (!this.#isProven) return NO_WAIT;
@@ -192,11 +193,11 @@ export class ClaimLoop {
     if (this.#stopEventsWait === null) this.wake();
   }
 
-  /** Passes on the answer to a claim for `max` attempts; returns whether it was empty. */
+  /** Passes on the answer to a claim for `max` attempts. Returns whether the answer was empty. */
   #answered(claimed: Claimed, max: number): boolean {
     const { work, batches = [], cancel, lost } = claimed;
     const count = batches.reduce((sum, { tasks }) => sum + tasks.length, work.length);
-    // The wait begins before the work does, which may end at once.
+    // The next claim is held back before the work begins, because the work may end at once.
     if (count > 0 && count <= FEW && count < max && this.#options.canClaimWithEvents()) this.#waitForEvents();
     this.#options.onClaimed(claimed);
     const isEmpty = count + cancel.length + lost.length === 0;

@@ -1,6 +1,6 @@
 /**
  * Sends the events of attempts to one node: in order, in batches, one request at a time. Events stay in this queue until they
- * are acknowledged; events of attempts that the node does not own are returned for another node.
+ * are acknowledged. If the node does not own an attempt, its events are taken out for another node.
  */
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -15,7 +15,7 @@ export interface EventQueueOptions<E extends SpooledEvent> {
   readonly clock: Clock;
   readonly random: Random;
   readonly post: (body: string) => Promise<Called<EventsAnswer>>;
-  /** Called when the node has acknowledged or refused these events. Each verdict is that of the event's attempt. */
+  /** Called when the node has acknowledged or refused these events. Each verdict is about the attempt of its event. */
   readonly onSettled: (settled: readonly { readonly entry: E; readonly verdict: string }[]) => void;
   /** Called if the node refuses the events of this attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
@@ -26,7 +26,7 @@ export interface EventQueueOptions<E extends SpooledEvent> {
 
 const ENTRIES_MAX = 5_000;
 const CHARS_MAX = 1_048_576;
-/** A refused event is sent this often before it is dropped, because a request may be damaged on its way. */
+/** A refused event is sent this many times before it is dropped, because a request may be damaged in transit. */
 const REFUSALS_MAX = 3;
 const GAP: Refused = { kind: "refused", status: 200, code: "gap", message: "an earlier event is missing" };
 
@@ -36,9 +36,9 @@ export class EventQueue<E extends SpooledEvent> {
   #isSending = false;
   #isClosed = false;
   #entriesMax = ENTRIES_MAX;
-  /** Whether the node takes tokens in the events. A node that gives brief answers does. */
+  /** Whether the node accepts tokens inside the events. A node that gives brief answers does. */
   #hasTokensInside = false;
-  /** How often in a row a batch of one event was refused. */
+  /** How many times in a row a batch of one event was refused. */
   #refusals = 0;
   readonly #backOff: BackOff;
 
@@ -70,7 +70,7 @@ export class EventQueue<E extends SpooledEvent> {
     this.#isSending = false;
   }
 
-  /** The oldest events that fit into one request. */
+  /** Returns the oldest events that fit into one request. */
   #nextBatch(): E[] {
     let chars = 0;
     let count = 0;
@@ -103,15 +103,15 @@ export class EventQueue<E extends SpooledEvent> {
     this.#queue = again.length === 0 ? later : [...again, ...later];
     if (settled.length > 0) this.#options.onSettled(settled);
     if (elsewhere.size > 0) this.#options.onMoved(this.#remove(elsewhere));
-    // The node will never accept these events: earlier events of their attempts are missing.
+    // No event was settled: earlier events of these attempts are missing, so the node will never accept them.
     else if (settled.length === 0)
       for (const attempt of new Set(again.map((entry) => entry.attempt))) this.#drop(attempt, GAP);
     this.#entriesMax = Math.min(ENTRIES_MAX, this.#entriesMax * 2);
   }
 
-  /** Sends smaller batches until the refused event is alone, so that other events still get through. */
+  /** Handles a refused batch: sends smaller batches until the refused event is alone, so that other events still get through. */
   async #refused(batch: readonly E[], why: Refused): Promise<void> {
-    // A node of an earlier version may answer at this address now.
+    // After a deploy, a node of an earlier version may answer at this address, so the older format is used.
     this.#hasTokensInside = false;
     if (batch.length > 1) this.#entriesMax = Math.max(1, batch.length >> 1);
     else if (++this.#refusals >= REFUSALS_MAX) {
@@ -140,7 +140,7 @@ export class EventQueue<E extends SpooledEvent> {
   }
 }
 
-/** Whether an answer settles any of the events that were sent. */
+/** Whether the answer mentions any of the events that were sent. */
 function isAbout({ stored, verdicts, rest }: EventsAnswer, batch: readonly SpooledEvent[]): boolean {
   return rest !== undefined || batch.some(({ attempt }) => attempt in stored || attempt in verdicts);
 }
@@ -156,7 +156,7 @@ function bodyOf(batch: readonly SpooledEvent[]): string {
   return `{"tokens":{${named.join(",")}},"events":[${events.join(",")}]}`;
 }
 
-/** The body with each token in the first event of its attempt. A map with the ids as keys is slow to parse. */
+/** Makes a request body that has each token in the first event of its attempt. A map of tokens by attempt id would be slow to parse. */
 function briefBodyOf(batch: readonly SpooledEvent[]): string {
   let last = "";
   const events = batch.map(({ attempt, token, json }) => {

@@ -1,6 +1,6 @@
 /**
- * Sends heartbeats to one node, every third of the shortest time-out. The heartbeat of an attempt whose node is not known goes
- * to every node.
+ * Sends heartbeats to one node, at a third of the shortest heartbeat time-out. If the node of an attempt is not known, its
+ * heartbeat goes to every node.
  */
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -13,10 +13,7 @@ export interface HeartbeatsOptions {
   readonly node: string;
   readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
-  /**
-   * Called when the node turns out to own an attempt whose node was searched for, or not to own an attempt that was assigned to
-   * it.
-   */
+  /** Called when the answer shows which node owns an attempt: `isHere` says whether it is this node. */
   readonly onHome: (attempt: HeldAttempt, isHere: boolean) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -33,7 +30,7 @@ export class Heartbeats {
     this.#options = options;
   }
 
-  /** Called when attempts were added, perhaps with a shorter time-out: sends the next heartbeat in time for them. */
+  /** Called when attempts were added, which may have a shorter time-out. Moves the next heartbeat forward if necessary. */
   reschedule(): void {
     const { clock, held } = this.#options;
     if (this.#isStopped || this.#isBeating || held.size === 0) return;
@@ -73,7 +70,7 @@ export class Heartbeats {
     if (Object.keys(tokens).length === 0) return;
     const beat: HeartbeatRequest = { tokens };
     const called = await post(JSON.stringify(beat));
-    // A refusal of the whole request says nothing about a single attempt.
+    // If the whole request was refused, nothing is known about single attempts.
     const answers = called.kind === "answered" ? called.value : {};
     for (const [id, answer] of Object.entries(answers)) {
       const attempt = held.get(id);

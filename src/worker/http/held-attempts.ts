@@ -16,7 +16,7 @@ export interface HeldAttempt {
   home: string | null;
   /** The number of the attempt's events that are being sent to a node. */
   queued: number;
-  /** The number of unacknowledged events that an ended process left; 0 if the attempt belongs to this process. */
+  /** The number of unacknowledged events that an earlier process left in its spool; 0 if the attempt belongs to this process. */
   left: number;
   n: number;
   hasStarted: boolean;
@@ -54,7 +54,7 @@ export class HeldAttempts {
     if (!attempt.hasEnded) this.#open++;
   }
 
-  /** Assigns the attempt to another node; null if its node is not known. */
+  /** Assigns the attempt to another node. `home` is null if that node is not known. */
   move(attempt: HeldAttempt, home: string | null): void {
     attempt.home = home;
     if (home === null && this.#attempts.has(attempt.id)) this.#homeless.add(attempt);
@@ -65,20 +65,20 @@ export class HeldAttempts {
     return this.#homeless;
   }
 
-  /** The attempts at a node that have no events on their way to it. */
+  /** Yields the attempts of a node that have no events in its event queue. */
   *quietAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values())
       if (attempt.home === home && attempt.queued === 0) yield attempt;
   }
 
-  /** Whether a held attempt is at this node, or may be because its node is not known. */
+  /** Whether this node owns a held attempt, or may own one because the attempt's node is not known. */
   mayBeAt(home: string): boolean {
     if (this.#homeless.size > 0) return true;
     for (const attempt of this.#attempts.values()) if (attempt.home === home) return true;
     return false;
   }
 
-  /** Called when the attempt has ended and its receipt is being sent: it uses no capacity any more. */
+  /** Called when the attempt has ended and its receipt is being sent. From then on it uses no capacity of the worker. */
   end(attempt: HeldAttempt): void {
     if (attempt.hasEnded) return;
     attempt.hasEnded = true;
@@ -95,13 +95,13 @@ export class HeldAttempts {
     if (others?.size === 0) this.#byExecution.delete(execution);
   }
 
-  /** Finds an open attempt of an execution. Its token allows reads of that execution. */
+  /** Finds an open attempt of an execution. The token of the attempt allows reads of that execution. */
   openOf(execution: string): HeldAttempt | undefined {
     for (const attempt of this.#byExecution.get(execution) ?? []) if (!attempt.hasEnded) return attempt;
     return undefined;
   }
 
-  /** Started attempts that this node owns or may own. Each needs heartbeats until its receipt is acknowledged. */
+  /** Yields the started attempts that this node owns or may own. Each needs heartbeats until its receipt is acknowledged. */
   *startedAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values()) {
       if (!attempt.hasStarted || (attempt.left > 0 && attempt.home !== null)) continue;
@@ -109,7 +109,7 @@ export class HeldAttempts {
     }
   }
 
-  /** The shortest heartbeat time-out among the held attempts. */
+  /** Returns the shortest heartbeat time-out among the held attempts. */
   shortestHeartbeatMs(): number {
     let shortest = Number.POSITIVE_INFINITY;
     for (const { heartbeatMs } of this.#attempts.values()) shortest = Math.min(shortest, heartbeatMs);
@@ -117,7 +117,7 @@ export class HeldAttempts {
   }
 }
 
-/** Converts attempt ids to the form in which a worker cancels attempts. */
+/** Converts attempt ids to the form that `Worker.cancel` takes. */
 export function beatsOf(ids: readonly string[]): Beat[] {
   return ids.map((id) => {
     const at = decodeAttempt(id);

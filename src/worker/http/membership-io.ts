@@ -1,10 +1,10 @@
 /** The inputs and outputs of the membership machine. */
 import type { Random } from "../../std/random.ts";
 
-/** The requests of a worker that is registered at a node. */
+/** The kinds of requests that a registered worker sends to a node. */
 export type Route = "claim" | "events" | "heartbeat" | "read";
 
-/** `session` is the number of a session, `request` the number of a registration request. */
+/** An input of the membership machine. `session` is the number of a session, `request` the number of a registration request. */
 export type MembershipInput =
   | { readonly kind: "start" }
   | {
@@ -32,11 +32,11 @@ export type MembershipInput =
       readonly nodes?: readonly string[];
     }
   | { readonly kind: "failed"; readonly session: number; readonly route: Route; readonly what: string }
-  /** The node does not know the worker, or the worker's registration has changed. */
+  /** Says that the node does not know the worker, or that the worker's registration has changed. */
   | { readonly kind: "forgotten"; readonly session: number }
-  /** The nodes of the cluster, for a worker inside a node, which has no configured addresses. */
+  /** Gives the nodes of the cluster to a worker inside a node, which has no configured addresses. */
   | { readonly kind: "members"; readonly urls: readonly string[] }
-  /** Whether the worker needs a session at the node of its own process. */
+  /** Says whether the worker needs a session at the node of its own process. */
   | { readonly kind: "own"; readonly isNeeded: boolean }
   | { readonly kind: "homeless" }
   | { readonly kind: "eased" }
@@ -57,21 +57,21 @@ export type MembershipOutput =
       readonly request: number;
       readonly address: string;
     }
-  /** The session is registered: its requests go to this address. */
+  /** Says that the session is registered, and its requests go to this address. */
   | { readonly kind: "ready"; readonly session: number; readonly address: string }
-  /** Requests of the session wait until it is registered again. */
+  /** Says that requests of the session must wait until it is registered again. */
   | { readonly kind: "not-ready"; readonly session: number }
-  /** The node is unreachable, or the worker has left it. The worker's attempts may have moved to other nodes. */
+  /** Says that the node is unreachable, or that the worker has left it. The worker's attempts may have moved to other nodes. */
   | { readonly kind: "gone"; readonly name: string }
-  /** No node is in touch, for the reason `what`; null if a node is in touch again. */
+  /** Says that no node can be reached, for the reason `what`; null if one can be reached again. */
   | { readonly kind: "trouble"; readonly what: string | null }
-  /** Every configured address refuses this worker, which was never registered. */
+  /** Says that every configured address refuses this worker, which was never registered. */
   | { readonly kind: "refused"; readonly what: string }
-  /** Asks every node about the attempts whose node is not known. */
+  /** Asks the driver to ask every node about the attempts whose node is not known. */
   | { readonly kind: "show" };
 
 export interface MembershipOptions {
-  /** Configured addresses. If there are none, `members` names the nodes. */
+  /** The configured addresses. If there are none, the input `members` names the nodes. */
   readonly addresses: readonly string[];
   /** The URL of the node of this process; null if this process is not a node. */
   readonly own: string | null;

@@ -1,17 +1,16 @@
 /**
- * Decides at which nodes a worker has sessions. A deterministic machine: inputs and the time go in, outputs come out. It
- * has no clock, no promise and no I/O; `NodeSessions` is its driver, and the simulator drives it too.
- *
- * 1. The worker begins at its configured addresses (the session FIRST): it registers at all of them at once, and the first
- *    one that answers is used. An address that registered the worker and then failed it is tried after the others.
- * 2. A node that answers may name the nodes of its cluster. The worker has a session at each of them. A node that only
- *    names itself, while others in touch do not name it, has stalled or has lost its lease; it is left.
- * 3. A session that is in touch ends only if a session at a named node is in touch. Nodes that contradict each other,
- *    empty lists and stale lists therefore never cost the worker its last session.
- * 4. If no session is in touch, the configured addresses are tried again, for as long as it takes. A stalled node is noticed
- *    by its claims: the driver has one under way at each session, and they are short (claim-loop.ts).
- * 5. Attempts whose node is not known are shown to every node, less often each time.
- *
+ * Decides at which nodes a worker has sessions. It is a deterministic machine: inputs and the time go in, outputs come out. It
+ * has no clock, no promise and no I/O; `NodeSessions` is its driver, and the simulator drives it too. A session is "in touch"
+ * if it is registered and its last claim did not fail.
+ * 1. The worker begins at its configured addresses (the session FIRST): it registers at all of them at once, and uses the first
+ *    one that answers. An address that registered the worker and then failed it is tried after the others.
+ * 2. A node that answers may name the nodes of its cluster. The worker has a session at each of them. If a node only names
+ *    itself, and the other nodes in touch do not name it, it has stalled or has lost its lease; the worker leaves it.
+ * 3. A session in touch ends only if a session at a named node is in touch. So contradicting, empty or stale lists of nodes
+ *    never cost the worker its last session.
+ * 4. If no session is in touch, the configured addresses are tried again, for as long as it takes. A stalled node is noticed by
+ *    its claims: the driver always has a claim open at each session, and claims are short (claim-loop.ts).
+ * 5. If the node of an attempt is not known, the worker asks every node about the attempt, at increasing intervals.
  * Invariant, checked after every input: a started worker with addresses that is not closed has a session, and each session is
  * registered, is being registered, or has its next try scheduled.
  */
@@ -23,20 +22,20 @@ import type { MembershipInput, MembershipOptions, MembershipOutput } from "./mem
 export const FIRST = "first";
 /** The longest wait between two rounds of registration. */
 const ROUND_MAX_MS = 3_000;
-/** How much later addresses that registered the worker and then failed it are tried than the others. */
+/** The extra delay for addresses that registered the worker and then failed it. The other addresses are tried first. */
 const STAGGER_MS = 1_000;
-/** The wait before the next try of a registration, if another address is left. */
+/** The wait before the next try of a registration, if there is another address to try. */
 const RETRY_MS = 100;
-/** After this long without a session in touch, the configured addresses are tried again. */
+/** If no session is in touch for this time, the configured addresses are tried again. */
 const AWAY_MS = 1_000;
-/** A node that did not know the worker this often, without an answered claim in between, is not in touch. */
+/** If a node answers this many times that it does not know the worker, without an answered claim in between, it counts as failed. */
 const FORGETS_MAX = 3;
 const NEVER = Number.POSITIVE_INFINITY;
 
 export class Membership {
   readonly #options: MembershipOptions;
   readonly #sessions = new Map<number, MemberSession>();
-  /** Addresses that registered the worker and then failed it. An answered claim removes an address. */
+  /** Addresses that registered the worker and then failed it. An answered claim removes an address from this set. */
   readonly #broken = new Set<string>();
   readonly #showBackOff: BackOff;
   #out: MembershipOutput[] = [];
@@ -143,13 +142,13 @@ export class Membership {
   #registered(input: Extract<MembershipInput, { kind: "registered" }>): void {
     const session = this.#sessions.get(input.session);
     const address = session?.requests.get(input.request);
-    // Another address answered first, or the session has ended.
+    // The answer comes too late: another address answered first, or the session has ended.
     if (session === undefined || address === undefined) return;
     session.requests.clear();
     session.round = [];
     session.tryAt = NEVER;
     session.address = address;
-    // A failed claim at another address does not count against this one.
+    // The last failed claim was sent to another address, so it does not count against this one.
     if (address !== session.lastAddress) session.claimsFail = false;
     session.lastAddress = address;
     session.hasFailed = false;
@@ -204,7 +203,7 @@ export class Membership {
     const session = this.#sessions.get(id);
     if (session === undefined || session.address === null) return;
     const isFirst = session.forgets++ === 0;
-    // A server that registers the worker and then repeatedly does not know it is of no use.
+    // The server is useless if it registers the worker, but then repeatedly answers that it does not know the worker.
     const isUseless = session.forgets > FORGETS_MAX;
     if (isUseless) session.claimsFail = true;
     const waitMs = isUseless
@@ -273,7 +272,7 @@ export class Membership {
     this.#out.push({ kind: "open", session: id, name, addresses });
   }
 
-  /** Ends a session without deregistering: the node may have stalled, and would not answer. */
+  /** Ends a session without deregistering, because the node may have stalled and would not answer. */
   #end(session: MemberSession): void {
     this.#sessions.delete(session.id);
     this.#out.push({ kind: "end", session: session.id, name: session.name });
@@ -293,8 +292,7 @@ export class Membership {
   }
 
   /**
-   * Registers at the addresses of this round that have not failed the worker. The addresses that failed it follow a little
-   * later.
+   * Registers at the addresses of this round that have not failed the worker. The addresses that have failed it are tried a little later.
    */
   #tryMore(session: MemberSession, now: number): void {
     const whole = session.round.filter((address) => !this.#broken.has(address));
@@ -308,7 +306,7 @@ export class Membership {
     }
   }
 
-  /** Opens sessions at the nodes that the servers name, and ends sessions that are not needed. */
+  /** Opens sessions at the nodes that the servers name, and ends sessions that are no longer needed. */
   #reconcile(now: number): void {
     if (this.#options.addresses.length === 0 || !this.#isStarted) return;
     const sessions = [...this.#sessions.values()].filter(({ name }) => name !== this.#options.own);
@@ -353,7 +351,7 @@ export class Membership {
   #distrust(session: MemberSession, address: string): number {
     this.#broken.add(address);
     if (!session.addresses.every((one) => this.#broken.has(one))) return RETRY_MS;
-    // All addresses have failed the worker: the others are tried again, and this one comes last.
+    // All addresses have failed the worker. So the others are tried again, and this one comes last.
     for (const one of session.addresses) if (one !== address) this.#broken.delete(one);
     return session.backOff.next();
   }
@@ -401,7 +399,7 @@ interface MemberSession {
   hasFailed: boolean;
   /** Whether the last claim failed. A registration does not prove that claims work. */
   claimsFail: boolean;
-  /** How often the node did not know the worker, since the last answered claim. */
+  /** How many times the node did not know the worker, since the last answered claim. */
   forgets: number;
   /** The nodes that the server named last; null or empty if it named none. */
   nodes: readonly string[] | null;
@@ -412,12 +410,12 @@ function isInTouch({ address, claimsFail }: MemberSession): boolean {
   return address !== null && !claimsFail;
 }
 
-/** Whether the session is in touch or has not failed yet. */
+/** Whether the session is in touch, or is still trying for the first time. */
 function isHopeful(session: MemberSession): boolean {
   return isInTouch(session) || (session.address === null && !session.hasFailed && !session.claimsFail);
 }
 
-/** The nodes that need a session: those that the sessions in touch name. */
+/** Returns the nodes that need a session: those that the nodes in touch name. */
 function targetsOf(sessions: readonly MemberSession[]): ReadonlySet<string> {
   const telling = sessions.filter((session) => isInTouch(session) && (session.nodes?.length ?? 0) > 0);
   const named = new Set(telling.flatMap(({ nodes }) => nodes ?? []));

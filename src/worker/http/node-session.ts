@@ -28,11 +28,11 @@ export interface NodeSessionOptions
     Pick<ServerLinkOptions, "addresses" | "token" | "registration" | "worker"> {
   /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
-  /** Whether other nodes may answer instead of this one. If so, a request with events is not repeated after a failure. */
+  /** Whether other nodes may answer instead of this one. In that case a failed request with events is not repeated at this node. */
   readonly isOneOfMany: boolean;
 }
 
-/** The time-out of an answer: half of the shortest heartbeat time-out, within these limits. */
+/** The limits of the time-out of an answer, which is half of the shortest heartbeat time-out. */
 const ANSWER_MIN_MS = 500;
 const ANSWER_MAX_MS = 5_000;
 
@@ -42,7 +42,7 @@ export class NodeSession {
   readonly claims: ClaimLoop;
   readonly heartbeats: Heartbeats;
   readonly events: EventQueue<Entry>;
-  /** Whether the node gives brief answers. Such a node also takes claims with events. */
+  /** Whether the node gives brief answers. Such a node also accepts claims with events. */
   #isBrief = false;
 
   constructor(options: NodeSessionOptions, parts: SessionParts) {
@@ -55,7 +55,7 @@ export class NodeSession {
       clock,
       random,
       answerMs: () => Math.max(ANSWER_MIN_MS, Math.min(ANSWER_MAX_MS, shortestMs() / 2)),
-      // The answer of a claim contains the list of nodes, and is reported together with it below.
+      // An answered claim is reported in `onClaimed`, together with the list of nodes that it contains.
       onAnswered: (route) => (route === "claim" ? undefined : onAnswered(route)),
     });
     this.claims = new ClaimLoop({
@@ -95,13 +95,13 @@ export class NodeSession {
     });
   }
 
-  /** Called when the session is registered: sends a claim at once. */
+  /** Called when the session is registered. Sends a claim at once. */
   ready(address: string): void {
     this.link.ready(address);
     this.claims.restart();
   }
 
-  /** Sends events, and with them the next claim if it waits for that. */
+  /** Sends events. If the next claim is held back for them, it goes in the same request. */
   async #postEvents(body: string, isOnce: boolean): Promise<Called<EventsAnswer>> {
     const claim = this.claims.claimWithEvents();
     const claims = claim === null ? {} : { claimId: claim.claimId, claimMax: claim.max };

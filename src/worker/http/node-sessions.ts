@@ -26,7 +26,7 @@ export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses"
   readonly onRegistered: (session: NodeSession, registered: Registered) => void;
   readonly onGone: (name: string) => void;
   readonly onTrouble: (what: string | null) => void;
-  /** Called if every address refuses this worker, which was never registered: its configuration is wrong. */
+  /** Called if every address refuses this worker and it was never registered, so its configuration must be wrong. */
   readonly onRefused: (why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -63,8 +63,8 @@ export class NodeSessions {
   }
 
   /**
-   * The number of sessions that share the worker's capacity: those in touch, except that at the worker's own node, where it
-   * claims nothing.
+   * The number of sessions that share the worker's capacity: those in touch. The session at the worker's own node is left out,
+   * because the worker claims nothing there.
    */
   get sharing(): number {
     const { own } = this.#options;
@@ -77,7 +77,7 @@ export class NodeSessions {
     return this.#machine.isAway;
   }
 
-  /** Whether the worker is registered at a node that would accept events. */
+  /** Whether the worker is registered at a node that accepts events. */
   get isRegistered(): boolean {
     return this.#machine.isRegistered;
   }
@@ -98,8 +98,8 @@ export class NodeSessions {
   }
 
   /**
-   * Called when the worker's attempts may have moved to the node of this process, or away from it: opens or ends the session
-   * there.
+   * Called when the worker's attempts may have moved to the node of this process, or away from it. Opens or ends the session at
+   * that node.
    */
   updateOwn(): void {
     const { own, held } = this.#options;
@@ -111,12 +111,12 @@ export class NodeSessions {
     if (this.#options.held.homeless.size > 0) this.#feed({ kind: "homeless" });
   }
 
-  /** Called when events were acknowledged: the search starts again with short pauses. */
+  /** Called when events were acknowledged. The search for nodes then starts again with short pauses. */
   resetSearch(): void {
     this.#feed({ kind: "eased" });
   }
 
-  /** Called when the worker's registration has changed: registers the worker again at every node. */
+  /** Called when the worker's registration has changed. Registers the worker again at every node. */
   registerAgain(): void {
     for (const session of this.#sessions.keys()) this.#feed({ kind: "forgotten", session });
   }
@@ -131,7 +131,7 @@ export class NodeSessions {
     await Promise.all(sessions.map((session) => session.close({ worker })));
   }
 
-  /** Feeds inputs to the membership machine one after the other, because an output may bring the next input. */
+  /** Feeds inputs to the membership machine one after the other, because performing an output may cause the next input. */
   #feed(input: MembershipInput): void {
     this.#inputs.push(input);
     if (this.#isRunning) return;

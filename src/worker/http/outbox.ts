@@ -1,7 +1,7 @@
 /**
- * The unacknowledged events of a worker. Events are numbered per attempt and sent again with the same numbers; with a spool
- * they are on disk before an attempt counts as ended. Either all events of an attempt wait here while its node is searched for,
- * or all of them are being sent to one node.
+ * The unacknowledged events of a worker. Events are numbered per attempt, and repeats have the same numbers. With a spool, the
+ * events are on disk before an attempt counts as ended. Either all events of an attempt wait here while its node is searched
+ * for, or all of them are being sent to one node.
  */
 import type { Report } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,11 +14,11 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly held: HeldAttempts;
   readonly spool: Spool | null;
-  /** Whether every node at which the worker has registered takes the fields of log lines. */
+  /** Whether every node at which the worker has registered accepts the structured fields of log lines. */
   readonly takesFields: () => boolean;
-  /** The event queue of a node, by the node's name; null if the session at that node has ended. */
+  /** Returns the event queue of a node, by the node's name; null if the session at that node has ended. */
   readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
-  /** Called when an attempt has ended, so that the worker has a free slot. */
+  /** Called when an attempt has ended and the worker therefore has a free slot. */
   readonly onEnded: () => void;
   /** Called when the receipt of an attempt is acknowledged. */
   readonly onAcknowledged: (attempt: HeldAttempt) => void;
@@ -26,18 +26,18 @@ export interface OutboxOptions {
   readonly onHomeless: () => void;
 }
 
-/** The verdicts of one call of `send`, and the callback that gets them. */
+/** A call of `send` that is not finished: the verdicts so far, and the callback that gets them. */
 interface Delivery {
   readonly verdicts: string[][];
   open: number;
   readonly resolve: (verdicts: readonly (readonly string[])[]) => void;
 }
 
-/** An event, with its attempt and the call of `send` that waits for its verdict. */
+/** An event, its attempt, and the call of `send` that waits for its verdict. */
 export interface Entry extends SpooledEvent {
   readonly held: HeldAttempt;
   readonly delivery: Delivery | null;
-  /** The index of the event's report in the call, and of its attempt in the report. */
+  /** The index of the event's report in the call of `send`. `attemptAt` is the index of its attempt in the report. */
   readonly report: number;
   readonly attemptAt: number;
 }
@@ -90,7 +90,7 @@ export class Outbox {
     });
   }
 
-  /** Sends the events that an ended process left in its spool. `hold` returns the attempt of an event. */
+  /** Sends the events that an earlier process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
     this.#add(
       events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })),
@@ -98,8 +98,8 @@ export class Outbox {
   }
 
   /**
-   * Called when a node turns out to own an attempt: the waiting events of the attempt go there, unless older ones are still
-   * being sent.
+   * Called when it is known that a node owns an attempt. The waiting events of the attempt are sent there, unless older ones
+   * are still being sent.
    */
   found(held: HeldAttempt, node: string): void {
     if (held.queued > 0) return;
@@ -110,7 +110,7 @@ export class Outbox {
     this.#post(waiting);
   }
 
-  /** Called with events that did not belong to the node that they were sent to: they wait until the right node is found. */
+  /** Called with events whose node did not own their attempt. They wait until the right node is found. */
   moved(entries: readonly Entry[]): void {
     const byAttempt = new Map<HeldAttempt, Entry[]>();
     for (const entry of entries) {
@@ -119,7 +119,7 @@ export class Outbox {
       if (others === undefined) byAttempt.set(entry.held, [entry]);
       else others.push(entry);
     }
-    // The events of this attempt that wait already are newer than the moved ones.
+    // Events of this attempt that wait already are newer than the moved ones, so the moved ones go before them.
     for (const [held, list] of byAttempt) this.#wait(held, [...list, ...(this.#waiting.get(held) ?? [])]);
   }
 
@@ -139,8 +139,8 @@ export class Outbox {
   }
 
   /**
-   * Closes the outbox. Events that are not acknowledged by now stay in the spool; without a spool, the leases of their attempts
-   * expire.
+   * Closes the outbox. Events that are not acknowledged stay in the spool. Without a spool they are lost, and the leases of
+   * their attempts expire.
    */
   close(): void {
     this.#isClosed = true;

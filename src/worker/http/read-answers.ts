@@ -1,6 +1,6 @@
 /**
- * Decodes the answers of a server to a worker. A decoder returns null for an answer of the wrong form, such as a proxy's page
- * or damaged bytes.
+ * Decodes the answers of a server to a worker. A decoder returns null for an answer of the wrong form, such as the error page
+ * of a proxy, or damaged bytes.
  */
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
@@ -29,7 +29,7 @@ import {
   where,
 } from "../../std/decode.ts";
 
-/** Longer lists of nodes and higher numbers of finished runs in an answer are refused, because each entry takes memory. */
+/** The most nodes and finished runs that an answer may have. Longer ones are refused, because each entry takes memory. */
 const NODES_MAX = 1_000;
 const RUNS_MAX = 100_000;
 const positive: Decode<number> = where(
@@ -45,7 +45,7 @@ const url: Decode<string> = where(
   (value) => typeof value === "string" && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol),
 );
 const nodeList = listOf(url, { max: NODES_MAX });
-/** The nodes of the cluster, without duplicates. Null and a missing list both mean that the server names no nodes. */
+/** Decodes the nodes of the cluster, without duplicates. Null and a missing list both mean that the server names no nodes. */
 const nodes: Decode<readonly string[] | undefined> = (value) =>
   value === undefined || value === null ? undefined : [...new Set(nodeList(value))];
 
@@ -80,11 +80,11 @@ const workItem = object(
   KEPT,
 ) as Decode<unknown> as Decode<WorkItem>;
 
-/** Numbers in the id of an attempt have at most 15 digits. */
+/** Whether a value can be a number in the id of an attempt: a whole number of at most 15 digits. */
 const isCount = (value: unknown): boolean =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < 1e15;
 
-/** Tells whether an entry of a batch has the numbers and the token of an attempt. */
+/** Whether an entry of a batch has the numbers and the token of an attempt. */
 const taskEntry: Decode<TaskBatch["tasks"][number]> = where(
   "the number, attempt, claim and token of a task, and the task",
   (value) => {
@@ -105,9 +105,9 @@ const sharedFields = object(
   KEPT,
 ) as Decode<unknown> as Decode<TaskBatch>;
 
-/** A batch of tasks. The ids of its attempts must be readable, like those of other attempts. */
+/** Decodes a batch of tasks. The ids of its attempts must be decodable, like those of other attempts. */
 const taskBatch: Decode<TaskBatch> = where(
-  "tasks whose attempts have readable ids",
+  "a list of tasks whose attempts have valid ids",
   (value) => decodeAttempt(encodeAttempt({ ...sharedFields(value), task: 0, attempt: 1, claim: 0 })) !== null,
 );
 

@@ -13,7 +13,7 @@ import {
 import type { Claimed, TaskBatch, WorkItem } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 
-/** A checkpoint of an earlier attempt, kept under a number in place of its position in the journal. */
+/** A checkpoint of an earlier attempt. Its position in the journal is replaced by a number under which it is kept in memory. */
 export type KeptCheckpoint = { readonly result: string } | { readonly error: string };
 
 /** Stores a checkpoint in memory; returns the number by which it can be read. */
@@ -25,7 +25,7 @@ export interface ReadItem {
   readonly token: string;
   readonly heartbeatMs: number;
   readonly at: ReportedAttempt;
-  /** The numbers of its checkpoints. */
+  /** The numbers under which the checkpoints of the attempt are kept. */
   readonly kept: readonly number[];
 }
 
@@ -49,7 +49,7 @@ export function readWork({ work, batches = [], inputs, phases }: Claimed, keep: 
   let open: { first: WorkItem; at: ReportedAttempt; list: GrantItem[] } | null = null;
   for (const one of work) {
     const at = decodeAttempt(one.attempt);
-    assert(at !== null, "the server names attempts by their ids");
+    assert(at !== null, "the id of an attempt that the server sends must be decodable");
     const kept: number[] = [];
     const item = itemOf(one, at, (payload) => {
       const number = keep(payload);
@@ -88,8 +88,8 @@ function readBatch(batch: TaskBatch, items: ReadItem[]): readonly GrantItem[] {
 }
 
 /**
- * Whether an item belongs to the same grant as the one before. Scripts and enumerations have a grant each, because each has its
- * own data.
+ * Whether an item belongs to the same grant as the item before. Each script and each enumeration gets a grant of its own,
+ * because it has its own data.
  */
 function isSameGrant(
   { first, at: firstAt }: { first: WorkItem; at: ReportedAttempt },
@@ -128,7 +128,7 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
   for (const [name, time] of Object.entries(one.times ?? {}))
     checkpoints.push({ kind: "time", name, at: time });
   for (let i = 0; i < (one.finished ?? 0); i++) {
-    // Only the state after the last finished run is ever read.
+    // Only the state after the last finished run is kept, because no other state is ever read.
     const isLast = i === (one.finished ?? 0) - 1;
     const seq = isLast ? keep({ result: JSON.stringify(one.state ?? null) }) : 0;
     checkpoints.push({ kind: "run", name: `${i}`, seq });
@@ -145,7 +145,7 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
   };
 }
 
-/** The fields of a grant without its items, from a work item or a batch. */
+/** Returns the fields of a grant without its items, from a work item or a batch. */
 function grantOf(
   one: WorkItem | TaskBatch,
   at: { readonly round: number; readonly epoch: number },
@@ -176,7 +176,7 @@ function grantOf(
   };
 }
 
-/** All runs of a script. Finished runs come without their expressions, because they do not run again. */
+/** Returns all runs of a script. Finished runs come without their expressions, because they do not run again. */
 function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   const done = Array.from({ length: finished }, (_, i) => ({
     name: `${i}`,
@@ -186,7 +186,7 @@ function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   return { runs: [...done, ...runs], state: JSON.stringify(state ?? null), resume: true };
 }
 
-/** The command that a work item contains, with the names in its mark. */
+/** Returns the command of a work item, with the attempt and step that the engine wrote into it. */
 function commandOf({ use, task }: WorkItem): CommandWork {
   const topic = topicOf(use) ?? use;
   const mark = (task as { cmd_metadata?: { rondo?: { step?: unknown } } } | null)?.cmd_metadata?.rondo;

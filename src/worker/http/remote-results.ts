@@ -45,13 +45,14 @@ export class RemoteResults implements ResultsSource {
 
   async checkpoint(_execution: string, number: number): Promise<KeptCheckpoint> {
     const kept = this.#kept.get(number);
-    if (kept === undefined) throw new Error("the attempt of this checkpoint is over");
+    if (kept === undefined)
+      throw new Error("the attempt has ended, so its checkpoint cannot be read any more");
     return kept;
   }
 
   async items(execution: string, page: number): Promise<string | null> {
     const attempt = this.#options.held.openOf(execution);
-    if (attempt === undefined) throw new Error("the attempt that reads items is over");
+    if (attempt === undefined) throw new Error("the attempt has ended, so it cannot read items any more");
     const path = `/v1/attempts/${encodeURIComponent(attempt.id)}/items/${page}`;
     const { data } = JSON.parse(await this.#options.get(path, attempt)) as { readonly data: unknown };
     return data === null ? null : JSON.stringify(data);
@@ -71,7 +72,9 @@ export class RemoteResults implements ResultsSource {
           yield { task, text: JSON.stringify(data ?? null) };
       } catch (thrown) {
         if ((thrown as { problem?: { status?: unknown } }).problem?.status !== 422) throw thrown;
-        throw new TasksUnknown("the version of the server has no route to read tasks", { cause: thrown });
+        throw new TasksUnknown("the server is of an older version, which cannot read tasks for a worker", {
+          cause: thrown,
+        });
       }
     }
   }
@@ -81,7 +84,7 @@ export class RemoteResults implements ResultsSource {
     while (cursor !== null) {
       const { held } = this.#options;
       const attempt = at.by === undefined ? held.openOf(at.execution) : held.get(at.by.attempt);
-      if (attempt === undefined) throw new Error("the attempt that reads results is over");
+      if (attempt === undefined) throw new Error("the attempt has ended, so it cannot read results any more");
       const child = at.by === undefined ? "" : `&child=${encodeURIComponent(at.by.child)}`;
       const path: string = `/v1/attempts/${encodeURIComponent(attempt.id)}/results/${at.phase}/${at.handler}?visit=${at.visit}&cursor=${cursor}${child}${more}`;
       const page = JSON.parse(await this.#options.get(path, attempt)) as Page;

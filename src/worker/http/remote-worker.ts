@@ -1,6 +1,6 @@
 /**
- * A worker in its own process, over HTTP. Handler code and scripts have a registration each, since the sandbox limits how many
- * scripts run.
+ * A worker in its own process, over HTTP. Handler code and scripts are registered separately, because the sandbox limits how
+ * many scripts run at a time.
  */
 import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
@@ -36,7 +36,7 @@ export class RemoteWorker {
         workflows: [],
         capacity: scripts.atOnce,
         name: hasCode ? `${options.name}-scripts` : options.name,
-        // A process without code is a single worker, so its scripts need no id of their own.
+        // A process without handler code has only one registration, so the scripts need no id of their own.
         worker: hasCode ? `${worker}-scripts` : worker,
         spool: options.spool === null ? null : join(options.spool, "scripts"),
       });
@@ -56,7 +56,7 @@ export class RemoteWorker {
     return this.#status?.url ?? null;
   }
 
-  /** Starts the worker, which claims work as soon as a server answers. */
+  /** Starts the worker. It claims work as soon as a server answers. */
   async start(): Promise<void> {
     const { statusPort } = this.#options;
     if (statusPort !== null) {

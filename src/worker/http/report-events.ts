@@ -1,4 +1,4 @@
-/** Converts a worker's reports to events of the worker protocol: JSON texts without their numbers, each with its attempt. */
+/** Converts a worker's reports to events of the worker protocol. An event is a JSON text without its number, together with its attempt. */
 import type { Items } from "../../kernel/definition/task-name.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
@@ -6,12 +6,12 @@ import { STREAM_LEVEL } from "../../protocol/stream-piece.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
 
 /**
- * Called for each event of a report, with the attempt's id, the JSON text after the event's number, and whether the event is
- * the receipt.
+ * Called for each event of a report, with the attempt's id, the JSON text that follows the event's number, and whether the
+ * event is the receipt.
  */
 export type OnEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
-/** Calls `take` for each event of a report. `hasFields`: whether the server takes the fields of log lines. */
+/** Calls `take` for each event of a report. `hasFields` says whether the server accepts the structured fields of log lines. */
 export function eachEvent(report: Report, take: OnEvent, hasFields = true): void {
   const prefix = attemptPrefix(report);
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
@@ -78,7 +78,7 @@ export function attemptCount(report: Report): number {
   return 1;
 }
 
-/** The fields of tasks with their names. Tasks are JSON texts already. */
+/** Writes tasks with their keys and identities as JSON fields. The tasks are JSON texts already. */
 function itemsText({ tasks, keys, identities, afters = null }: Items): string {
   const names = Object.entries({ keys, identities, afters }).map(([name, list]) =>
     list === null ? "" : `,"${name}":${JSON.stringify(list)}`,
@@ -87,17 +87,14 @@ function itemsText({ tasks, keys, identities, afters = null }: Items): string {
 }
 
 function lineText({ at, level, text, run, fields }: ReportedLine, hasFields: boolean): string {
-  // The head of a piece is an object of its own fields, and its text is a list of chunks.
+  // A piece of a stream is kept as a log line: its own fields are in `fields`, and its text is a list of chunks.
   if (level === STREAM_LEVEL)
     return `"kind":"chunks","chunks":${text},"at":${at},${(fields ?? "{}").slice(1)}`;
   const given = fields === undefined || !hasFields ? "" : `"fields":${fields},`;
   return `"kind":"log",${given}${JSON.stringify({ text, level, at, run }).slice(1)}`;
 }
 
-/**
- * The JSON text of a receipt. Results are JSON texts already. Errors are parsed, because the wire format has their flags beside
- * them.
- */
+/** Writes a receipt as JSON text. Results are JSON texts already. Errors are parsed, because the wire format adds flags to them. */
 function receiptText(outcome: Outcome, ms: number): string {
   const { status, payload, fatal, retryAfterMs, total, wait, waits, adds, continueAs } = outcome;
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;

@@ -1,4 +1,4 @@
-/** The worker of a process that is itself a node: it runs tasks of other nodes whose code is hosted here. */
+/** The worker inside a node of a cluster. It runs tasks of the other nodes whose code is hosted in this process. */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import type { NetworkWorkerOptions } from "../worker.ts";
@@ -26,7 +26,7 @@ export interface ClusterWorker {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Makes the worker, which starts with the first hosted code, at the nodes set by `nodes`. */
+/** Makes the worker. It starts when the first code is hosted, and works for the nodes that `nodes` sets. */
 export function serveCluster(options: ServeClusterOptions): ClusterWorker {
   const { scripts, ...shared } = options;
   const code = laneOf(shared);
@@ -70,7 +70,8 @@ function laneOf(options: ServeClusterOptions): WorkerLane {
     url: () => null,
     onRegistered: () => {},
     onDrain: () => {},
-    onDropped: (attempt, why) => options.onTrouble(`the report of ${attempt} was refused: ${why.message}`),
+    onDropped: (attempt, why) =>
+      options.onTrouble(`the node refused the report of the attempt ${attempt}: ${why.message}`),
   });
   lane.start();
   return lane;

@@ -99,7 +99,7 @@ test("whoever waits for a server is let go when the link is closed", async () =>
   const { link, pass } = await setUp(() => "cut");
   const read = link.read("/v1/x", "t1");
   await link.close();
-  await expect(pass(read)).rejects.toThrow("the worker stops");
+  await expect(pass(read)).rejects.toThrow("the worker is stopping");
 });
 
 test("once the server is there again, nobody waits for the end of a back-off", async () => {

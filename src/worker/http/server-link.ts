@@ -43,9 +43,12 @@ export interface PostOptions<T> {
   readonly read: (value: unknown) => T | null;
   /** How long the server may wait before it answers; 0 by default. */
   readonly waitMs?: number;
-  /** The id of a claim, the same in each repeat of it. */
+  /** The id of a claim. Repeats of the claim have the same id. */
   readonly claimId?: string;
-  /** How many attempts are claimed with events. Only the first try claims: the answer to it may be lost together with work. */
+  /**
+   * How many attempts are claimed in the same request as events. Only the first try of the request has a claim, because the
+   * answer to it may have been lost together with work.
+   */
   readonly claimMax?: number;
   /** How often the server sends keep-alive bytes while it waits. */
   readonly keepAlive?: KeepAlive;
@@ -64,7 +67,7 @@ export interface CloseOptions {
   readonly waitsForClaims?: boolean;
 }
 
-/** A request without an answer: the link was closed, or the request failed and is not repeated (`isOnce`). */
+/** The result of a request without an answer: the link was closed, or the request failed and is not repeated (`isOnce`). */
 export interface Unsent {
   readonly kind: "unsent";
 }
@@ -86,7 +89,7 @@ export type RegisterResult =
 const UNSENT: Unsent = { kind: "unsent" };
 /** HTTP statuses that refuse the request itself. */
 const REFUSALS = [400, 409, 413, 422];
-/** HTTP statuses of a registration that would be the same after a retry. */
+/** HTTP statuses of a refused registration that a retry would not change. */
 const HOPELESS = [401, 403, 404, 422];
 /** The HTTP status for an attempt that another node owns. */
 const NOT_OWNER = 421;
@@ -101,10 +104,10 @@ const MEMORY_MS = 1_000;
 export class ServerLink {
   readonly #options: ServerLinkOptions;
   readonly #connections: ReadonlyMap<string, HttpConnection>;
-  /** Claims have their own connections, so that these can be closed after all others. */
+  /** Claims have connections of their own, so that they can be closed after all others. */
   readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
   readonly #claiming = new Set<Promise<unknown>>();
-  /** Open registrations, by their requests. */
+  /** The open registrations, with their addresses. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
   #address: string | null = null;
   /** Whether the last registration or request failed. */
@@ -138,28 +141,26 @@ export class ServerLink {
     return this.#address !== null;
   }
 
-  /** Called when the session is registered at this address: requests go there. */
+  /** Called when the session is registered at this address. Requests are sent there. */
   ready(address: string): void {
     this.#address = address;
     this.#hasFailed = false;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /**
-   * Called when the session is not registered: requests wait. Requests that are sent only once fail if the server has failed.
-   */
+  /** Called when the session is not registered any more. Requests wait, but those that are sent only once fail if the server has failed. */
   notReady(): void {
     this.#address = null;
   }
 
-  /** Called when a registration failed: requests that are sent only once fail. */
+  /** Called when a registration failed. Requests that are sent only once fail then. */
   failed(): void {
     if (this.#address !== null) return;
     this.#hasFailed = true;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** The address of this machine as the server sees it, from the first address that answers; null for a unix socket. */
+  /** Returns the address of this machine as the server sees it, from the first server that answers; null for a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
@@ -238,8 +239,8 @@ export class ServerLink {
   }
 
   /**
-   * Reads a path with an attempt's token; throws if the server refuses it or the link is closed. Null if it was to be sent only
-   * once and got no answer.
+   * Reads an API path with an attempt's token. Throws if the server refuses it or the link is closed. With `isOnce`, it is sent
+   * only once, and null means that there was no answer.
    */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
@@ -267,13 +268,10 @@ export class ServerLink {
       return answer.text;
     }
     if (isOnce) return null;
-    throw new Error("the worker stops, and the server does not answer");
+    throw new Error("the worker is stopping, and the server has not answered");
   }
 
-  /**
-   * Deregisters the worker and ends all requests, after open registrations have ended (and with `waitsForClaims`, open claims
-   * too).
-   */
+  /** Deregisters the worker and ends all requests. It waits for open registrations first; with `waitsForClaims`, also for open claims. */
   async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
     const address = this.#address;
     this.#isClosed = true;
@@ -298,7 +296,7 @@ export class ServerLink {
     if (result?.kind === "registered") await this.#deregister(address, result.registered.worker);
   }
 
-  /** If this request is lost, the server notices that the worker is silent. */
+  /** Deregisters the worker. If this request is lost, the server notices after a while that the worker is silent. */
   async #deregister(address: string, worker: string): Promise<void> {
     const path = `/v1/workers/${encodeURIComponent(worker)}`;
     await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: GOODBYE_MS });
@@ -340,7 +338,7 @@ export class ServerLink {
     const value = status === 200 ? read(jsonFields(text)) : null;
     if (value !== null) {
       this.#reportAnswer(route);
-      // A buffering proxy passes on the whole answer at its end, with all keep-alive bytes; these bytes do not count.
+      // Keep-alive bytes must arrive during the wait. A proxy that buffers sends all of them together at the end, and those do not count.
       const isKeptAlive =
         keepAlive !== undefined && clock.now() - (firstPartAt ?? clock.now()) >= keepAlive.everyMs / 2;
       return { kind: "answered", value, ...(isKeptAlive ? { isKeptAlive } : {}) };
@@ -354,7 +352,7 @@ export class ServerLink {
     return "forgotten";
   }
 
-  /** Reading it takes longer than a request, so it is read once a second. */
+  /** Returns the memory of this process. Reading it takes longer than a request, so it is read at most once a second. */
   #memoryBytes(): number {
     const now = this.#options.clock.now();
     if (now - this.#memory.at >= MEMORY_MS) this.#memory = { bytes: process.memoryUsage.rss(), at: now };
@@ -377,8 +375,8 @@ export class ServerLink {
   }
 
   /**
-   * The time-out of an answer. It doubles with each timed-out request in a row, so that a slow network does not count as broken
-   * for ever.
+   * Returns the time-out of an answer. It doubles with each timed-out request in a row, so that a slow network does not count
+   * as broken for ever.
    */
   #answerMs(route: Route): number {
     const timeouts = this.#timeouts.get(route) ?? 0;
@@ -386,8 +384,8 @@ export class ServerLink {
   }
 
   /**
-   * Resolves with the address when the session is registered; null if the link is closed, or if the server has failed and the
-   * request is sent only once.
+   * Waits until the session is registered, and resolves with its address. Resolves with null if the link is closed, or if the
+   * server has failed and the request is sent only once.
    */
   #registered(isPatient: boolean): Promise<string | null> {
     return new Promise((resolve) => {
@@ -407,7 +405,7 @@ export class ServerLink {
       return await connection.send(request);
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
-      // If one connection is dead, other idle ones may be dead too, and each would cost a time-out.
+      // If one connection is dead, other idle connections may be dead too, and each would cost a time-out. So all idle ones are dropped.
       for (const connections of [this.#connections, this.#claimConnections])
         this.#at(connections, connection.address).dropIdle();
       return thrown;

@@ -1,4 +1,4 @@
-/** Refusals of a server, and whether a retry may help. */
+/** Refusals of a server, and whether a retry of the request may help. */
 import type { HttpAnswer } from "../../net/http-connection.ts";
 import { jsonFields } from "../../std/decode.ts";
 
@@ -20,13 +20,13 @@ export class ServerRefused extends Error {
   }
 }
 
-/** The refusal as the rest of a sentence that begins with "the server". */
+/** Describes the refusal in words that follow "the server" in a sentence. */
 export function describeRefusal({ status, code, message }: Refused): string {
   if (status === 200) return `sent an answer that is not from Rondo: ${message.slice(0, 80)}`;
   return `answers ${status} ${code}: ${message}`;
 }
 
-/** Whether a retry may get another answer: the server is not ready, or the answer is not from a Rondo server. */
+/** Whether a retry may get another answer, because the server is not ready or the answer did not come from a Rondo server. */
 export function isPassing({ status, text }: HttpAnswer): boolean {
   if (status === 200) return jsonFields(text) === null;
   const { code } = problemOf(status, text);

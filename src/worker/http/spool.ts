@@ -1,7 +1,7 @@
 /**
  * Keeps events on disk until they are acknowledged, so that they survive the worker's process. Each process has its own file,
- * and takes over the files of processes that have ended. Acknowledged events are dropped with the next rewrite of the file. A
- * damaged file is kept under another name, and its readable lines are sent.
+ * and takes over the files of processes that have ended. Acknowledged events are removed when the file is rewritten. A damaged
+ * file is kept under another name, and its readable lines are sent.
  */
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
@@ -34,7 +34,7 @@ interface Waiting {
 const SUFFIX = ".spool";
 const DAMAGED_SUFFIX = ".damaged";
 const NEWLINE = 10;
-/** A file above this size is rewritten with the unacknowledged events. */
+/** When the file is larger than this, it is rewritten with only the unacknowledged events. */
 const REWRITE_BYTES = 8 * 1_048_576;
 
 const writeTo = promisify(fs.write);
@@ -50,7 +50,7 @@ export class Spool {
   #isClosed = false;
   /** Whether the file has events that the next process has to send. */
   #isNeeded = true;
-  /** The unacknowledged events on disk, which the outbox sets; null until then. */
+  /** The unacknowledged events that are on disk. The outbox sets this; null until then. */
   unacknowledged: ReadonlySet<SpooledEvent> | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
@@ -59,7 +59,7 @@ export class Spool {
     this.#file = this.#writeFile(left);
   }
 
-  /** Opens this process's file; returns the events of ended processes, which the file contains from now on. */
+  /** Opens this process's file. Returns the events that earlier processes left; this file contains them from now on. */
   static open(directory: string): {
     readonly spool: Spool;
     readonly left: readonly SpooledEvent[];
@@ -88,18 +88,18 @@ export class Spool {
     return { spool, left, damaged };
   }
 
-  /** Calls `synced` when these events are on disk. */
+  /** Writes events to disk, and then calls `synced`. */
   append(events: readonly SpooledEvent[], synced: () => void, failed: (error: unknown) => void): void {
     this.#waiting.push({ text: linesOf(events), synced, failed });
     if (!this.#isWriting) this.#write().catch(failed);
   }
 
-  /** Called when events were acknowledged: the file may be rewritten shorter. */
+  /** Called when events were acknowledged. The file may then be rewritten without them. */
   acknowledged(): void {
     if (!this.#isWriting && !this.#isClosed) this.#tidy();
   }
 
-  /** Closes the file, after the writes that are under way. It is kept if it has events that are not acknowledged. */
+  /** Closes the file after the writes that are under way. The file is kept if it has events that are not acknowledged. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -132,7 +132,7 @@ export class Spool {
     if (this.#isClosed) this.#closeFile();
   }
 
-  /** Rewrites the file. No write is under way, so it needs to contain the unacknowledged events only. */
+  /** Rewrites the file with only the unacknowledged events. No other write is under way. */
   #tidy(): void {
     if (this.#bytes === 0 || this.unacknowledged === null) return;
     if (this.unacknowledged.size === 0) {
@@ -167,7 +167,8 @@ function linesOf(events: readonly SpooledEvent[]): string {
 }
 
 /**
- * The lines of a spool file. A last line without a line end was cut off when its process ended, before anything relied on it.
+ * Returns the lines of a spool file. A last line without a line end is left out: it was cut off when its process ended, before
+ * the event counted as stored.
  */
 function wholeLines(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
@@ -196,7 +197,7 @@ function readLine(line: Buffer): SpooledEvent | null {
   return { attempt, token, n: n as number, isReceipt, json: JSON.stringify(event) };
 }
 
-/** Takes over the file of a process that has ended. Of several processes, the first that renames the file gets it. */
+/** Takes over the file of a process that has ended. If several processes try, the first one that renames the file gets it. */
 function takeOver(directory: string, name: string): string | null {
   const path = join(directory, newName());
   try {
@@ -211,8 +212,8 @@ function takeOver(directory: string, name: string): string | null {
 let names = 0;
 
 /**
- * The name of a new spool file. It contains the process id and, where the system tells it, the start time, because process ids
- * are reused.
+ * Returns the name of a new spool file. It contains the process id. Process ids are reused, so it also contains the start time,
+ * if the system provides it.
  */
 function newName(): string {
   return `${process.pid}-${beginningOf(process.pid) ?? "0"}-${++names}${SUFFIX}`;
@@ -230,14 +231,14 @@ function isAlive(name: string): boolean {
   }
 }
 
-/** When a process started, in system ticks; null if there is no such process, or the system does not tell. */
+/** Returns when a process started, in system ticks; null if there is no such process, or if the system does not provide it. */
 function beginningOf(pid: number): string | null {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
     // The second field is the program's name in brackets, which may contain any character.
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null;
   } catch {
-    // Not Linux, or no such process.
+    // The system is not Linux, or there is no such process.
     return null;
   }
 }

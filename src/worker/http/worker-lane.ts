@@ -1,12 +1,11 @@
 /**
  * One registration of a remote worker: the handlers that it serves, its capacity, and the attempts that it holds.
- * 1. It registers at every node of the cluster under the same id. It claims at each node while it has room: a fair share of the
- *    room, at least one attempt. Attempts above `capacity` wait here without being started.
- * 2. Its events are numbered, kept until acknowledged (in a spool too, if it has one), and sent again after a reconnect. They
- *    go to the node that granted the attempt or that owns it now, so no attempt ends because a node does.
+ * 1. It registers at every node of the cluster under the same id. While it has free slots, it claims at each node an equal share of them,
+ *    at least one attempt. Attempts above `capacity` wait here without being started.
+ * 2. Its events are numbered, kept until they are acknowledged (in a spool too, if it has one), and sent again after a reconnect. They go
+ *    to the node that granted the attempt or that owns it now, so the end of a node does not end an attempt.
  * 3. It sends heartbeats while it has attempts, and stops attempts that their node does not want any more.
- * 4. It stops gracefully: it stops claiming, returns attempts that have not started, and lets the others end within a grace
- *    period.
+ * 4. It stops gracefully: it stops claiming, returns attempts that have not started, and lets the others end within a grace period.
  */
 import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
@@ -47,9 +46,7 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   readonly version: string;
   /** Called when the worker is registered under this id. */
   readonly onRegistered: (worker: string) => void;
-  /**
-   * Called if every address refuses this worker and it was never registered. Without this callback, the worker tries again.
-   */
+  /** Called if every address refuses this worker and it was never registered. Without this callback, the worker keeps trying. */
   readonly onRefused?: (why: Refused) => void;
   /** Called if the server asks the worker to stop. */
   readonly onDrain: () => void;
@@ -59,13 +56,16 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
 }
 
-/** An attempt that ends within this time is not reported as started: its receipt says so, in one request and one commit. */
+/**
+ * An attempt that ends within this time is not reported as started. Its receipt includes the start, so that one request and one
+ * commit are enough.
+ */
 const STARTS_AFTER_MS = 20;
 /** How long the last events may take to be acknowledged after the grace period. */
 const LAST_EVENTS_MS = 5_000;
 /** Above this number of unacknowledged characters, the worker claims nothing. */
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
-/** The heartbeat time-out of attempts that a former process left, while their node is searched for. */
+/** The heartbeat time-out of attempts that an earlier process left, while their node is searched for. */
 const LEFT_HEARTBEAT_MS = 30_000;
 /** The heartbeat time-out until a server has set one. */
 const HEARTBEAT_MS = 30_000;
@@ -89,7 +89,7 @@ export class WorkerLane {
   /** The worker's id, the same at every node. */
   #id: string;
   #heartbeatMs = HEARTBEAT_MS;
-  /** Whether every server at which the worker has registered takes the fields of log lines. */
+  /** Whether every server at which the worker has registered accepts the structured fields of log lines. */
   #takesFields = true;
   #isRegistered = false;
   #isClosed = false;
@@ -203,7 +203,7 @@ export class WorkerLane {
     const sessions = this.#sessions.all;
     const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_EVENTS_MS, loop.stop()));
     await atMost(clock, graceMs + 2 * LAST_EVENTS_MS, this.#worker.stop(graceMs, LAST_EVENTS_MS));
-    // The worker does not wait for a node where it is not registered: such a node neither grants attempts nor accepts events.
+    // A stopping worker does not wait for a node where it is not registered: such a node neither grants attempts nor accepts events.
     await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
     if (this.#sessions.isRegistered) await atMost(clock, LAST_EVENTS_MS, this.#outbox.empty());
     this.#isClosed = true;
@@ -250,9 +250,7 @@ export class WorkerLane {
     );
   }
 
-  /**
-   * The number of attempts that one session may claim now: an equal share of the free slots, at least one if there are any.
-   */
+  /** Returns the number of attempts that one session may claim now: an equal share of the free slots, at least one if there are any. */
   #share(): number {
     const { capacity } = this.#options;
     const free = this.#outbox.chars > UNACKNOWLEDGED_CHARS_MAX ? 0 : capacity - this.#held.open;
@@ -293,7 +291,7 @@ export class WorkerLane {
     };
   }
 
-  /** Called when the session is registered, perhaps at a server that does not know its attempts: sends heartbeats at once. */
+  /** Called when the session is registered. Sends heartbeats at once, because the server may not know the session's attempts. */
   #registered(session: NodeSession, { worker, heartbeatMs, logFields }: Registered): void {
     this.#id = worker;
     if (logFields !== true) this.#takesFields = false;
@@ -314,7 +312,7 @@ export class WorkerLane {
   #startClaimed(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
-    // If the session of the node has ended since, another node owns the attempt.
+    // The session of the node has ended since, so another node owns the attempt.
     const home = this.#sessions.get(session.name) === undefined ? null : session.name;
     for (const { id, token, heartbeatMs, at, kept } of items) {
       const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false, runs: null };
@@ -339,7 +337,7 @@ export class WorkerLane {
       return known;
     }
     const at = decodeAttempt(id);
-    assert(at !== null, "an attempt in the spool has a readable id");
+    assert(at !== null, "the id of an attempt in the spool must be decodable");
     const held: HeldAttempt = {
       ...{ id, token, at, heartbeatMs: LEFT_HEARTBEAT_MS, since: this.#options.clock.now(), kept: [] },
       ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true, runs: null },
@@ -349,8 +347,8 @@ export class WorkerLane {
   }
 
   /**
-   * Called when a node is unreachable: the worker searches for the nodes of its attempts there. Events that are being sent to
-   * the node come back by themselves.
+   * Called when a node is unreachable. The worker searches for the nodes that now own the attempts of that node. Events that
+   * are being sent to the node come back by themselves.
    */
   #gone(name: string): void {
     for (const attempt of [...this.#held.quietAt(name)]) this.#held.move(attempt, null);
@@ -361,14 +359,14 @@ export class WorkerLane {
   #home({ name }: NodeSession, attempt: HeldAttempt, isHere: boolean): void {
     if (this.#sessions.get(name) === undefined) return;
     if (isHere && attempt.home === null) this.#outbox.found(attempt, name);
-    // Attempts with events on their way to a node are left alone: the answer to these events tells where they belong.
+    // Attempts whose events are being sent to a node are left alone, because the answer to these events tells which node owns them.
     else if (!isHere && attempt.home === name && attempt.queued === 0) {
       this.#held.move(attempt, null);
       this.#sessions.search();
     }
   }
 
-  /** Reads a path from the node that owns the attempt, or from the other nodes if that node does not know the attempt. */
+  /** Reads an API path from the node that owns the attempt; if that node does not know the attempt, from the other nodes. */
   async #read(path: string, { home, token }: HeldAttempt): Promise<string> {
     const { clock, random } = this.#options;
     const backOff = new BackOff({ random });
@@ -381,7 +379,7 @@ export class WorkerLane {
       }
       await sleep(clock, backOff.next());
     }
-    throw new Error("the worker stops, and no node answers");
+    throw new Error("the worker is stopping, and no node has answered");
   }
 
   /** Reports the start of an enumeration, because its first page may take long. */

@@ -1,6 +1,6 @@
 /**
- * Gathers the log lines of an attempt, the chunks of its streams, the values that it publishes and the notices about its runs, for
- * its next report. Of progress updates and of published values only the newest are kept.
+ * Collects the log lines of an attempt, the chunks of its streams, the values that it publishes and the notices about its runs,
+ * for its next report. Only the newest progress update and the newest value of each published key are kept.
  */
 import type { PublishedValues, RunNotice } from "../../kernel/message.ts";
 import { type PieceHead, pieceLine, STREAM_LEVEL } from "../../protocol/stream-piece.ts";
@@ -16,8 +16,8 @@ export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;
   /**
-   * Called with the first line since the last report, and with `isFull` when there are enough lines that they should be sent
-   * at once.
+   * Called with the first line since the last report. Also called with `isFull` when there are so many lines that they should
+   * be sent at once.
    */
   readonly onLines: (log: AttemptLog, isFull: boolean) => void;
   /** Called with each chunk of a stream. */
@@ -32,12 +32,12 @@ export type PublishedReport = ReportedAttempt & PublishedValues;
 
 const LINES_MAX = 10_000;
 const BYTES_MAX = 1_048_576;
-/** Once the lines have this many bytes, they are sent at once. */
+/** When the collected lines have this many bytes, they are sent at once. */
 const REPORT_BYTES = 65_536;
-/** The most bytes of chunks that wait to be stored. A writer that awaits its writes goes on when there are fewer. */
+/** The most bytes of chunks that are not stored yet. A writer that awaits its writes waits while there are more. */
 const UNSTORED_BYTES_MAX = 262_144;
 
-/** The last line, if it is a piece of a stream to which chunks can be added. */
+/** The last collected line, if it is a piece of a stream to which further chunks can be added. */
 interface OpenPiece {
   readonly line: Omit<ReportedLine, "n">;
   readonly head: PieceHead;
@@ -51,7 +51,7 @@ export class AttemptLog {
   #piece: OpenPiece | null = null;
   /** The newest published values by key, since the last report; null removes a key. */
   #published = new Map<string, Json>();
-  /** Reports that are complete: notices, and the lines before them. */
+  /** Reports that are complete and not sent yet: notices, and the lines before them. */
   #reports: (LogsReport | NoticeReport)[] = [];
   /** When the last report was made; 0 if none was. */
   reportedAt = 0;
@@ -60,7 +60,7 @@ export class AttemptLog {
   /** The bytes of chunks that are not stored yet. */
   #unstored = 0;
   #onRoom: (() => void)[] = [];
-  /** The index of the progress update among the lines; -1 if there is none. */
+  /** The index of the progress update among the collected lines; -1 if there is none. */
   #progressAt = -1;
   #waitingBytes = 0;
   /** The number of lines reported so far. */
@@ -73,7 +73,7 @@ export class AttemptLog {
     this.#queue = sink;
   }
 
-  /** Adds the lines of a text. `fields` is JSON text, and belongs to the first line. */
+  /** Adds the lines of a text. `fields` is JSON text and belongs to the first line. */
   write(
     level: string,
     text: string,
@@ -103,7 +103,7 @@ export class AttemptLog {
     if (wasEmpty || isMuch) this.#queue.onLines(this, isMuch);
   }
 
-  /** Adds a chunk of a stream, as JSON text. Chunks of one writer that follow one another are one line. */
+  /** Adds a chunk of a stream, as JSON text. Consecutive chunks of one writer become one line. */
   chunk(head: PieceHead, text: string | null): void {
     const bytes = text === null ? 0 : Buffer.byteLength(text);
     const open = this.#piece;
@@ -129,13 +129,13 @@ export class AttemptLog {
     else this.#queue.onChunk(this);
   }
 
-  /** Resolves when few enough chunks wait to be stored; at once, if that is so now. */
+  /** Resolves when there are few enough chunks that are not stored yet. */
   room(): Promise<void> {
     if (this.#unstored <= UNSTORED_BYTES_MAX) return Promise.resolve();
     return new Promise((resolve) => this.#onRoom.push(resolve));
   }
 
-  /** Whether chunks wait to be stored. */
+  /** Whether there are chunks that are not stored yet. */
   get hasUnstored(): boolean {
     return this.#unstored > 0;
   }
@@ -150,7 +150,7 @@ export class AttemptLog {
   /** Adds values to publish. Of each key only the newest value is reported. */
   publish(values: Readonly<Record<string, Json>>): void {
     for (const [key, value] of Object.entries(values)) {
-      // The key becomes the last one: it was published last.
+      // The key moves to the end of the map, because it was published last.
       this.#published.delete(key);
       this.#published.set(key, value);
     }

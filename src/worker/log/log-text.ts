@@ -5,13 +5,13 @@ import type { Secrets } from "./secrets.ts";
 
 /** The longest line in bytes of UTF-8, including the notice about a cut. */
 export const LOG_LINE_BYTES = 8_192;
-/** How many characters of one text are read. More would not fit into the logs of an attempt. */
+/** How many characters of one text are read. More than that would not fit into the logs of an attempt. */
 const CHARS_MAX = 1_048_576;
 const MEMBERS_MAX = 500;
 const DEPTH_MAX = 4;
 const NOTICE_BYTES = 48;
 
-/** Control characters except tab, line feed and carriage return. Some of them alone act as a terminal escape. */
+/** Control characters except tab, line feed and carriage return. Some of them act as a terminal escape even alone. */
 const CONTROLS = /(?![\t\n\r])\p{Cc}/gu;
 
 /** Writes the values of one call as text, like `console.log` but bounded. */
@@ -20,12 +20,12 @@ export function showParts(parts: readonly unknown[]): string {
   return parts.length === 1 && typeof only === "string" ? only : parts.map(showPart).join(" ");
 }
 
-/** The largest fields that are stored with a line, in characters of JSON. */
+/** The most characters of JSON in the fields of a line. Larger fields are not stored. */
 const FIELDS_CHARS_MAX = 4_096;
 
 /**
- * The fields of a logged line, and the values after them. As pino does, the first value gives them: a plain object its members, an
- * error the field `err`.
+ * Splits logged values into the fields of the line and the remaining values. As with pino, the fields come from the first
+ * value: the members of a plain object, or the field `err` for an error.
  */
 export function fieldsOf(parts: readonly unknown[]): {
   readonly fields: Readonly<Record<string, unknown>>;
@@ -39,7 +39,10 @@ export function fieldsOf(parts: readonly unknown[]): {
   return { fields: first as Readonly<Record<string, unknown>>, rest };
 }
 
-/** Fields as JSON text, redacted; undefined if they are too large or cannot be JSON. An error has its name, message and stack. */
+/**
+ * Returns the fields as JSON text, with secrets redacted; undefined if they are too large or cannot be written as JSON. An
+ * error is written as its name, message and stack.
+ */
 export function storedFields(
   fields: Readonly<Record<string, unknown>>,
   secrets: Secrets,
@@ -56,7 +59,8 @@ export function storedFields(
       ? undefined
       : secrets.redactJson(text.toWellFormed());
   } catch {
-    // Getters and `toJSON` are user code, and a value may refer to itself. The text of the line still shows it.
+    // The fields cannot be written as JSON: getters and `toJSON` are user code that may throw, and a value may refer to itself.
+    // The text of the line still shows the value.
     return undefined;
   }
 }
@@ -75,7 +79,7 @@ function plain(text: string): string {
   return stripVTControlCharacters(text).replace(CONTROLS, "").toWellFormed();
 }
 
-/** The text that a terminal shows at the end of a line that overwrites itself with carriage returns. */
+/** Returns the text that a terminal would show for a line that overwrites itself with carriage returns. */
 function overwritten(line: string): string {
   if (!line.includes("\r")) return line;
   const end = line.replace(/\r+$/, "");
@@ -85,7 +89,7 @@ function overwritten(line: string): string {
 const encoder = new TextEncoder();
 const head = new Uint8Array(LOG_LINE_BYTES - NOTICE_BYTES);
 
-/** Cuts a line to its limit at a character boundary. `left` bytes of the line were cut off before. */
+/** Cuts a line to the limit at a character boundary. `left` is the number of bytes that were cut off before. */
 function cut(line: string, left: number): string {
   if (left === 0 && line.length * 3 <= LOG_LINE_BYTES) return line;
   const bytes = Buffer.byteLength(line) + left;
@@ -104,7 +108,7 @@ function showPart(part: unknown): string {
       breakLength: 120,
     });
   } catch {
-    // Getters, proxies and custom inspectors are user code. A line that cannot be shown must not fail the attempt.
+    // Getters, proxies and custom inspectors are user code and may throw. A value that cannot be shown must not fail the attempt.
     return "[a value that cannot be shown]";
   }
 }

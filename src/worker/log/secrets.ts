@@ -7,16 +7,16 @@ import { RondoError, reject } from "../../std/rejection.ts";
 const REDACTED = "[redacted]";
 /** The shortest secret in characters: shorter ones would match ordinary text. */
 const CHARS_MIN = 4;
-/** In a secret of several lines, lines of at least this length are redacted on their own too. */
+/** If a secret has several lines, lines of at least this length are also redacted on their own. */
 const LINE_CHARS_MIN = 8;
 /** The most secrets that tasks may add. Beyond that, the oldest is dropped. */
 const BROUGHT_MAX = 1_000;
 
 export class Secrets {
-  /** Secrets that are kept for the life of the worker, each with all forms in which it can appear in a text. */
+  /** The secrets that are kept for the life of the worker. Each has all forms in which it can appear in a text. */
   readonly #given = new Map<string, readonly string[]>();
   readonly #brought = new Map<string, readonly string[]>();
-  /** All forms of all secrets, the longest first because one may contain another; null if they must be computed again. */
+  /** All forms of all secrets, the longest first, because one form may contain another. Null if the list must be computed again. */
   #forms: readonly string[] | null = null;
 
   constructor(given: readonly string[] = []) {
@@ -31,7 +31,7 @@ export class Secrets {
   add(value: string): void {
     if (this.#given.has(checked(value))) return;
     const known = this.#brought.get(value);
-    // The secret moves to the end of the list, so that it is dropped last.
+    // The secret moves to the end of the list, so that it is the last one to be dropped.
     this.#brought.delete(value);
     this.#brought.set(value, known ?? formsOf(value));
     if (known !== undefined) return;
@@ -66,7 +66,7 @@ export class Secrets {
   }
 }
 
-/** Returns the secret; throws if the secret is too short or not a string. The error does not contain the secret. */
+/** Checks and returns a secret. Throws if it is too short or not a string; the error does not contain the secret. */
 function checked(value: unknown): string {
   if (typeof value === "string" && value.length >= CHARS_MIN) return value;
   throw new RondoError(
@@ -76,7 +76,7 @@ function checked(value: unknown): string {
   );
 }
 
-/** The forms of a secret: the secret itself, its form in JSON, and its longer lines if it has several. */
+/** Returns the forms of a secret: the secret itself, its form in JSON, and its longer lines if it has several. */
 function formsOf(value: string): string[] {
   const lines = value.split(/\r?\n/).filter(({ length }) => length >= LINE_CHARS_MIN);
   return [...new Set([value.toWellFormed(), JSON.stringify(value).slice(1, -1), ...lines])];

@@ -1,6 +1,6 @@
 /**
- * Watches one attempt in one child, on the parent's side: enforces limits, checks the order of reports, passes events on. A
- * child that breaks the order, a format or a limit counts as hostile and is killed.
+ * Watches one script attempt in a sandbox process (the child), from the side of the worker. It enforces limits, checks the
+ * order of reports, and passes events on. A child that violates the order, a format or a limit counts as hostile and is killed.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -20,13 +20,14 @@ export interface WatchOptions {
   readonly onEnd: (end: ScriptEnd) => void;
 }
 
-/** The child ends a run at its time limit by itself. If it does not, the parent kills the child this much later. */
+/** The child process ends a run at its time limit by itself. If it does not, it is killed this much later. */
 const GRACE_MS = 50;
-/** The longest time until a run starts, counted from the order or from the end of the last run. */
+/** The longest time until a run starts, counted from the request to the child or from the end of the previous run. */
 const START_MS = 2_000;
 const MEMORY_LOOK_MS = 50;
 /**
- * The memory that Node needs, and how many times the scripts' memory limit may be in use, because of garbage of the last run.
+ * The memory that Node itself needs in the child. The limit of a script is counted `MEMORY_COPIES` times, because garbage of
+ * the previous run may still be in memory.
  */
 const NODE_BYTES = 160 * 1_048_576;
 const MEMORY_COPIES = 2;
@@ -35,7 +36,7 @@ export class AttemptWatch {
   readonly #options: WatchOptions;
   readonly #runs: readonly ScriptRun[];
   #state: string;
-  /** The index of the current run in the order's `runs`. */
+  /** The index of the current run among the runs that were sent to the child. */
   #current = 0;
   #started = false;
   #startedAt = 0;
@@ -52,7 +53,7 @@ export class AttemptWatch {
     this.#state = options.attempt.state;
   }
 
-  /** Sends the order with the attempt's runs to the child, which must be idle. */
+  /** Sends the runs of the attempt to the child process, which must be idle. */
   begin(): void {
     const { attempt, child, limits } = this.#options;
     child.listener = {
@@ -79,7 +80,7 @@ export class AttemptWatch {
     this.#checkMemory();
   }
 
-  /** Stops the attempt now and kills its child. */
+  /** Stops the attempt at once and kills its child process. */
   cancel(reason: string): void {
     this.#kill({ kind: "cancelled", run: this.#started ? this.#run().name : null, reason });
   }
@@ -132,7 +133,7 @@ export class AttemptWatch {
     const bytes = byteLength(text);
     this.#logLines += 1;
     this.#logBytes += bytes;
-    // One more line than the limit is allowed: the notice that the logs end.
+    // One line more than the limit is allowed, for the notice that the logs end.
     const lines = limits.logLines + 1;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
       this.#distrust("wrote more logs than it may");
@@ -146,7 +147,7 @@ export class AttemptWatch {
     if (isRejection(state)) {
       const { message, hint } = state;
       const error = { name: "NotStorable", message, ...(hint === undefined ? {} : { hint }) };
-      // The child is killed, because it would go on with the next run.
+      // The child process is killed, because it would go on with the next run.
       this.#kill({ kind: "failed", run, error, fatal: true });
       return;
     }
@@ -166,7 +167,7 @@ export class AttemptWatch {
     this.#stopTimer();
     const timeoutMs = this.#run().timeoutMs ?? limits.timeoutMs;
     this.#stopTimer = clock.after(timeoutMs + GRACE_MS + moreMs, () => {
-      // If this process was busy, the report that ends the run may still wait to be read.
+      // The kill waits for one turn: if this process was busy, the report that ends the run may have arrived and not been read yet.
       clock.soon(() => {
         if (this.#current === run) this.#kill(this.#outOfTime());
       });
@@ -193,7 +194,12 @@ export class AttemptWatch {
   #outOfMemory(): ScriptEnd {
     const { name } = this.#run();
     const mebibytes = Math.round(this.#options.limits.memoryBytes / 1_048_576);
-    return { kind: "killed", run: name, limit: "memory", message: `run ${name} took over ${mebibytes} MiB` };
+    return {
+      kind: "killed",
+      run: name,
+      limit: "memory",
+      message: `run ${name} used more than ${mebibytes} MiB of memory`,
+    };
   }
 
   #distrust(what: string): void {

@@ -1,4 +1,4 @@
-/** Finds a jail that works here: starts a child in each possible jail and lets it try to escape. */
+/** Finds a jail that works on this machine: starts a sandbox process in each possible jail and lets it try to escape. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { fileURLToPath } from "node:url";
@@ -13,10 +13,10 @@ const MEMORY_BYTES = 64 * 1_048_576;
 /** A file that exists on this machine and must not be readable in the jail. */
 const OUTSIDE = fileURLToPath(import.meta.url);
 
-/** The jail that works on this machine, after the first search. */
+/** The jail that works on this machine; set by the first search. */
 let found: Promise<Jail> | null = null;
 
-/** Returns a jail that works. Without one, returns NO_JAIL if that is allowed, else throws a `RondoError` with a hint. */
+/** Returns a jail that works. If there is none, it returns NO_JAIL if that is allowed, and otherwise throws a `RondoError` with a hint. */
 export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): Promise<Jail> {
   found ??= findJail(possibleJails());
   try {
@@ -29,7 +29,8 @@ export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): P
 }
 
 /**
- * Starts a child in this jail and returns the forbidden operations that worked in it. Throws if the child does not run at all.
+ * Starts a sandbox process in this jail and returns the forbidden operations that worked in it. Throws if the process does not
+ * run at all.
  */
 export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
@@ -49,7 +50,7 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
               pid: process.pid,
             });
           else if (report?.kind === "probed") resolve(report.findings);
-          else fail(new Error("the probe gave no findings"));
+          else fail(new Error("the sandbox process did not report what it could do"));
         },
       };
     });
@@ -61,7 +62,7 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   }
 }
 
-/** The operations that worked in the child although a jail must prevent them; empty if the jail works. */
+/** Lists the forbidden operations that worked in the sandbox process; empty if the jail works. */
 export function holesIn(findings: ProbeFindings): string[] {
   return [
     ...(findings.environment.length > 0 ? ["it sees environment variables"] : []),
@@ -73,7 +74,7 @@ export function holesIn(findings: ProbeFindings): string[] {
   ];
 }
 
-/** The first of these jails that works. Throws a `RondoError` if none does. */
+/** Returns the first of these jails that works. Throws a `RondoError` if none does. */
 export async function findJail(jails: ReturnType<typeof possibleJails>): Promise<Jail> {
   if ("missing" in jails) throw refusal([jails.missing]);
   const why: string[] = [];

@@ -1,11 +1,11 @@
 /**
- * The outer layer: how a sandbox child is started so that nothing outside is in its reach. Kinds, best first:
- *   namespaces       user, mount, network, process, IPC and host namespaces, without being root
- *   root-namespaces  the same without a user namespace, where root may make the others; the child becomes nobody
+ * The jail is the outer layer of the sandbox: it starts the sandbox process so that it can reach nothing outside. Kinds, best first:
+ *   namespaces       user, mount, network, process, IPC and host namespaces; the worker need not be root
+ *   root-namespaces  the same without a user namespace, if the worker is root; the sandbox process runs as nobody
  *   none             no jail: only an empty environment and Node's permission model
- * In a jail the child's root folder is a read-only tmpfs with the Node binary, its libraries and the child's own
- * code; it has no /proc, no network device, no capability, and no user of the machine. Node's permission model comes
- * on top in every kind. And in every kind a shell beside the child ends it when the worker is gone, whatever it does.
+ * In a jail the root folder of the sandbox process is a read-only tmpfs with the Node binary, its libraries and the code of the
+ * sandbox. The process has no /proc, no network device, no capability, and no user of the machine. Every kind also uses Node's
+ * permission model. In every kind a separate shell kills the sandbox process when the worker is gone.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
@@ -19,19 +19,20 @@ export type JailKind = "namespaces" | "root-namespaces" | "none";
 export interface Jail {
   readonly kind: JailKind;
   /**
-   * The command that runs the child in `folder`. File descriptor 3 of the child is a pipe that is open while the worker lives.
+   * Returns the command that runs the sandbox process in `folder`. File descriptor 3 of the process is a pipe that is open
+   * while the worker lives.
    */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
 
 const NOBODY = 65_534;
 const TOOL_FOLDERS = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
-/** The memory that Node and its heap need beside the scripts' memory. */
+/** The memory that Node and its heap need, in addition to the memory of the scripts. */
 const NODE_DATA_BYTES = 1_024 * 1_048_576;
 
 /**
- * A shell that kills the group and deletes the folder when the worker's pipe closes, since a child in an endless loop would
- * not notice. It is detached and holds none of the child's pipes.
+ * A shell script that kills the sandbox's process group and deletes its folder when the worker's pipe closes. It is needed because a
+ * sandbox process in an endless loop would not notice the end of the worker. It runs detached and holds none of the sandbox's pipes.
  */
 const WATCH_WORKER = `(
   {
@@ -46,8 +47,8 @@ exec 3<&-
 `;
 
 /**
- * A shell script that builds the jail's root. Arguments: the root, the limit on data in KiB, pairs of file and place, `--`, the
- * command.
+ * A shell script that builds the root folder of the jail. Arguments: the root, the limit on data in KiB, pairs of a file and
+ * its place in the jail, `--`, the command.
  */
 const BUILD_ROOT = `${WATCH_WORKER}set -e
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -70,7 +71,7 @@ ulimit -c 0; ulimit -f 0; ulimit -n 64; ulimit -d "$data"
 ulimit -u 4096 2>/dev/null || ulimit -p 4096 2>/dev/null || true
 `;
 
-/** The jails for which this machine has the tools. jail-probe.ts finds out whether one works. */
+/** Returns the jails for which this machine has the tools. jail-probe.ts finds out which of them works. */
 export function possibleJails(): readonly Jail[] | { readonly missing: string } {
   if (process.platform !== "linux") return { missing: `${process.platform} has no namespaces` };
   const unshare = findTool("unshare");
@@ -113,7 +114,7 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
   ];
 }
 
-/** No jail, for trusted scripts only: the child can reach the network and the processes of the machine. */
+/** Runs the sandbox process without a jail, for trusted scripts only: it can reach the network and the processes of the machine. */
 export const NO_JAIL: Jail = {
   kind: "none",
   command(folder) {
@@ -123,15 +124,15 @@ export const NO_JAIL: Jail = {
     const args = [...nodeFlags(readable), `${main?.file ?? ""}/main.js`];
     const env = findTool("env");
     if (env === null) return { file: process.execPath, args };
-    // The child is started through env, because a shell adds environment variables.
+    // The sandbox process is started through `env -i`, because the shell adds environment variables.
     const script = `${WATCH_WORKER}shift\nexec ${env} -i "$@"`;
     return { file: "/bin/sh", args: ["-c", script, "rondo-script", folder, process.execPath, ...args] };
   },
 };
 
 /**
- * Node's flags for the child: it may use no file but its code, no process, thread or addon, and no code from strings. Stacks
- * are deep enough for QuickJS.
+ * Returns Node's flags for the sandbox process. It may not read files other than its code, start processes or threads, load
+ * addons, or run code from strings. Its stack is deep enough for QuickJS.
  */
 function nodeFlags(readable: readonly string[]): string[] {
   const permission = process.allowedNodeEnvironmentFlags.has("--permission")
@@ -155,9 +156,9 @@ function findTool(name: string): string | null {
   return TOOL_FOLDERS.map((folder) => `${folder}/${name}`).find((file) => existsSync(file)) ?? null;
 }
 
-/** A folder that a sandbox child needs, and its place in a jail. */
+/** A folder that the sandbox process needs, and its place in a jail. */
 interface ChildFile {
-  /** A folder on this machine. */
+  /** The path of the folder on this machine. */
   readonly file: string;
   /** The path of the folder in the jail. */
   readonly place: string;
@@ -168,11 +169,11 @@ const ENGINE = "@jitl/quickjs-ng-wasmfile-release-sync";
 
 const PACKAGES = ["quickjs-emscripten-core", ENGINE, "@jitl/quickjs-ffi-types"];
 
-/** Every folder that the child reads: its own code and QuickJS, nothing else. */
+/** Returns every folder that the sandbox process reads: its own code and QuickJS, nothing else. */
 function childFiles(): ChildFile[] {
   const own = childFolder();
   const require = createRequire(join(own, "main.js"));
-  // The third package is a dependency of the others and may be nested in one of them.
+  // The third package is a dependency of the other two and may be installed inside one of them.
   const nested = createRequire(require.resolve(ENGINE));
   return [
     { file: own, place: "/app/child", isEntry: true },
@@ -183,12 +184,12 @@ function childFiles(): ChildFile[] {
   ];
 }
 
-/** Whether the compiled child exists. A worker that runs from source needs a build first. */
+/** Whether the compiled code of the sandbox process exists. A worker that runs from source needs a build first. */
 function isChildBuilt(): boolean {
   return existsSync(join(childFolder(), "main.js"));
 }
 
-/** The child's main module, for a jail whose files are under `root`. */
+/** Returns the main module of the sandbox process, for a jail whose files are under `root`. */
 function entryOf(root: string): string {
   return `${root}/child/main.js`;
 }

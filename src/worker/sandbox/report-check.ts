@@ -1,4 +1,4 @@
-/** Checks a child's report before it is used: a script may have taken over the child. */
+/** Checks a report of a sandbox process before it is used, because a script may have taken over the process. */
 import { z } from "zod";
 import type { ChildReport } from "./child/messages.ts";
 
@@ -45,13 +45,13 @@ const REPORT = z.discriminatedUnion("kind", [
 
 export type CheckedReport = z.infer<typeof REPORT>;
 
-/** Reads the report in a line; null if the child's own code could not have written it. */
+/** Reads the report in a line; null if it cannot come from the unchanged code of the sandbox process. */
 export function readReport(line: string): CheckedReport | null {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    // The line is not JSON, so the child's own code has not written it.
+    // The line is not JSON, so the code of the sandbox process has not written it.
     return null;
   }
   const report = REPORT.safeParse(value);

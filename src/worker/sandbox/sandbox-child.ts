@@ -1,4 +1,4 @@
-/** The parent's side of one child process: starts it in a jail, splits its output into lines, and kills it. */
+/** The worker's side of one sandbox process: starts it in a jail, splits its output into lines, and kills it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";
@@ -7,11 +7,11 @@ import { join } from "node:path";
 import type { Order } from "./child/messages.ts";
 import type { Jail } from "./jail.ts";
 
-/** The listener for the output of a child; each attempt has its own. */
+/** The listener for the output of a sandbox process. Each attempt has its own listener. */
 export interface ChildListener {
   /** Called with each line of output; null for a line that was too long. */
   line(line: string | null): void;
-  /** Called when the process has ended; no other call follows. */
+  /** Called when the process has ended. No other call follows. */
   ended(why: string): void;
 }
 
@@ -26,14 +26,14 @@ const STDERR_CHARS = 2_000;
 const PAGE_BYTES = 4_096;
 
 export class SandboxChild {
-  /** Resolves when the process has ended. */
+  /** Resolves when the sandbox process has ended. */
   readonly ended: Promise<void>;
   listener: ChildListener | null = null;
   isAlive = true;
   /** Whether the process was killed or has ended, so that it cannot be used again. */
   isSpent = false;
   readonly #process: ChildProcess;
-  /** A pipe without data. While it is open, the child knows that this process lives. */
+  /** A pipe without data. While it is open, the sandbox knows that this worker process lives. */
   readonly #life: Socket | undefined;
   readonly #lineBytesMax: number;
   readonly #folder: string;
@@ -46,7 +46,7 @@ export class SandboxChild {
     this.#folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
     const folder = this.#folder;
     const { file, args } = jail.command(folder, memoryBytes);
-    // The child has its own process group, so that the jail's helper and the child are killed together.
+    // The sandbox has its own process group, so that the jail's helper and the sandbox process are killed together.
     this.#process = spawn(file, [...args, ...inheritedFds()], {
       cwd: folder,
       env: {},
@@ -54,14 +54,14 @@ export class SandboxChild {
       detached: true,
     });
     this.#life = this.#process.stdio[3] as Socket | undefined;
-    // The pipe breaks when the child ends, which is no error here.
+    // The pipe breaks when the sandbox process ends. That is expected, so the error is ignored.
     this.#life?.on("error", () => {});
     this.#process.on("exit", () => this.#life?.destroy());
     this.#process.stdout?.on("data", (chunk: Buffer) => this.#read(chunk));
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
     });
-    // A write to a child that has just died fails; its "close" event reports the end.
+    // A write to a process that has just died fails. The error is ignored, because the "close" event reports the end.
     this.#process.stdin?.on("error", () => {});
     this.ended = new Promise((resolve) => {
       const end = (why: string): void => {
@@ -77,7 +77,7 @@ export class SandboxChild {
     });
   }
 
-  /** The id of the started process: the child itself, or in a jail the helper that waits for it. */
+  /** The id of the started process: the sandbox process itself, or in a jail the helper that waits for it. */
   get pid(): number | undefined {
     return this.#process.pid;
   }
@@ -93,11 +93,11 @@ export class SandboxChild {
     const inner = childOf(pid);
     if (inner !== null) killQuietly(inner);
     killQuietly(-pid);
-    // The folder is deleted now, because this process may end before the child's "close" event.
+    // The folder is deleted at once, because the worker process may end before the "close" event.
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** While the child is held, it keeps this process alive. */
+  /** Sets whether the sandbox process keeps this worker process alive. */
   hold(held: boolean): void {
     const { stdin, stdout, stderr } = this.#process;
     const parts = [this.#process, stdin, stdout, stderr, this.#life] as (ChildProcess | Socket | null)[];
@@ -107,7 +107,7 @@ export class SandboxChild {
     }
   }
 
-  /** The memory of the child; null if the system does not tell it. */
+  /** Returns the resident memory of the sandbox process; null if the system does not provide it. */
   residentBytes(): number | null {
     const { pid } = this.#process;
     if (pid === undefined) return null;
@@ -141,11 +141,11 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // The process has ended by itself.
+    // The process has ended already.
   }
 }
 
-/** Open files that a new process would inherit; the child closes them before it reports that it is ready. */
+/** Returns the open files that a new process would inherit. The sandbox process closes them before it reports that it is ready. */
 function inheritedFds(): string[] {
   const marked = 0o2000000;
   return (listQuietly("/proc/self/fd") ?? []).filter((fd) => {
@@ -163,7 +163,10 @@ function listQuietly(path: string): string[] | null {
   }
 }
 
-/** The child of a process. A jail's helper has exactly one child, the sandbox; without a jail there is none. */
+/**
+ * Returns the id of the first child process of a process; null if there is none. In a jail, the helper has exactly one child
+ * process: the sandbox.
+ */
 function childOf(pid: number): number | null {
   const listed = readQuietly(`/proc/${pid}/task/${pid}/children`)?.trim() ?? "";
   return listed === "" ? null : Number(listed.split(" ")[0]);

@@ -1,9 +1,9 @@
 /**
- * A pool of jailed children that run scripts. Each child belongs to one project for its whole life.
- * 1. An attempt gets an idle child of its project; else a new child, if necessary in place of an idle child of another project;
- *    else it waits.
- * 2. A child whose attempt ended as done or failed is used again. After any other end it is killed, and replaced on demand.
- * 3. A child that idles for long, or has served many attempts, is ended.
+ * A pool of jailed sandbox processes that run scripts. Each process belongs to one project for its whole life.
+ * 1. An attempt gets an idle process of its project. If there is none, it gets a new process, if necessary in place of an idle
+ *    process of another project. Otherwise it waits.
+ * 2. A process whose attempt ended as done or failed is used again. After any other end it is killed, and replaced on demand.
+ * 3. A process that was idle for long, or has served many attempts, is ended.
  */
 import { availableParallelism } from "node:os";
 import { assert } from "../../std/assert.ts";
@@ -24,21 +24,21 @@ import {
 
 export interface SandboxPoolOptions {
   readonly limits?: Partial<ScriptLimits>;
-  /** The most children at a time; by default the number of cores. */
+  /** The most sandbox processes at a time; by default the number of cores. */
   readonly childrenMax?: number;
   readonly idleMs?: number;
   readonly attemptsPerChild?: number;
-  /** Runs scripts without a jail where no jail works. For trusted scripts only. */
+  /** Runs scripts without a jail if no jail works on this machine. Only for trusted scripts. */
   readonly unsafeNoJail?: boolean;
   readonly clock?: Clock;
 }
 
-/** The status of one child, for status pages and tests. */
+/** The status of one sandbox process, for status pages and tests. */
 export interface ChildStatus {
   readonly project: string;
   readonly pid: number | undefined;
   readonly isIdle: boolean;
-  /** The resident memory of the child; null where the system does not tell. */
+  /** The resident memory of the sandbox process; null if the system does not provide it. */
   readonly residentBytes: number | null;
 }
 
@@ -72,7 +72,7 @@ export class SandboxPool {
   readonly #options: SandboxPoolOptions;
   readonly #clock: Clock;
   readonly #places = new Set<Place>();
-  /** Children that were killed but may not have ended yet. */
+  /** Sandbox processes that were killed but may not have ended yet. */
   readonly #leaving = new Set<SandboxChild>();
   readonly #waiting: Job[] = [];
   readonly #running = new Set<Job>();
@@ -85,7 +85,7 @@ export class SandboxPool {
     this.#clock = options.clock ?? systemClock();
   }
 
-  /** The children that run an attempt or are idle. */
+  /** Lists the sandbox processes that run an attempt or are idle. */
   get children(): readonly ChildStatus[] {
     return Array.from(this.#places, ({ project, child, isIdle }) => ({
       project,
@@ -95,9 +95,9 @@ export class SandboxPool {
     }));
   }
 
-  /** Does the unfinished runs of an attempt. All events are delivered in order, before the end. */
+  /** Does the unfinished runs of an attempt. All events are delivered in order, before the end of the attempt. */
   run(attempt: ScriptAttempt, onEvent: (event: ScriptEvent) => void): RunningScript {
-    assert(!this.#isClosed, "a closed pool runs nothing");
+    assert(!this.#isClosed, "a closed sandbox pool runs no scripts");
     const { promise, resolve } = withResolvers<ScriptEnd>();
     const job: Job = {
       attempt,
@@ -118,17 +118,17 @@ export class SandboxPool {
     return { done: promise, cancel: (reason) => job.cancel(reason) };
   }
 
-  /** Cancels running and waiting attempts; resolves when every child has ended. */
+  /** Cancels running and waiting attempts. Resolves when every sandbox process has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const job of [...this.#waiting, ...this.#running]) job.cancel("the sandbox closes");
     for (const place of this.#places) this.#drop(place);
-    // Idle children do not keep this process alive, so they are held until all have ended.
+    // Idle sandbox processes do not keep this worker process alive. Now they must, until all have ended.
     for (const child of this.#leaving) child.hold(true);
     await Promise.all(Array.from(this.#leaving, ({ ended }) => ended));
   }
 
-  /** Assigns children to the waiting attempts, the oldest first. */
+  /** Assigns sandbox processes to the waiting attempts, the oldest first. */
   #serve(): void {
     while (this.#waiting.length > 0) {
       const at = this.#waiting.findIndex(({ attempt }) => this.#canPlace(attempt.project));
@@ -155,7 +155,7 @@ export class SandboxPool {
     return null;
   }
 
-  /** Starts a child for the job. If the pool is full, the new child replaces an idle child of another project. */
+  /** Starts a sandbox process for the attempt. If the pool is full, it replaces an idle process of another project. */
   #start(job: Job): void {
     const other = this.#hasRoom() ? null : this.#idlePlace();
     if (other !== null) this.#drop(other);
@@ -163,7 +163,8 @@ export class SandboxPool {
     try {
       child = this.#newChild();
     } catch (error) {
-      // If the machine lacks memory, processes or disk for a child, the attempt is retried, at this worker or another.
+      // The machine may lack memory, processes or disk for a sandbox process. The attempt counts as crashed, so it is retried
+      // at this worker or another.
       const message = `no sandbox process could be started: ${(error as Error).message}`;
       job.end({ kind: "crashed", run: null, message });
       return;
@@ -179,14 +180,16 @@ export class SandboxPool {
       this.#serve();
     };
     const crash = (message: string): void => end({ kind: "crashed", run: null, message });
-    const stopTimer = this.#clock.after(START_MS, () => crash(`no sandbox process within ${START_MS} ms`));
+    const stopTimer = this.#clock.after(START_MS, () =>
+      crash(`the sandbox process did not start within ${START_MS} ms`),
+    );
     job.cancel = (reason) => end({ kind: "cancelled", run: null, reason });
     child.listener = {
       ended: crash,
       line: (line) => {
         stopTimer();
         if (line !== null && readReport(line)?.kind === "ready") this.#begin(job, place);
-        else crash("the sandbox process did not start as it should");
+        else crash("the first line of the sandbox process was not the report that it is ready");
       },
     };
   }
@@ -196,7 +199,8 @@ export class SandboxPool {
     return new SandboxChild({
       jail: this.jail,
       memoryBytes,
-      // A state is JSON within JSON, so a character takes at most three bytes. In a log line it can take six.
+      // In a report, a state is JSON within JSON, so each of its characters takes at most three bytes. A character of a log
+      // line can take six.
       lineBytesMax: 3 * stateBytesMax + 6 * logLineBytes + 65_536,
     });
   }

@@ -1,17 +1,17 @@
-/** The types of the sandbox: an attempt goes in, events come out, and it has one end. States and inputs are JSON texts. */
+/** The types of the sandbox: an attempt goes in, events come out, and the attempt has one end. States and inputs are JSON texts. */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 
 /** One run of a script: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
 export interface ScriptRun {
   readonly name: string;
   readonly expression: string;
-  /** The time limit of the run; by default that of the pool. */
+  /** The time limit of the run; by default the time limit of the pool. */
   readonly timeoutMs?: number | null;
 }
 
-/** The runs of one script task, which one child does in order. */
+/** The runs of one script task. One sandbox process does them in order. */
 export interface ScriptAttempt {
-  /** The project of the attempt. Two projects never share a child. */
+  /** The project of the attempt. Two projects never share a sandbox process. */
   readonly project: string;
   readonly runs: readonly ScriptRun[];
   /** The number of finished runs. The next run is `runs[finished]`. */
@@ -35,16 +35,16 @@ export interface RunStats {
   readonly memoryBytes: number;
 }
 
-/** The events of a running attempt, in order. After the event of a crashed run comes the end: failed, killed or crashed. */
+/** The events of a running attempt, in order. The event of a crashed run is the last one before the end of the attempt. */
 export type ScriptEvent =
   | { readonly kind: "run_started"; readonly run: string }
   | { readonly kind: "log"; readonly run: string; readonly level: LogLevel; readonly text: string }
   | {
       readonly kind: "run_finished";
       readonly run: string;
-      /** The whole state, even if it is oversized. */
+      /** The whole state after the run, even if it is oversized. */
       readonly state: string;
-      /** Whether the state is larger than `stateBytesMarked`. The next run still gets it whole. */
+      /** Whether the state is larger than `stateBytesMarked`. The next run still gets the whole state. */
       readonly oversized: boolean;
       readonly stats: RunStats;
     }
@@ -65,7 +65,7 @@ export interface ScriptError {
 /** The end of an attempt. `run` is the run in which it ended; null if it ended between runs or before the first one. */
 export type ScriptEnd =
   | { readonly kind: "done"; readonly state: string; readonly oversized: boolean }
-  /** `fatal`: a retry would fail in the same way, so the task is not retried. */
+  /** `fatal` means that a retry would fail in the same way, so the task is not retried. */
   | { readonly kind: "failed"; readonly run: string; readonly error: ScriptError; readonly fatal: boolean }
   | {
       readonly kind: "killed";
@@ -77,7 +77,7 @@ export type ScriptEnd =
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
 export interface RunningScript {
-  /** Resolves with the end of the attempt. It never rejects: a failure is an end too. */
+  /** Resolves with the end of the attempt. It never rejects, because a failure is an end too. */
   readonly done: Promise<ScriptEnd>;
   /** Ends the attempt now as cancelled, unless it has ended. */
   cancel(reason: string): void;
@@ -86,7 +86,7 @@ export interface RunningScript {
 export interface ScriptLimits {
   /** The default time limit of a run. */
   readonly timeoutMs: number;
-  /** The limit of a run's JavaScript heap, including the engine; at least 16 MiB. */
+  /** The limit of a run's JavaScript heap, including the engine's own memory; at least 16 MiB. */
   readonly memoryBytes: number;
   /** The size above which a state is marked as oversized. */
   readonly stateBytesMarked: number;
@@ -94,7 +94,7 @@ export interface ScriptLimits {
   readonly stateBytesMax: number;
   /** The longest log line in bytes; a longer line is cut with a notice. */
   readonly logLineBytes: number;
-  /** The most log lines and bytes of an attempt; further lines are dropped with a notice. */
+  /** The most log lines of an attempt. `logBytes` is the most bytes. Further lines are dropped with a notice. */
   readonly logLines: number;
   readonly logBytes: number;
 }

@@ -226,7 +226,7 @@ describe("map with a handler", () => {
       ],
       ["listless", (map) => map("m", 5, square), "items must be an array, an iterable or an async iterable"],
       ["big", (map) => map("m", ["x".repeat(70_000)], square), 'map "m" item 0'],
-      ["inside", (map) => map("m", [1], () => map("n", [1], square)), "waits inside of the map"],
+      ["inside", (map) => map("m", [1], () => map("n", [1], square)), "waits inside the map"],
     ];
     const flows = cases.map(([name, run]) =>
       flow(name, ({ map }) => run(map as never), { children: [square] }),

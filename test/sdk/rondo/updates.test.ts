@@ -134,6 +134,6 @@ describe("an update", () => {
     const other = await t.start(twice, null);
     expect(await other.update("n", "again")).toBe(1);
     await t.clock.advance("10m");
-    await expect(other.result()).rejects.toThrow('the update "n" is answered already');
+    await expect(other.result()).rejects.toThrow('the update "n" has been answered already');
   });
 });

@@ -46,7 +46,7 @@ describe("a state that cannot be stored", () => {
 
 test("a promise that nothing can settle fails its run at once", async () => {
   const { end } = await runToEnd(pool, attemptOf(["() => new Promise(() => {})", "s => 'never'"]));
-  const message = "run one waits for a promise that nothing is left to settle";
+  const message = "run one waits for a promise that nothing can settle any more";
   expect(end).toEqual({ kind: "failed", run: "one", error: { name: "NeverSettles", message }, fatal: true });
 });
 

@@ -1,6 +1,6 @@
 /**
- * The child's two pipes: orders on stdin, reports on stdout, one JSON line each. Both pipes block, so log lines arrive while
- * the script runs, and a parent that does not read slows the script down.
+ * The two pipes of the sandbox process: it reads orders from stdin and writes reports to stdout, one JSON line each. Both pipes
+ * block, so log lines arrive while the script runs, and a parent that does not read slows the script down.
  */
 import { readSync, writeSync } from "node:fs";
 import type { ChildLimits, ChildReport, Order } from "./messages.ts";
@@ -15,7 +15,7 @@ export function send(report: ChildReport): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);
 }
 
-/** Yields orders until the parent closes the pipe. */
+/** Yields orders from the parent process until it closes the pipe. */
 export function* orders(): Generator<Order> {
   let parts: Buffer[] = [];
   for (;;) {
@@ -33,7 +33,7 @@ export function* orders(): Generator<Order> {
   }
 }
 
-/** A writer for the logs of one attempt. It cuts long lines, and drops lines above the total limits with one notice. */
+/** Writes the logs of one attempt. Long lines are cut. Lines above the total limits are dropped, with one notice. */
 export function logWriter(
   limits: Pick<ChildLimits, "logLineBytes" | "logLines" | "logBytes">,
   write: (level: string, text: string) => void,
@@ -61,7 +61,7 @@ function cutLine(text: string, { max, length }: { max: number; length: number })
   if (encoded.length <= max && length <= text.length) return text.toWellFormed();
   const notice = ` [cut: the line has ${length} characters]`;
   let end = Math.min(encoded.length, max - notice.length);
-  // The end of the cut moves back to the start of a character.
+  // The cut must not split a character, so its end moves back to the start of one.
   while (end > 0 && ((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return decoder.decode(encoded.subarray(0, end)) + notice;
 }

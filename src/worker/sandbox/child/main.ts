@@ -1,6 +1,6 @@
 /**
- * The sandbox child. It does the runs of each attempt in order and ends when stdin closes. Between attempts it keeps only
- * compiled WASM. It imports nothing outside this folder but QuickJS.
+ * The program of the sandbox process. It does the runs of each attempt in order, and ends when stdin closes. Between attempts
+ * it keeps only compiled WASM. It imports nothing outside this folder but QuickJS.
  */
 import { spawnSync } from "node:child_process";
 import { closeSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { prepareEngine, runInEngine } from "./run-in-engine.ts";
 
 const CONNECT_MS = 1_000;
 
-// The child closes files that it inherited. The parent names them in the arguments.
+// Closes the files that the sandbox process inherited. The parent names them in the arguments.
 for (const fd of process.argv.slice(2)) closeSync(Number(fd));
 await prepareEngine();
 send({ kind: "ready" });
@@ -26,7 +26,7 @@ for (const order of orders()) {
   }
 }
 
-/** Does the runs of an attempt in order, until one does not finish. */
+/** Does the runs of an attempt in order, and stops at the first run that does not finish. */
 async function doAttempt(order: AttemptOrder): Promise<void> {
   let { state } = order;
   let run = 0;
@@ -55,7 +55,7 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
         send({ ...end, kind: "run_killed", run });
         return;
       case "stuck": {
-        const message = `run ${name} waits for a promise that nothing is left to settle`;
+        const message = `run ${name} waits for a promise that nothing can settle any more`;
         send({ kind: "run_failed", run, name: "NeverSettles", message, line: null, fatal: true });
         return;
       }
@@ -63,7 +63,7 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
   }
 }
 
-/** Tries from inside everything that the jail must prevent, and returns the operations that worked. */
+/** Tries every operation that the jail must prevent, from inside the sandbox process. Returns the operations that worked. */
 async function probe({ port, file, pid }: ProbeOrder): Promise<ProbeFindings> {
   return {
     environment: Object.keys(process.env),

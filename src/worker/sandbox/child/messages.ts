@@ -1,4 +1,4 @@
-/** The JSON lines between the parent and a sandbox child: orders to the child, reports to the parent. Types only. */
+/** The JSON lines between the worker and a sandbox process: orders to the sandbox process, reports from it. Types only. */
 
 export type Order = AttemptOrder | ProbeOrder;
 
@@ -24,17 +24,17 @@ export interface ChildLimits {
   readonly errorChars: number;
 }
 
-/** Asks the child to try the operations that the jail must prevent. */
+/** Asks the sandbox process to try the operations that the jail must prevent. */
 export interface ProbeOrder {
   readonly kind: "probe";
   /** A port on 127.0.0.1 with a listener outside the jail. */
   readonly port: number;
-  /** A file that exists outside the jail, and a process that runs there. */
+  /** A file that exists outside the jail. `pid` is a process that runs outside. */
   readonly file: string;
   readonly pid: number;
 }
 
-/** The operations that worked in the child. In a jail, none of them works. */
+/** The forbidden operations that worked in the sandbox process. In a jail that works there are none. */
 export interface ProbeFindings {
   readonly environment: readonly string[];
   readonly connected: boolean;
@@ -44,12 +44,12 @@ export interface ProbeFindings {
   readonly startedProcess: boolean;
 }
 
-/** The index of a run in the order's `runs`. */
+/** The index of a run in the `runs` of an order. */
 interface OfRun {
   readonly run: number;
 }
 
-/** A report of a child. The parent checks each one before it uses it (report-check.ts). */
+/** A report of a sandbox process. The worker checks each report before it uses it (report-check.ts). */
 export type ChildReport =
   | { readonly kind: "ready" }
   | ({ readonly kind: "run_started" } & OfRun)

@@ -1,4 +1,7 @@
-/** The JavaScript that a fresh QuickJS context evaluates before the script. It copies the globals that it needs. */
+/**
+ * The JavaScript that a fresh QuickJS context evaluates before the script. It copies the globals that it uses, because the
+ * script may change them.
+ */
 
 /**
  * The source evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only

@@ -1,6 +1,6 @@
 /**
- * Does one run in its own QuickJS, a fresh WASM instance. Only the state is passed on, as JSON text. The engine limits
- * memory, stack and time; the parent kills a child that gets past these limits.
+ * Does one run of a script in its own QuickJS engine, a fresh WASM instance. Only the state goes from run to run, as JSON text.
+ * The engine limits memory, stack and time; the worker kills a sandbox process that gets past these limits.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -20,11 +20,11 @@ export interface EngineRun {
   readonly name: string;
   readonly expression: string;
   readonly timeoutMs: number;
-  /** `state` and `input` are JSON texts. */
+  /** The state as JSON text; `context` is JSON text, too. */
   readonly state: string;
   readonly context: string;
   readonly limits: ChildLimits;
-  /** Called when the engine is ready and the time of the run begins. */
+  /** Called when the engine is ready. From then on, the time of the run is counted. */
   readonly started: () => void;
   readonly log: (level: string, text: string, length: number) => void;
 }
@@ -44,7 +44,7 @@ export type EngineEnd =
       readonly fatal: boolean;
     }
   | { readonly kind: "killed"; readonly limit: "time" | "memory" }
-  /** The run's promise is pending and the engine has no job left that could settle it. */
+  /** The run is stuck: its promise is pending, and the engine has no job left that could settle it. */
   | { readonly kind: "stuck" };
 
 const PAGE_BYTES = 65_536;
@@ -52,15 +52,13 @@ const PAGE_BYTES = 65_536;
 const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
-/**
- * The deepest nesting of a state. The parent checks the depth too (std/json.ts), but this check comes before the text is made.
- */
+/** The deepest nesting of a state. The worker checks the depth too (std/json.ts), but this check comes before the JSON text is made. */
 const DEPTH_MAX = 100;
 
 // The package's types describe its CommonJS form. Node loads the ES module, whose default export is the variant.
 const variant = engineVariant as unknown as QuickJSSyncVariant;
 
-/** The part of the global `WebAssembly` that is used here. TypeScript declares it only in its browser types. */
+/** The part of the global `WebAssembly` that this file uses. TypeScript declares it only in its browser types. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<object>;
   Memory: new (pages: { initial: number; maximum: number }) => EngineMemory;
@@ -72,13 +70,13 @@ interface EngineMemory {
 
 let compiled: object | null = null;
 
-/** Reads and compiles the engine once per process. */
+/** Reads and compiles the QuickJS engine once per process. */
 export async function prepareEngine(): Promise<void> {
   const file = fileURLToPath(import.meta.resolve("@jitl/quickjs-ng-wasmfile-release-sync/wasm"));
   compiled ??= await WebAssembly.compile(readFileSync(file));
 }
 
-/** Does one run. Throws only if the engine itself broke; the process must not be used after that. */
+/** Does one run of a script. Throws only if the engine itself broke; the process must not be used after that. */
 export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   const { memory, isExhausted } = newMemory(run.limits.memoryBytes);
   const engine = await newQuickJSWASMModuleFromVariant(
@@ -104,13 +102,13 @@ export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   } catch (thrown) {
     if (interrupted) return { kind: "killed", limit: "time" };
     if (isExhausted()) return { kind: "killed", limit: "memory" };
-    // Recursion in the engine's own code can overflow this process's stack before the engine's limit.
+    // Recursion inside the engine can overflow the stack of this process before it reaches the engine's own limit.
     if (thrown instanceof RangeError) return failed("RangeError", "Maximum call stack size exceeded");
     throw thrown;
   }
 }
 
-/** Makes the engine's memory, which cannot grow above the limit. The engine's own limit counts only a part of its memory. */
+/** Makes the engine's memory, which cannot grow above the limit. QuickJS's own memory limit would count only a part of it. */
 function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () => boolean } {
   const memory = new WebAssembly.Memory({
     initial: LEAST_BYTES / PAGE_BYTES,
@@ -118,7 +116,8 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   });
   const grow = memory.grow.bind(memory);
   let exhausted = false;
-  // QuickJS asks for more memory than it needs first, and for less after a refusal. Only a refusal of its last request means that memory is exhausted.
+  // QuickJS first asks for more memory than it needs, and after a refusal for less. So only the refusal of its last request
+  // means that memory is exhausted.
   memory.grow = (pages) => {
     exhausted = true;
     const before = grow(pages);
@@ -128,7 +127,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   return { memory, isExhausted: () => exhausted };
 }
 
-/** Evaluates the run; returns the next state as JSON text, or another end of the run. */
+/** Evaluates the script of a run. Returns the next state as JSON text, or how else the run ended. */
 function evaluate(
   run: EngineRun,
   runtime: QuickJSRuntime,
@@ -149,7 +148,7 @@ function evaluate(
   ];
   const threw = (error: QuickJSHandle, fatal = false): EngineEnd => {
     const shown = vm.callFunction(describe, vm.undefined, error, vm.newNumber(run.limits.errorChars));
-    // Without memory for an error, the engine throws null.
+    // If the engine has no memory left for an error object, it throws null.
     if (isExhausted() && (shown.error !== undefined || vm.eq(error, vm.null)))
       return { kind: "killed", limit: "memory" };
     if (shown.error) return failed("Error", "the script threw something that cannot be shown");
@@ -174,11 +173,13 @@ function evaluate(
     if (state.type === "rejected") return threw(state.error);
     return asText(vm, vm.callFunction(settle, vm.undefined, state.value), { run, threw });
   }
-  // Without memory, the engine can lose the job that would have settled the promise.
+  // If memory is exhausted, the engine can lose the job that would have settled the promise.
   return isExhausted() ? { kind: "killed", limit: "memory" } : { kind: "stuck" };
 }
 
-/** The source to evaluate: in brackets if that parses, because a function declaration needs them. */
+/**
+ * Returns the source to evaluate. It is put in parentheses if it then parses, because a function declaration is an expression only there.
+ */
 function sourceOf(vm: QuickJSContext, { name, expression }: EngineRun): string | QuickJSHandle {
   const bracketed = `(${expression}\n)`;
   if (vm.evalCode(bracketed, fileOf(name), { compileOnly: true }).error === undefined) return bracketed;
@@ -194,7 +195,7 @@ function asText(
   if (vm.typeof(result.value) !== "string")
     return { ...failed("NotStorable", "the next state is a function or a symbol"), fatal: true };
   const { stateBytesMax } = run.limits;
-  // The text is read only if it is within the limit: a character takes at least a byte.
+  // The text is read only if it can be within the limit. Each character takes at least one byte, so its length is checked first.
   const length = vm.getNumber(vm.getProp(result.value, "length"));
   if (length <= stateBytesMax) {
     const text = vm.getString(result.value);
@@ -231,7 +232,7 @@ interface Described {
   readonly stack: string;
 }
 
-/** Engine messages whose position is unreliable. The first group is the name as it stands in the source. */
+/** Error messages for which QuickJS reports a wrong position. The first group of a pattern is a name in the source. */
 const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] = [
   { says: /^cannot read property '([\w$]+)' of (?:undefined|null)$/, before: "(?:\\.\\s*|\\[\\s*[\"'`])" },
   { says: /^private class field '(#[\w$]+)' does not exist$/, before: "\\.\\s*" },
@@ -241,15 +242,15 @@ const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] =
 ];
 
 /**
- * Finds the line of the user's expression in which an error arose, from 1; null if it is unknown. `file` is the engine's name
- * of the source. For a property or variable that is read, QuickJS names an earlier place; then the line is given only if
- * exactly one line has the name.
+ * Returns the line of the user's expression in which an error arose, counted from 1; null if it is unknown. `file` is the
+ * engine's name of the source. When a property or variable is read, QuickJS reports an earlier position; the line is then
+ * returned only if exactly one line contains the name.
  */
 function errorLine(error: Described, { file, source }: { file: string; source: string }): number | null {
   const place = new RegExp(`(?:^|[( ])${escaped(file)}:(\\d+)(?::(\\d+))?`, "m").exec(error.stack);
   if (place === null) return null;
   const [line, column] = [Number(place[1]), Number(place[2] ?? 1)];
-  // The frame below a native function in the stack is the place of its call, which is reliable.
+  // Only the top frame of the stack can have a wrong position. A frame below a native function is the place of its call, which is right.
   const isTop = !error.stack.slice(0, place.index).includes("\n");
   const placeless = isTop ? PLACELESS.find(({ says }) => says.test(error.message)) : undefined;
   if (placeless === undefined) return line;
@@ -261,7 +262,7 @@ function errorLine(error: Described, { file, source }: { file: string; source: s
   return lines.size === 1 ? ([...lines][0] as number) : null;
 }
 
-/** The lines in which the matches of a pattern end. */
+/** Returns the lines and columns in which the matches of a pattern end. */
 function linesOf(pattern: RegExp, source: string): { line: number; column: number }[] {
   return Array.from(source.matchAll(pattern), (match) => {
     const before = source.slice(0, match.index + match[0].length).split(/\r\n|[\r\n\u2028\u2029]/);
