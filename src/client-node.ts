@@ -1,4 +1,4 @@
-/** `rondo/client` in Node, Bun and Deno: as in browsers, and with `serve`, whose worker is loaded on first use. */
+/** `rondo/client` in Node, Bun and Deno: the same as in browsers, and in addition `serve`, whose code is loaded on first use. */
 import { type RemoteClient, RemoteRondo } from "./client/connect.ts";
 import type { ConnectOptions } from "./client/connect-options.ts";
 

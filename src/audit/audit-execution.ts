@@ -11,16 +11,22 @@ import { type Audit, Auditor } from "./auditor.ts";
 import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
-/** How often the auditor asks the node again: the node may be a moment behind the store. */
+/**
+ * The most times that the auditor asks the node for its state. The node may be a moment behind the store, so the auditor asks
+ * again.
+ */
 const LOOKS_MAX = 20;
 
-/** The methods of a store that the auditor uses. Without definitions, runs of scripts are checked by their order only. */
+/**
+ * The methods of a store that the auditor uses. If the store returns no definition, the auditor checks only the order of script
+ * runs.
+ */
 type AuditedStore = Pick<Store, "readJournal" | "load"> &
   Partial<Pick<Store, "getDefinition" | "timersOf" | "putDerived">>;
 
 /**
- * Audits an execution. `inspect` returns the state that the node shows. With `repair`, derived data that differs (head, timers,
- * marks of opened pages) is rewritten; otherwise nothing is changed.
+ * Audits an execution. `inspect` returns the state that the node shows. With `repair`, the auditor rewrites derived data that
+ * differs from the journal (head, timers, marks of opened pages); without `repair` it changes nothing.
  */
 export async function auditExecution(
   store: AuditedStore,
@@ -32,8 +38,8 @@ export async function auditExecution(
   const { auditor } = reading;
   await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
-  if (reading.end === 0) auditor.find("chain", 0, "there is a head of this execution, but no journal");
-  // The execution is read before the node is asked, because the node may update a head.
+  if (reading.end === 0) auditor.find("chain", 0, "the store has the head of this execution, but no journal");
+  // The stored execution is read before the node is asked, because the node may update the stored head while it answers.
   const [loaded] = await store.load([id]);
   const timers = (await store.timersOf?.(id)) ?? null;
   const end = loaded === null || loaded === undefined ? -1 : endOf(loaded);
@@ -48,7 +54,7 @@ export async function auditExecution(
     auditor.find("damaged", 0, view.error?.message ?? "it is damaged");
     return auditor.end(null);
   }
-  // The timers according to the journal, at the moment when the stored timers were read.
+  // The timers according to the journal, as of the time when the stored timers were read.
   const { timers: told, pages, newest } = auditor;
   const isStill = view !== null && view.revision === end && reading.end === end;
   if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
@@ -86,7 +92,7 @@ class Reading {
     this.#chain = new ChainCheck(execution);
   }
 
-  /** Reads the definition of the execution. Without a definition, the runs of scripts are checked by their order only. */
+  /** Reads the definition of the execution. If there is none, the auditor checks only the order of script runs. */
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
     this.hash = first === undefined ? "" : hashOf(first);
@@ -97,7 +103,7 @@ class Reading {
       this.auditor.find(
         "damaged",
         0,
-        `the definition ${found.hash.slice(0, 12)} does not match the hash under which it is stored`,
+        `the stored definition ${found.hash.slice(0, 12)} was changed: its content does not match its hash`,
       );
   }
 
@@ -117,7 +123,11 @@ class Reading {
     try {
       for (const recorded of decodeEntry(row)) this.auditor.apply(recorded);
     } catch (thrown) {
-      this.auditor.find("chain", row.seq, `the row cannot be read: ${(thrown as Error).message}`);
+      this.auditor.find(
+        "chain",
+        row.seq,
+        `this row of the journal cannot be read: ${(thrown as Error).message}`,
+      );
       this.auditor.skipTo(this.end);
     }
   }
@@ -134,7 +144,7 @@ function hashOf(first: JournalRow): string {
 }
 
 const CHANGED =
-  "this row or the one before it was changed after it was written: its chain hash does not match";
+  "the chain hash of this row does not match: this row or the one before it was changed after it was written";
 
 function endOf({ snapshot, entries }: LoadedExecution): number {
   const last = entries.at(-1);
@@ -153,15 +163,15 @@ class ChainCheck {
     this.#mayBeTrimmed = execution.startsWith(GATE_PREFIX);
   }
 
-  /** Checks the next row; false if this row, or a row since the last stored hash, was changed. */
+  /** Checks the chain hash of the next row. Returns false if a row was changed since the last row that has a stored hash. */
   check({ seq, body, chain }: JournalRow): boolean {
     if (seq === 1) this.#mayBeTrimmed = false;
     this.#hash.update(`\n${seq} ${body}`);
     if (chain === null || chain === undefined) return true;
-    // Without the rows before, the first hash cannot be computed.
+    // If the rows before the first one were deleted, the first row's hash cannot be checked.
     const made = this.#mayBeTrimmed ? chain : this.#hash.digest("hex").slice(0, HEX);
     this.#mayBeTrimmed = false;
-    // The check continues from the stored hash, so that the next row is not blamed for this difference.
+    // The check continues from the stored hash, so that a changed row is reported once and not again for the row after it.
     this.#hash = createHash("sha256").update(chain);
     return made === chain;
   }

@@ -39,12 +39,12 @@ export interface Audit {
   readonly events: number;
   readonly tasks: number;
   readonly settled: number;
-  /** The number of tasks without an outcome in a visit that ended as done. */
+  /** The number of tasks that have no outcome although their visit ended as done. */
   readonly lost: number;
   /** The number of tasks with more than one outcome. */
   readonly countedTwice: number;
   readonly findings: readonly Finding[];
-  /** The number of findings that are not listed. */
+  /** The number of findings beyond the ones in the list, which has a maximum length. */
   readonly more: number;
 }
 
@@ -73,20 +73,20 @@ export class Auditor {
   #isCutShort = false;
   #isOver = false;
   #isWhole = true;
-  /** The phase that must start next; null if no phase must. */
+  /** The phase that must start next; null if no phase has to start. */
   #next: string | null = null;
-  /** In a round of chosen tasks: the phase that was next before it; null: none was. */
+  /** During a round that retries chosen tasks: the phase that had to start next before the round; null if there was none. */
   #nextAfterRound: string | null = null;
   #current: VisitTally | null = null;
   readonly #visits = new Map<string, VisitTally>();
   readonly #visitCounts = new Map<string, number>();
-  /** Handlers with a compensation, by phase and name; empty if the definition is not known. */
+  /** Handlers that have a compensation, by phase and name; empty if the definition is not known. */
   #compensated: ReadonlySet<string> = new Set();
   readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
-  /** The newest of the executions that follow this one; null if none follows it. */
+  /** The newest execution that continues this one under the same id; null if no execution does. */
   #newest: NewestFollower | null = null;
-  /** Whether this execution follows another one; its followers are recorded in the first one. */
+  /** Whether this execution continues an earlier one. The journal of the first execution records all that continue it. */
   #isFollower = false;
 
   constructor(execution: string) {
@@ -98,14 +98,18 @@ export class Auditor {
     if (this.#isTrimmed(seq, event)) return;
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
-      this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
+      this.#find(
+        "order",
+        seq,
+        `event ${seq} follows event ${this.#seq} in the journal: events are missing or out of order`,
+      );
     }
     this.#seq = seq;
     if (seq === 1 && event.kind !== "created")
-      this.#find("order", seq, "the journal does not begin with created");
+      this.#find("order", seq, "the first event of the journal is not `created`");
     if (seq !== 1 && event.kind === "created") this.#find("order", seq, "created a second time");
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
-      this.#find("order", seq, `${event.kind} after the execution had finished`);
+      this.#find("order", seq, `event ${event.kind} was written after the execution had finished`);
     this.#noteFollower(at, event);
     this.#applyEvent(seq, event);
   }
@@ -117,12 +121,15 @@ export class Auditor {
       this.#newest = { isOpen: true, at };
   }
 
-  /** The newest of the executions that follow this one under its id; null if none does. */
+  /** The newest execution that continues this one under the same id; null if no execution does. */
   get newest(): NewestFollower | null {
     return this.#newest;
   }
 
-  /** Whether the event precedes the compaction of a gate's journal (`gate.carried`). Some of these rows may not be deleted yet. */
+  /**
+   * Whether the event is older than the compaction of a gate's journal (`gate.carried`). Such events are not checked, because
+   * compaction deletes them.
+   */
   #isTrimmed(seq: number, event: Event): boolean {
     if (this.#seq > 0 || seq === 1 || !this.#execution.startsWith(GATE_PREFIX)) return false;
     if (event.kind !== "gate.carried") return true;
@@ -131,13 +138,13 @@ export class Auditor {
     return false;
   }
 
-  /** Sets the stored definition, by which runs are checked. */
+  /** Sets the stored definition. The auditor checks script runs and compensations against it. */
   know(definition: string): void {
     this.#scripts = scriptsIn(definition);
     this.#compensated = compensatedIn(definition);
   }
 
-  /** Whether the journal has every event and no row was changed. */
+  /** Whether no event is missing in the journal and no row was changed. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
@@ -146,7 +153,7 @@ export class Auditor {
     return [...this.#timers].map(([timer, due]) => ({ timer, due }));
   }
 
-  /** The bounds of the marks of opened pages, by the names of the marks (derived.ts). */
+  /** For each mark of opened pages, by its name (derived.ts): the least and the highest value that the journal allows. */
   get pages(): ReadonlyMap<string, PageBounds> {
     const bounds = new Map<string, PageBounds>();
     for (const { phase, visit, handlers } of this.#visits.values())
@@ -157,21 +164,25 @@ export class Auditor {
     return bounds;
   }
 
-  /** Skips events that cannot be read, up to this number. */
+  /** Skips the events up to this number, because they cannot be read. */
   skipTo(seq: number): void {
     this.#seq = seq;
   }
 
-  /** Adds a finding of the code that reads the journal. */
+  /** Adds a finding of the code that reads the journal and checks its chain hashes. */
   find(code: Finding["code"], seq: number, message: string, isRepaired?: boolean): void {
     if (code === "chain") this.#isWhole = false;
     this.#find(code, seq, message, isRepaired);
   }
 
-  /** Compares the stored head of the same revision with the counts. */
+  /** Compares the status in the stored head with the status by the journal. Both belong to the same revision. */
   compareHead({ status }: { readonly status: string }): void {
     if (status !== this.#status)
-      this.#find("differs", 0, `lists show the status ${status}; the journal says ${this.#status}`);
+      this.#find(
+        "differs",
+        0,
+        `execution lists show the status ${status}, but by the journal it is ${this.#status}`,
+      );
   }
 
   /** Ends the audit and returns its result. `view` is the state that the node shows at the same revision. */
@@ -229,7 +240,7 @@ export class Auditor {
       case "timer.fired":
       case "timer.cleared":
         if (!this.#timers.delete(event.timer))
-          this.#find("timer", seq, `timer ${event.timer} ends without being set`);
+          this.#find("timer", seq, `timer ${event.timer} ends, but it was not set`);
         return;
       case "child.started":
         this.#children.set(event.child, (this.#children.get(event.child) ?? 0) + 1);
@@ -251,12 +262,16 @@ export class Auditor {
         return;
       case "gate.carried":
         if (!isSameTimers(this.#timers, event.timers))
-          this.#find("timer", seq, "the state of the gate has other timers than its journal");
+          this.#find(
+            "timer",
+            seq,
+            "the timers that `gate.carried` states differ from those that the gate's journal has set",
+          );
         this.#isOver = false;
         this.#status = "running";
         return;
       case "gate.taken":
-        // A gate that has ended opens again.
+        // A gate that has ended gets a new event and opens again.
         this.#isOver = false;
         this.#status = "running";
         return;
@@ -282,7 +297,8 @@ export class Auditor {
       return;
     }
     const due = phase.endsWith(COMPENSATION) ? visit : (this.#visitCounts.get(phase) ?? 0) + 1;
-    if (visit !== due) this.#find("order", seq, `visit ${visit} of ${phase} starts; the next one is ${due}`);
+    if (visit !== due)
+      this.#find("order", seq, `visit ${visit} of ${phase} starts, but the next visit has to be ${due}`);
     this.#visitCounts.set(phase, visit);
     this.#next = null;
     this.#current = { phase, visit, status: "running", handlers: new Map() };
@@ -295,7 +311,7 @@ export class Auditor {
     if (tally.status !== "running") this.#find("order", seq, `phase ${event.phase} finishes a second time`);
     for (const [name, handler] of tally.handlers)
       if (!handler.isFinished)
-        this.#find("order", seq, `phase ${event.phase} finishes before its handler ${name}`);
+        this.#find("order", seq, `phase ${event.phase} finishes before its handler ${name} has finished`);
     tally.status = event.status;
     this.#next = event.next;
     if (event.status !== "done") return;
@@ -307,7 +323,7 @@ export class Auditor {
       this.#find(
         "lost",
         seq,
-        `${open} tasks of ${event.phase}/${name} have no outcome, and the phase is done`,
+        `phase ${event.phase} ended as done, but ${open} tasks of its handler ${name} have no outcome`,
       );
     }
   }
@@ -325,7 +341,7 @@ export class Auditor {
       .get(keyOf(phase.slice(0, -COMPENSATION.length), visit))
       ?.handlers.get(handler);
     if (origin === undefined)
-      this.#find("order", seq, `${phase}/${handler} compensates a visit that did not take place`);
+      this.#find("order", seq, `${phase}/${handler} compensates a visit, but the journal has no such visit`);
     tally.handlers.set(handler, origin?.compensating() ?? new HandlerTally());
   }
 
@@ -345,11 +361,19 @@ export class Auditor {
     const book = this.#visitOf(seq, event)?.handlers.get(event.handler);
     const name = `${event.phase}/${event.handler}`;
     if (book === undefined)
-      return this.#find("order", seq, `${event.kind} of ${name}, which has not started`);
+      return this.#find(
+        "order",
+        seq,
+        `event ${event.kind} is about the handler ${name}, which has not started`,
+      );
     switch (event.kind) {
       case "tasks.enumerated":
         if (event.from !== book.enumerated)
-          this.#find("counts", seq, `${name}: a page begins at ${event.from} after ${book.enumerated} tasks`);
+          this.#find(
+            "counts",
+            seq,
+            `${name}: a page of tasks begins at ${event.from}, but ${book.enumerated} tasks were enumerated before it`,
+          );
         book.hasPages = true;
         book.enumerated = event.from + event.count;
         if (event.addedBy !== undefined && book.total !== null) book.total = book.enumerated;
@@ -359,7 +383,7 @@ export class Auditor {
           this.#find(
             "counts",
             seq,
-            `${name}: ${event.total}tasks are reported, but its pages have ${book.enumerated}`,
+            `${name}: its enumeration reports ${event.total} tasks, but its pages have ${book.enumerated}`,
           );
         book.total = event.total;
         return;
@@ -390,15 +414,16 @@ export class Auditor {
     { task, attempt, status }: { task: number; attempt: number; status: "done" | "failed" | "cancelled" },
   ): void {
     if (tally.isFinished)
-      this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
+      this.#find("order", seq, `task ${task} of ${name} gets an outcome after its handler finished`);
     if (tally.exempt.has(task))
-      this.#find("counts", seq, `task ${task} of ${name} is compensated, although it never began`);
+      this.#find("counts", seq, `task ${task} of ${name} is compensated, although no attempt at it began`);
     const isKnown = tally.hasPages ? task < tally.enumerated : task < (tally.total ?? 1);
-    if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
+    if (!isKnown)
+      this.#find("counts", seq, `task ${task} of ${name} gets an outcome, but it was never enumerated`);
     if (attempt > 0) tally.begun.add(task);
     if (!tally.settle(task, status)) return;
     this.#twice++;
-    this.#find("twice", seq, `task ${task} of ${name} is counted twice`);
+    this.#find("twice", seq, `task ${task} of ${name} gets an outcome a second time`);
   }
 
   #handlerFinished(
@@ -412,43 +437,48 @@ export class Auditor {
       this.#find(
         "counts",
         seq,
-        `${name} finished with ${said.done} done and ${said.failed} failed; the events of its tasks count ${tally.done.size} and ${tally.failed.size}`,
+        `the event says that ${name} finished with ${said.done} tasks done and ${said.failed} failed, but by the events of its tasks ${tally.done.size} are done and ${tally.failed.size} failed`,
       );
   }
 
   #childFinished(seq: number, child: string): void {
     const open = this.#children.get(child) ?? 0;
-    if (open <= 0) this.#find("child", seq, `child ${child} ends without being started`);
+    if (open <= 0) this.#find("child", seq, `child ${child} ends, but it was never started`);
     this.#children.set(child, open - 1);
   }
 
   #retried(seq: number, { phase, visit }: { phase: string; visit: number }): void {
-    if (!this.#isOver) this.#find("order", seq, "the execution is retried before it had finished");
+    if (!this.#isOver) this.#find("order", seq, "the execution is retried, but it had not finished");
     this.#isOver = false;
     this.#isCutShort = false;
     this.#status = this.#ending === null ? "running" : "cleaning";
     if (this.#ending !== null) return;
     const tally = this.#visits.get(keyOf(phase, visit));
-    // If the next phase had not started yet, the retry reopens no visit.
+    // If the execution failed before its next phase started, the retry starts that phase and reopens no visit.
     if (tally === undefined || (tally.status === "done" && this.#next !== null)) return;
     this.#current = reopened(tally);
     this.#next = null;
   }
 
-  /** Tasks are open again; in an execution that has ended, so is their visit. */
+  /** Opens chosen tasks again after a retry. If the execution had ended, their visit is open again too. */
   #tasksRetried(seq: number, { phase, visit, handler, tasks }: TasksRetried): void {
     const tally = this.#visits.get(keyOf(phase, visit));
     const own = tally?.handlers.get(handler);
     if (tally === undefined || own === undefined)
-      return this.#find("order", seq, `tasks of ${phase}/${handler} are retried, which has not begun`);
+      return this.#find(
+        "order",
+        seq,
+        `tasks of ${phase}/${handler} are retried, but the handler has not begun`,
+      );
     for (const task of tasks) {
       const isOpen = own.failed.delete(task) || own.cancelled.delete(task) || !own.done.has(task);
-      if (!isOpen) this.#find("counts", seq, `task ${task} is retried and was done`);
+      if (!isOpen) this.#find("counts", seq, `task ${task} is retried, although it was done`);
     }
     own.isFinished = false;
     if (!this.#isOver) return;
     this.#isOver = false;
-    // A phase that had not started is next again after the round, unless the execution goes on.
+    // If the execution ended before its next phase started, that phase is next again after the round. If the execution was
+    // done, no phase is next.
     this.#nextAfterRound = this.#status === "done" ? null : this.#next;
     this.#next = null;
     this.#status = "running";
@@ -464,12 +494,13 @@ export class Auditor {
     // If an execution failed before its next phase started, a retry continues with that phase.
     this.#next = status === "done" ? null : (this.#next ?? this.#nextAfterRound);
     this.#nextAfterRound = null;
-    for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
+    for (const timer of this.#timers.keys())
+      this.#find("timer", seq, `the execution finishes, but its timer ${timer} is still set`);
     if (this.#ending !== null && this.#ending !== status)
       this.#find(
         "order",
         seq,
-        `the execution finishes as ${status}, but its clean-up began as ${this.#ending}`,
+        `the execution finishes as ${status}, but its clean-up began for the status ${this.#ending}`,
       );
     if (status !== "done" && !this.#isCutShort) this.#checkCompensated(seq);
     this.#status = status;
@@ -477,8 +508,8 @@ export class Auditor {
   }
 
   /**
-   * Checks that every task that is done or may have begun, of a handler with a compensation, has exactly one ended
-   * compensation.
+   * Checks that each task that needs a compensation has exactly one that ended. A task needs one if its handler has a
+   * compensation, and the task is done or may have begun.
    */
   #checkCompensated(seq: number): void {
     for (const { phase, visit, handlers } of this.#visits.values())
@@ -496,7 +527,11 @@ export class Auditor {
   #compare(view: ExecutionView): void {
     const differs = (what: string, shown: string | number, counted: string | number | undefined): void => {
       if (shown !== counted)
-        this.#find("differs", 0, `${what} is shown as ${shown}; the journal says ${counted ?? "nothing"}`);
+        this.#find(
+          "differs",
+          0,
+          `the node shows ${what} as ${shown}, but by the journal it is ${counted ?? "nothing"}`,
+        );
     };
     differs("the revision", view.revision, this.#seq);
     differs("the status", view.status, this.#status);
@@ -512,11 +547,11 @@ export class Auditor {
     }
   }
 
-  /** The tally of the current visit. An event must belong to it. */
+  /** Returns the counts of the visit to which an event belongs. Adds a finding if that visit is not the current one. */
   #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitTally | null {
     const current = this.#current;
     if (current?.phase === phase && current.visit === visit && current.status === "running") return current;
-    this.#find("order", seq, `an event of visit ${visit} of ${phase}, which does not run`);
+    this.#find("order", seq, `the event belongs to visit ${visit} of ${phase}, which is not running`);
     return this.#visits.get(keyOf(phase, visit)) ?? null;
   }
 
@@ -527,7 +562,7 @@ export class Auditor {
   }
 }
 
-/** Handlers of a stored definition that have `compensate`, as phase and name. */
+/** Returns the handlers of a stored definition that have `compensate`, each as `phase/handler`. */
 function compensatedIn(definition: string): ReadonlySet<string> {
   const { phases = [] } = JSON.parse(definition) as Partial<Definition>;
   const found = phases.flatMap(({ name, handlers }) =>
@@ -538,7 +573,7 @@ function compensatedIn(definition: string): ReadonlySet<string> {
   return new Set(found);
 }
 
-/** Makes the tally of a visit for another round. */
+/** Opens the counts of a visit again for another round. Tasks that are not done become open. */
 function reopened(tally: VisitTally): VisitTally {
   tally.status = "running";
   for (const handler of tally.handlers.values()) handler.reopen();
@@ -552,7 +587,7 @@ function keyOf(phase: string, visit: number): string {
   return `${phase}/${visit}`;
 }
 
-/** Counts the tasks of one handler in one visit: which exist, and which are settled. */
+/** Counts the tasks of one handler in one visit: which tasks exist, and which have an outcome. */
 class HandlerTally {
   /** The number of enumerated tasks. */
   enumerated = 0;
@@ -562,9 +597,9 @@ class HandlerTally {
   readonly done = new Bitset();
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
-  /** Tasks with an attempt that has begun, or may have. */
+  /** Tasks of which an attempt has begun or may have begun. */
   readonly begun = new Bitset();
-  /** In a compensation: tasks that never began, so that there is nothing to compensate. */
+  /** When these are the counts of a compensation: the tasks that never began and so need no compensation. */
   readonly exempt = new Bitset();
   isFinished = false;
   readonly runs = new RunTally();
@@ -575,10 +610,10 @@ class HandlerTally {
   }
 
   #highest = -1;
-  /** The highest number of a task that is done. */
+  /** The highest number among the tasks that are done. */
   highestDone = -1;
 
-  /** Counts the outcome of a task; true if the task had one already. */
+  /** Counts the outcome of a task. Returns true if the task had an outcome already. */
   settle(task: number, status: "done" | "failed" | "cancelled"): boolean {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
@@ -588,7 +623,7 @@ class HandlerTally {
     return isSettled;
   }
 
-  /** Makes the tally of the handler that compensates these tasks. */
+  /** Makes the counts for the compensation of this handler's tasks. */
   compensating(): HandlerTally {
     const tally = new HandlerTally();
     tally.total = this.size;
@@ -596,7 +631,7 @@ class HandlerTally {
     return tally;
   }
 
-  /** A retry begins a new round: tasks that are not done are open again. */
+  /** Begins a new round after a retry: tasks that are not done are open again. */
   reopen(): void {
     for (const set of [this.failed, this.cancelled])
       for (let task = 0; set.size > 0 && task <= this.#highest; task++) set.delete(task);

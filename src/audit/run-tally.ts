@@ -1,4 +1,4 @@
-/** Checks the runs of script tasks in a journal, for the auditor: they must be a prefix of their script's runs. */
+/** Checks the runs of script tasks in a journal, for the auditor: they must be the first runs of the script, in its order. */
 import type { TaskRun } from "../kernel/event.ts";
 
 /** A script of the stored definition. */
@@ -7,7 +7,7 @@ interface Script {
   readonly resume: boolean;
 }
 
-/** Scripts by `phase/handler`. A handler of a known definition that is missing here is not a script. */
+/** Scripts by `phase/handler`. If the definition is known, a handler that is missing in this map is not a script. */
 export type Scripts = ReadonlyMap<string, Script>;
 
 export function scriptsIn(definition: string): Scripts {
@@ -39,7 +39,8 @@ export class RunTally {
   note({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
     const at = `task ${task} of ${phase}/${handler}`;
     const script = scripts?.get(`${phase}/${handler}`);
-    if (scripts !== null && script === undefined) return `${at} has a run ${name}, and is not a script`;
+    if (scripts !== null && script === undefined)
+      return `${at} has a run ${name}, but the handler is not a script`;
     const known = this.#tasks.get(task);
     const isNewer = known === undefined || attempt > known.attempt || this.#round > known.round;
     const mayBegin = isNewer && script?.resume !== true;
@@ -47,18 +48,20 @@ export class RunTally {
     const isNext = index === finished || (mayBegin && index === 0);
     this.#tasks.set(task, { attempt, round: this.#round, finished: index + 1 });
     if (script !== undefined && script.runs[index] !== name)
-      return `${at}: run ${index} is ${name}; the script has ${script.runs[index] ?? "no such run"} there`;
+      return `${at}: run ${index} is ${name}; the script has ${script.runs[index] ?? "no such run"} at this position`;
     if (script?.resume === false && isNewer && index !== 0)
-      return `${at}: run ${name} is the first of attempt ${attempt}, which has to begin again`;
-    return isNext ? null : `${at}: run ${index} (${name}) comes after ${finished} finished ones`;
+      return `${at}: attempt ${attempt} has to begin with the first run of the script, but its first run is ${name}`;
+    return isNext
+      ? null
+      : `${at}: run ${index} (${name}) comes after ${finished} finished runs: runs are missing or out of order`;
   }
 
-  /** Called when the task is settled: no more runs are expected, unless a retry reopens it. */
+  /** Called when the task gets its outcome. No more runs of a done task are expected. */
   settled(task: number, isDone: boolean): void {
     if (isDone) this.#tasks.delete(task);
   }
 
-  /** Begins a new round, as after a retry. */
+  /** Begins a new round after a retry. In it, tasks may run their scripts from the first run again. */
   reopen(): void {
     this.#round++;
   }

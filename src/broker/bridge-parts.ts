@@ -21,7 +21,10 @@ export interface BridgeParts {
   readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /** Milliseconds of silence since `heardAt`, without the time in which the broker was unreachable or blocked. */
+  /**
+   * The milliseconds since `heardAt` in which no message came. The time in which the broker was unreachable or blocked does not
+   * count.
+   */
   readonly silentMs: (heardAt: number) => number;
   /** The session at the broker; null if there is no connection. */
   readonly session: () => BrokerSession | null;

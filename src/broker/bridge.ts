@@ -1,5 +1,5 @@
 /**
- * The bridge: to the engine, the broker with all of its workers is one worker.
+ * The bridge: it joins the engine as one worker, which stands for the broker and all workers there.
  *
  * 1. The bridge joins as a worker for code that no other worker serves, and for code that enumerates at the broker.
  * 2. Granted tasks go to the queue of their handler's visit (visit-queues.ts), enumerations to one worker
@@ -7,7 +7,7 @@
  * 3. Messages of workers become reports (receipt-inbox.ts, enumeration.ts), and are acknowledged after the commit.
  * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
  * 5. Requests of clients go to the server that serves them (request-queues.ts).
- * 6. The store registers the queues, for the process or node that comes next (queue-registry.ts).
+ * 6. The store registers the queues, so that the next process or node finds them (queue-registry.ts).
  */
 import type { TopicRegistry } from "../commands/topic-registry.ts";
 import type { WorkerLink } from "../engine/driver-options.ts";
@@ -57,7 +57,7 @@ export interface AmqpBridgeOptions {
   readonly prefix: string;
   readonly engine: EnginePort;
   readonly store: Store;
-  /** Reads a definition by its hash; null if this version can read none with that hash. */
+  /** Reads a definition by its hash; null if there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
   readonly clock: Clock;
   readonly random: Random;
@@ -86,7 +86,8 @@ export class AmqpBridge implements WorkerLink {
   #session: BrokerSession | null = null;
   #isBlocked = false;
   /**
-   * When the broker last became usable. Silence is counted from then: workers cannot send anything while the broker is blocked.
+   * When the broker last became usable. The silence of workers is counted from this time: before it they could not send
+   * anything.
    */
   #openedAt = 0;
   #isFull = false;
@@ -114,7 +115,7 @@ export class AmqpBridge implements WorkerLink {
       settings: this.#settings,
       silentMs: (heardAt: number) => clock.now() - Math.max(heardAt, this.#openedAt),
       session: () => this.#session,
-      // Faults during the close are not reported.
+      // Faults that occur while the bridge closes are not reported.
       onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
     };
     this.#dead = new DeadLetters({ ...shared, dead: this.#names.dead });
@@ -167,12 +168,12 @@ export class AmqpBridge implements WorkerLink {
 
   findCommand: FindCommand = async () => reject("not_found", "`cmd_metadata.rondo` is missing");
 
-  /** Why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask. */
+  /** Returns why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask the broker. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     return this.#topics.refusesReceipts(receiptTopic);
   }
 
-  /** Consumes the requests of clients. Returns a function that stops this. */
+  /** Consumes the requests of clients. Returns a function that stops consuming them. */
   serveRequests(port: RequestPort): () => Promise<void> {
     return this.#requests.serve(port);
   }
@@ -194,7 +195,7 @@ export class AmqpBridge implements WorkerLink {
     const { clock } = this.#options;
     this.#timers.push(
       every(clock, this.#settings.broadcastMs, () => {
-        // A blocked broker would only delay the announcement.
+        // No announcement is sent while the broker is blocked: the broker would only deliver it late.
         if (this.#isBlocked) return;
         for (const visit of this.#visits.all()) visit.broadcast();
         clock.after(CONSUMED_MS, () => this.#singles.check());
@@ -226,7 +227,7 @@ export class AmqpBridge implements WorkerLink {
     else this.#publishTasks(grant);
   }
 
-  /** Cancels commands. The tasks of a whole handler are cancelled by `withdraw` and `closed`. */
+  /** Cancels commands only. Tasks of a handler are cancelled by `withdraw` and `closed`. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void {
     if (why === "cancel" && topic !== undefined) this.#topics.cancel(beats, topic);
   }
@@ -261,7 +262,10 @@ export class AmqpBridge implements WorkerLink {
     this.#giveWay(new Set(serves.map(({ use }) => use)));
   }
 
-  /** Called when other workers serve this code too: releases the work that no consumer at the broker would get. */
+  /**
+   * Called when workers outside of the broker serve this code too. Releases the work for which no worker at the broker consumes
+   * the queue.
+   */
   #giveWay(uses: ReadonlySet<string>): void {
     for (const visit of this.#visits.all()) if (uses.has(visit.facts.use)) visit.giveWay();
     this.#singles.giveWay(uses);
@@ -317,7 +321,8 @@ export class AmqpBridge implements WorkerLink {
     this.#topics.detach();
     this.#requests.detach();
     if (this.#isClosed) return;
-    // The bridge joins before the first connection too, so that `why` can name the broker as the reason for waiting.
+    // The bridge joins the engine even before the first connection, so that `why` can name the broker as the reason for
+    // waiting.
     if (!this.#hasJoined) this.#joinEngine();
     this.#options.engine.claim(
       BROKER_WORKER,
@@ -333,7 +338,7 @@ export class AmqpBridge implements WorkerLink {
 
   #check(): void {
     const session = this.#session;
-    // Silence does not count while the broker is blocked.
+    // While the broker is blocked, workers can send nothing, so queues are not checked for silent workers.
     if (session === null || this.#isBlocked) return;
     const { engine, onFault } = this.#options;
     this.#visits.check();
@@ -343,7 +348,7 @@ export class AmqpBridge implements WorkerLink {
     this.#requests.check();
     this.#events.checkPartitions();
     const checks = [this.#refresh(session)];
-    // This node may own partitions of other nodes that have ended.
+    // This node may have taken over partitions of nodes that have ended, and their queues with them.
     if (engine.info.partitions > 1 || this.#enumerations.isUntidy) checks.push(this.#restore());
     for (const check of checks)
       check.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
@@ -396,7 +401,7 @@ export class AmqpBridge implements WorkerLink {
   }
 }
 
-/** How soon most workers consume a queue after its announcement. */
+/** The time after an announcement of a queue in which most workers begin to consume it. */
 const CONSUMED_MS = 200;
-/** How long `close` waits for steps and confirmations of the broker. */
+/** How long `close` waits for its running steps and for the broker's confirmations. */
 const CLOSE_MS = 2_000;

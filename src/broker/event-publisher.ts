@@ -1,11 +1,14 @@
 /**
  * Publishes the journal's events on a topic exchange, at least once, in order within an execution.
- * 1. Events are published after their commit. When the broker has confirmed a batch, the engine is told up to which event.
- * 2. If events are too many to keep in memory, or are committed without a connection, their executions are behind. The store
- *    lists these executions (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is loaded.
+ * 1. Events are published after their commit. When the broker has confirmed a batch, the publisher tells the engine up to which
+ *    event the journal is published.
+ * 2. An execution is behind if some of its events were not published: there was no connection, or too many events to keep in
+ *    memory. The store lists the executions that are behind (engine/mailbox/outbox.ts). When one is loaded, it hands out its
+ *    unpublished events.
  * 3. Receipts of commands that the engine has counted are also published on an exchange of their own.
  * 4. The end of an execution is also published to a queue of its own, if a client has declared one.
- * 5. Events for which no queue is bound are left out, except for those that show that none is (event-routes.ts).
+ * 5. Events for which no queue is bound are not published, apart from a few that test whether a queue is bound
+ *    (event-routes.ts).
  */
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
@@ -28,7 +31,9 @@ export interface EventPublisherOptions extends Shared {
   readonly isUp: () => boolean;
 }
 
-/** The most commits whose events wait in memory; the events of later commits are read from the journal afterwards. */
+/**
+ * The most commits whose events wait in memory to be published. The events of further commits are later read from the journal.
+ */
 const WAITING_MAX = 2_000;
 const UNCONFIRMED_MAX = 2_000;
 const SCAN_MAX = 500;
@@ -39,14 +44,14 @@ const CHARS = 1_048_576;
 export class EventPublisher {
   readonly #options: EventPublisherOptions;
   #waiting: Arrived[] = [];
-  /** The number of commits whose events have arrived here. */
+  /** The number of commits whose events have arrived at this publisher. */
   #arrived = 0;
   readonly #routes = new EventRoutes();
   /** Callbacks for events that the broker has not confirmed, by event id. */
   readonly #callbacks = new Map<string, (isRouted: boolean) => void>();
   #unconfirmed = 0;
   #isBusy = false;
-  /** Whether there may be executions with unpublished events. */
+  /** Whether some executions may have unpublished events that are not in memory. */
   #isBehind = true;
   #stop: (() => void) | null = null;
   #scope = "";
@@ -76,7 +81,7 @@ export class EventPublisher {
   }
 
   #add(out: EventsOut): void {
-    // Without a connection events are not kept in memory: they are in the store.
+    // While there is no connection, events are not kept in memory. They are read from the store later.
     if (!this.#options.isUp() || this.#waiting.length >= WAITING_MAX) this.#isBehind = true;
     else {
       this.#waiting.push({ out, number: ++this.#arrived });
@@ -100,7 +105,8 @@ export class EventPublisher {
 
   async #run(): Promise<void> {
     const { isUp } = this.#options;
-    // The events of a commit arrive in one turn. One message of a route can speak for all that have arrived.
+    // Waits until all events of the commit have arrived. One published message then shows for all of them whether a queue is
+    // bound.
     await Promise.resolve();
     while (isUp()) {
       if (this.#unconfirmed >= UNCONFIRMED_MAX) return;
@@ -115,7 +121,7 @@ export class EventPublisher {
     }
   }
 
-  /** Loads executions that are behind, so that they hand out their unpublished events; false if there are none. */
+  /** Loads executions with unpublished events, so that they hand these events out. Returns false if there are none. */
   async #loadBehind(): Promise<boolean> {
     const { store, engine } = this.#options;
     const rows = await store.scanTimers({
@@ -125,10 +131,10 @@ export class EventPublisher {
       partitions: engine.outbox.scope,
     });
     if (rows.length === 0) return false;
-    // The executions hand out the waiting events again.
+    // The waiting events are dropped from memory: their executions hand them out again.
     this.#waiting = [];
     engine.outbox.again();
-    // An inspection loads the execution into memory.
+    // The inspection has one purpose: it loads the execution into memory.
     await Promise.all(rows.map(({ execution }) => engine.inspect(execution)));
     if (rows.length >= SCAN_MAX) this.#retryLater();
     return this.#waiting.length > 0;
@@ -149,7 +155,7 @@ export class EventPublisher {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
       const first = next;
       const found = entries.flatMap(decodeReadable).filter(({ seq }) => seq >= first && seq <= to);
-      // Events of a damaged row cannot be published; the execution is shown as damaged.
+      // Events in a damaged row cannot be published. Lists show the execution as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
       await this.#send({ execution, plan, number }, found, next - 1);
@@ -157,8 +163,8 @@ export class EventPublisher {
   }
 
   /**
-   * Publishes events, and the receipts among them on their own exchange. After the confirmation it tells the engine up to which
-   * event.
+   * Publishes events, and also the receipts among them on the exchange of receipts. After the broker's confirmation, tells the
+   * engine up to which event the journal is published.
    */
   async #send({ execution, plan, number }: Origin, events: readonly Recorded[], upTo: number): Promise<void> {
     const { names, engine } = this.#options;
@@ -180,7 +186,7 @@ export class EventPublisher {
     for (const recorded of events) {
       const { seq, event } = recorded;
       const route = this.#routes.get(event.kind);
-      // Almost all events are decided without a wait.
+      // For almost all events it is known at once whether they have to be published.
       if (route.isUndecided(number)) await route.decided(number);
       if (route.isHeard(number)) sendOn(route, eventMessage(names, execution, recorded));
       if (event.kind === "command.receipted") {
@@ -200,7 +206,8 @@ export class EventPublisher {
   #sendOne(route: Route, message: Outgoing, done: () => void): void {
     const { id } = message;
     const onRouted = route.sent(this.#arrived);
-    // An execution that was loaded again hands out unconfirmed events again; one confirmation settles both.
+    // An execution that was loaded again hands out its unconfirmed events again. The confirmation of an event calls the
+    // callbacks of all its copies.
     const before = this.#callbacks.get(id);
     this.#callbacks.set(id, (isRouted) => {
       before?.(isRouted);
@@ -228,7 +235,7 @@ export class EventPublisher {
   }
 }
 
-/** The events of a commit, with the number of the commit among those that have arrived here. */
+/** The events of a commit, with the number of the commit in the order in which commits arrived at this publisher. */
 interface Arrived {
   readonly out: EventsOut;
   readonly number: number;
@@ -246,13 +253,19 @@ function eventMessage(names: BrokerNames, execution: string, recorded: Recorded)
   };
 }
 
-/** The name of the route of a receipt, which depends on both topics. No kind of event has such a name. */
+/**
+ * The name of a receipt's route, made of the receipt topic and the command topic. The space in it keeps it apart from kinds of
+ * events.
+ */
 function topicsOf({ commands }: Plan, { step }: CommandReceipted): string {
   const { topic = "", receiptTopic = "" } = commands[step]?.command ?? {};
   return `${receiptTopic} ${topic}`;
 }
 
-/** The message of a receipt on the exchange of receipts, without the token; null if the plan has no such command. */
+/**
+ * Makes the message for the exchange of receipts, without the attempt's token. Returns null if the plan does not have the
+ * command.
+ */
 export function receiptMessage(
   names: BrokerNames,
   { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },
@@ -277,7 +290,7 @@ export function receiptMessage(
   return {
     exchange: names.receipts,
     key: command.receiptTopic,
-    // The broker also routes the message by this second key.
+    // `CC` is a second routing key: the broker routes the message by the command's topic too.
     headers: { CC: [command.topic] },
     id: `${encodeName(execution)}/${seq}~receipt`,
     body: Buffer.from(JSON.stringify(body)),

@@ -1,14 +1,17 @@
-/** Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts. */
+/**
+ * Names of queues and exchanges at the broker that only the engine uses. protocol/amqp-wire.ts has the names that workers use
+ * too.
+ */
 import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";
 import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
 const NAME_BYTES_MAX = 255;
-/** The longest ending of a queue's name, in characters: that of an intake queue with its three numbers. */
+/** The length of the longest suffix of a queue's name, in characters: the suffix of an intake queue with its three numbers. */
 const ENDING_MAX = 60;
 
-/** A handler of a visit, after which its queues are named. */
+/** The handler of a visit for which queues are declared. Their names contain its fields. */
 export type VisitPlace = Omit<ReportPlace, "epoch">;
 
 export type BrokerNames = ReturnType<typeof brokerNames>;
@@ -23,12 +26,14 @@ export function brokerNames(prefix: string) {
   return {
     prefix,
     ...amqpNames(prefix),
-    /** The queue of tasks that are in the journal. */
+    /** Returns the name of the queue of journaled tasks. */
     tasks: (at: VisitPlace) => `${base(at)}.tasks`,
-    /** The queue of lone tasks, which are delivered one at a time because each may have crashed its worker. */
+    /**
+     * Returns the name of the queue of lone tasks. These are delivered one at a time, because each may have crashed its worker.
+     */
     alone: (at: VisitPlace) => `${base(at)}.alone.tasks`,
     finished: (at: VisitPlace) => `${base(at)}.finished`,
-    /** The queue for the tasks that one attempt at an enumeration finds. */
+    /** Returns the name of the intake queue: the tasks that one attempt at an enumeration finds are sent there. */
     intake: (at: ReportedAttempt) => `${base(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
       amqpNames(prefix).workflowFinished(shortened(execution, NAME_BYTES_MAX - prefix.length - 20)),
@@ -42,7 +47,10 @@ export function visitKey({ execution, phase, visit, handler, round }: VisitPlace
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }
 
-/** Shortens an id for the name of a queue. If the id is too long or has other characters, its hash replaces the rest. */
+/**
+ * Shortens an id for the name of a queue. If the id is too long or has characters that are not allowed, its end is replaced by
+ * its hash.
+ */
 function shortened(id: string, max: number): string {
   if (id.length <= max && isPlainId(id)) return id;
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 32);

@@ -38,7 +38,7 @@ const ROLL_CALL = object(
   { others: "kept" },
 );
 
-/** The attempt that a message names, if the message's token is right. */
+/** Finds the attempt that a message names, and checks the message's token. Returns a rejection if either is wrong. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
   const { attempt, token } = fields;
   if (typeof attempt !== "string" || typeof token !== "string")
@@ -46,7 +46,7 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
       "the message lacks `attempt` or `token`, which must repeat those of the message that it answers",
     );
   const at = decodeAttempt(attempt);
-  if (at === null) return invalid("`attempt` is not the id of an attempt");
+  if (at === null) return invalid("`attempt` has not the form of an attempt id");
   if (!checkToken(key, attempt, token))
     return reject("unauthorised", "`token` is not the token of this attempt");
   for (const [name, own] of [
@@ -55,9 +55,9 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
     ["handler", at.handler],
   ] as const)
     if (fields[name] !== undefined && fields[name] !== own)
-      return invalid(`\`${name}\` is not that of the attempt`);
+      return invalid(`\`${name}\` differs from that of the attempt that the message names`);
   if (fields["task"] !== undefined && fields["task"] !== at.task)
-    return invalid("`task` is not that of the attempt");
+    return invalid("`task` differs from that of the attempt that the message names");
   return at;
 }
 
@@ -77,7 +77,7 @@ export function readRollCall(fields: Fields, taskQueue: string, key: string): Re
   const answer = decode(ROLL_CALL, fields);
   if (isRejection(answer)) return answer;
   const { roll_call: rollCall, task_queue, token, worker, consumes, held } = answer;
-  if (task_queue !== taskQueue) return invalid("`task_queue` is not the queue of these tasks");
+  if (task_queue !== taskQueue) return invalid("`task_queue` differs from the queue of the roll call");
   if (!checkToken(key, rollCallId(taskQueue, rollCall), token))
     return reject("unauthorised", "`token` is not the token of this roll call");
   if (worker === "" || worker.length > WORKER_CHARS_MAX)
@@ -123,7 +123,7 @@ export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
   return (STATUSES as readonly unknown[]).includes(status);
 }
 
-/** Reads an error of any shape: workers in other languages may have their own shapes. */
+/** Reads the error of a failed task. It may have any shape, because workers in other languages have their own shapes. */
 export function readError(
   error: unknown,
   status: string,
@@ -146,15 +146,21 @@ export function readError(
   };
 }
 
-/** Reads a message in an intake queue: one task, or several from a position on. The message need not name its attempt. */
+/**
+ * Reads a message in an intake queue. It has one task, or a list of tasks with the position of the first. The message may leave
+ * out its attempt.
+ */
 export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
   const { workflow_id, phase, handler, position, items, attempt, token } = fields;
   if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)
-    return invalid("`workflow_id`, `phase` and `handler` are not those of the enumeration");
+    return invalid(
+      "`workflow_id`, `phase` and `handler` differ from those of the enumeration whose intake queue this is",
+    );
   if (attempt !== undefined || token !== undefined) {
     const named = readAttempt(fields, key);
     if (isRejection(named)) return named;
-    if (attempt !== encodeAttempt(at)) return invalid("`attempt` is not that of the enumeration");
+    if (attempt !== encodeAttempt(at))
+      return invalid("`attempt` differs from the attempt at the enumeration whose intake queue this is");
   }
   if (!isCount(position)) return invalid("`position` is not the number of a task");
   if (items === undefined) {
@@ -181,7 +187,7 @@ function readList(
   return found;
 }
 
-/** Tasks in columns. A column that no task fills is left out. */
+/** The tasks of a message, stored as one array for each field. A field that no task has is left out. */
 export function itemsOf(items: readonly Omit<ReadItem, "position">[]): Items {
   const keyed = items.some(({ key }) => key !== null);
   const named = items.some(({ identity }) => identity !== null);
@@ -226,7 +232,7 @@ function readItem(fields: Fields, position: number): ReadItem | Rejection {
   };
 }
 
-/** The outcome of a task whose result or data cannot be stored. */
+/** Returns the outcome of a task whose result or data cannot be stored: the task failed for good. */
 export function notStorable({ code, message, hint, path }: Rejection): Outcome & { status: "failed" } {
   const payload = JSON.stringify({ name: "NotStorable", code, message, hint, path });
   return { status: "failed", fatal: true, payload };

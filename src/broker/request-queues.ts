@@ -1,10 +1,12 @@
 /**
- * Requests over the broker: consumes `<p>.workflow.created` and `<p>.workflow.control`.
+ * Carries out requests that clients send over the broker. Consumes `<p>.workflow.created` and `<p>.workflow.control`.
  *
- * 1. A message is acknowledged after the commit of its request, and after its answer is confirmed (`reply_to`).
+ * 1. A message is acknowledged after the commit of its request, and after the broker has confirmed the answer, if `reply_to`
+ *    asks for one.
  * 2. Requests for one execution are carried out one after the other.
- * 3. A refused message goes to the dead letters with the reason, and the refusal is its answer.
- * 4. While the store or the owner of the execution is away, the message stays unacknowledged, and the request is repeated.
+ * 3. A message that is refused goes to the dead letters with the reason. The client gets the refusal as its answer.
+ * 4. While the store or the owner of the execution cannot be reached, the message stays unacknowledged, and the request is
+ *    repeated.
  */
 import { toFault } from "../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../net/amqp/connection.ts";
@@ -32,7 +34,7 @@ type Read = (fields: Fields, messageId: string | null) => BrokerRequest | Reject
 const BODY_BYTES_MAX = 4_194_304;
 /** How long `stop` waits for running requests. */
 const STOP_MS = 2_000;
-/** Codes of refusals whose cause ends by itself. */
+/** Codes of temporary refusals: the request is repeated until the cause is gone. */
 const PASSING: readonly RejectionCode[] = ["store_unavailable", "not_ready", "not_owner", "timeout"];
 
 export class RequestQueues {
@@ -41,7 +43,7 @@ export class RequestQueues {
   /** The session in which the queues are consumed. */
   #consumed: BrokerSession | null = null;
   readonly #tags: string[] = [];
-  /** The last request of each execution. */
+  /** The request of each execution that was received last, as a promise. The next request for the execution waits for it. */
   readonly #turns = new Map<string, Promise<void>>();
   #answers = 0;
 
@@ -83,7 +85,7 @@ export class RequestQueues {
     this.#port = null;
     const session = this.#parts.session();
     if (session !== null && session === this.#consumed)
-      // A connection that breaks meanwhile does not consume either.
+      // If the connection breaks, its consumers end without being cancelled, so an error is ignored.
       for (const tag of this.#tags.splice(0)) await session.cancel(tag).catch(() => {});
     this.#consumed = null;
     await atMost(this.#parts.clock, STOP_MS, Promise.all(this.#turns.values()));
@@ -95,7 +97,7 @@ export class RequestQueues {
       await session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE));
       const tag = await session.consume(queue, (delivery) => {
         if (delivery !== null) return this.#onMessage(delivery, read);
-        // The queue was deleted.
+        // No delivery means that the broker cancelled the consumer: the queue was deleted. It is declared and consumed again.
         if (this.#port !== null)
           this.#consume(session, queue, read).catch((thrown: unknown) => onFault(toFault(thrown)));
       });
@@ -111,7 +113,10 @@ export class RequestQueues {
       .then(() => this.#handle(delivery, request))
       .catch((thrown: unknown) => {
         this.#parts.onFault(toFault(thrown));
-        this.#parts.dead.put(delivery, "the engine failed to carry out the request: see its log");
+        this.#parts.dead.put(
+          delivery,
+          "the engine failed to carry out the request: see the engine's log for the error",
+        );
       })
       .then(() => {
         if (this.#turns.get(turn) === after) this.#turns.delete(turn);
@@ -129,16 +134,16 @@ export class RequestQueues {
     ] as const)
       if (textOf(text) !== null && !fitsProperty(text)) return invalid(`\`${name}\` is not valid UTF-8`);
     if (textOf(properties.replyTo)?.startsWith(`${this.#parts.names.prefix}.`) === true)
-      return invalid("`reply_to` is a queue of the engine");
+      return invalid("`reply_to` names a queue of the engine itself: name a queue of the client");
     const fields = readFields(content);
     return isRejection(fields) ? fields : read(fields, textOf(properties.messageId));
   }
 
-  /** Carries out a request. It repeats while the request is refused for a reason that ends by itself. */
+  /** Carries out a request. Repeats it with back-off while the refusal is a temporary one. */
   async #handle(delivery: Delivery, request: BrokerRequest): Promise<void> {
     const backOff = new BackOff({});
     for (;;) {
-      // The broker delivers the message again, to this node or another one.
+      // The message is returned to its queue. The broker delivers it again, to this node or another one.
       if (this.#port === null || !delivery.isOpen) return delivery.nack();
       const answer = await this.#ask(this.#port, request, senderOf(delivery));
       if (!isRejection(answer)) return this.#answer(delivery, answer, () => delivery.ack());
@@ -156,7 +161,7 @@ export class RequestQueues {
       return await port.handle(request, sender);
     } catch (thrown) {
       this.#parts.onFault(toError(thrown));
-      return invalid("the engine failed to carry out the request: see its log");
+      return invalid("the engine failed to carry out the request: see the engine's log for the error");
     }
   }
 
@@ -168,8 +173,8 @@ export class RequestQueues {
   }
 
   /**
-   * Publishes an answer if the message asks for one; `then` is called when the answer is confirmed, or its queue does not
-   * exist.
+   * Publishes an answer if the message asks for one. Calls `then` after the broker has confirmed the answer or said that its
+   * queue does not exist.
    */
   #answer({ message: { properties } }: Delivery, answer: object, then: () => void): void {
     const { publisher, names } = this.#parts;

@@ -2,21 +2,24 @@
 export interface BrokerSettings {
   /** The most published tasks without a receipt in each task queue. */
   readonly tasksPerQueue: number;
-  /** The most handlers of visits that have queues at the same time. */
+  /** The most visits' handlers that may have queues at the same time. */
   readonly queuesMax: number;
   /** The number of redeliveries after which a task goes to the queue of lone tasks. */
   readonly deliveryLimit: number;
-  /** How often the queues of an open visit are announced again (`process`). */
+  /** How often the bridge announces the queues of an open visit to workers again (the message `process`). */
   readonly broadcastMs: number;
-  /** How often the bridge checks its queues at the broker. */
+  /** How often the bridge checks the state of its queues at the broker. */
   readonly lookMs: number;
   /**
-   * After this time without any receipt, the tasks of a queue are published again. The time doubles each time, up to
-   * `silencesMax` times.
+   * After this time without any receipt, the tasks of a queue are published again. The time doubles after each repetition.
+   * There are at most `silencesMax` repetitions.
    */
   readonly silenceMs: number;
   readonly silencesMax: number;
-  /** How long unused queues of a visit exist, and how long messages wait in them, before the broker deletes them. */
+  /**
+   * How long a visit's queue may be unused (`expiresMs`), and how long a message may wait in it (`messageMs`), before the
+   * broker deletes the queue or the message.
+   */
   readonly expiresMs: number;
   readonly messageMs: number;
   /** The most unacknowledged deliveries of a consumer. */
@@ -25,7 +28,7 @@ export interface BrokerSettings {
   readonly unconfirmedMax: number;
   /** How long the broker may take to answer before a queue, or the connection, counts as broken. */
   readonly answerMs: number;
-  /** Whether messages of workers may lack attempt and token (visits/short-messages.ts). */
+  /** Whether workers may send short messages, which have neither attempt nor token (visits/short-messages.ts). */
   readonly shortMessages: boolean;
 }
 

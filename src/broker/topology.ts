@@ -13,7 +13,7 @@ export interface VisitTopology {
   readonly use: string;
   readonly names: BrokerNames;
   readonly settings: BrokerSettings;
-  /** Whether to declare the queue of lone tasks instead of the other queues. */
+  /** Whether to declare only the queue of lone tasks. */
   readonly alone?: boolean;
 }
 
@@ -55,7 +55,7 @@ export function deleteQueues(session: BrokerSession, queues: readonly string[]):
   });
 }
 
-/** Removes from queues all messages that no consumer has received, and returns them. */
+/** Removes from queues all messages that no consumer has received. Returns the removed messages. */
 export async function removeReady(
   session: BrokerSession,
   queues: readonly string[],
@@ -69,8 +69,8 @@ export async function removeReady(
 }
 
 /**
- * Removes a batch of messages; true if there may be more. The batch is small, because the broker answers each message
- * separately.
+ * Removes a batch of messages. Returns true if there may be more. Batches are small, because each message is a request to the
+ * broker.
  */
 async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]): Promise<boolean> {
   for (let n = 0; n < BATCH; n++) {
@@ -82,7 +82,9 @@ async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]):
   return true;
 }
 
-/** The attempt of a task's message: the message id, or the id in the body if it was too long for a property. */
+/**
+ * Returns the id of the attempt of a task's message: the message id, or the id in the body if it is too long for a message id.
+ */
 function attemptOf({ properties, content }: { properties: MessageProperties; content: Buffer }): string {
   const id = textOr(properties.messageId, "");
   if (!isHashedId(id)) return id;
@@ -98,7 +100,7 @@ function textOr(value: unknown, other: string): string {
   return typeof value === "string" ? value : other;
 }
 
-/** Declares the queue of a topic if there is none. An existing queue keeps the properties with which its owner declared it. */
+/** Declares the queue of a topic if there is none. The properties of an existing queue are not changed. */
 export async function declareTopic(session: BrokerSession, name: string): Promise<void> {
   if ((await session.counts(name)) === null)
     await session.withChannel((channel) => channel.assertQueue(name, TOPIC_QUEUE));

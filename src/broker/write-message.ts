@@ -1,4 +1,4 @@
-/** Writes messages to workers. Payloads are JSON text already, so bodies are joined as text. */
+/** Writes the messages to workers. Payloads are stored as JSON text, so the body of a message is put together as text. */
 import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, reportedAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
@@ -14,7 +14,7 @@ export interface VisitFacts {
   readonly batch: number;
 }
 
-/** A roll call with its token, which the answers repeat. */
+/** A roll call with its token, which workers repeat in their answers. */
 export interface SignedRollCall {
   readonly number: number;
   readonly token: string;
@@ -40,7 +40,7 @@ export class TaskWriter {
     this.#key = key;
     this.#keyPrefix = idempotencyPrefix(grant);
     this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
-    // Code that decides the next phase or returns the output reads the counts of the phases, not a task.
+    // Code that decides the next phase or returns the output gets the counts of the phases instead of a task.
     const reads = grant.do === "next" || grant.do === "returns";
     this.#tail =
       grant.do === "script"
@@ -61,7 +61,7 @@ export class TaskWriter {
   }
 }
 
-/** The message that asks one worker to enumerate. */
+/** Makes the message that asks one worker to enumerate. */
 export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNames, key: string): Buffer {
   const id = encodeAttempt(at);
   const { resume, timeoutMs } = grant;
@@ -82,7 +82,7 @@ export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNa
   return Buffer.from(withInput(message, grant.input));
 }
 
-/** The message that announces a queue to every worker; `alone`: it is the queue of lone tasks. */
+/** Makes the message that announces a task queue to every worker; with `alone`, the queue of lone tasks. */
 export function processBody(
   at: VisitPlace,
   facts: VisitFacts,

@@ -38,19 +38,19 @@ export function exitOf(fault: StoreFault): ExitCode {
   if (fault.name === "DirectoryOwned") return EXIT.conflict;
   if (fault.name === "StoreUnreadable" && "reason" in fault && fault.reason === "damaged")
     return EXIT.damaged;
-  // A database that lacks acknowledged writes also ends running nodes with this code.
+  // Running nodes also end with this exit code if the database has lost acknowledged writes.
   if (fault.name === "DatabaseUnusable" && "reason" in fault && fault.reason === "older") return EXIT.broken;
   return fault.message.startsWith("the disk is full") ? EXIT.noSpace : EXIT.unreachable;
 }
 
-/** Whether this is an error about a file or directory that the user named, which the message names too. */
+/** Whether this is an error about a file or directory that the user named. The error's message names the path too. */
 function isFileError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && "syscall" in thrown && "path" in thrown;
 }
 
 const OWNED = ["to choose another directory: --store file:<directory>"];
 
-/** Hints of the API, replaced by hints for the command line; null if the message is enough. */
+/** Hints of the API and the hints that replace them on the command line; null if the message alone is enough. */
 const ADVICE: Readonly<Record<string, string | null>> = {
   "check the id, or list executions": "list the executions: rondo ps",
   "check the execution's status first": "look at the execution first: rondo inspect <id>",

@@ -1,11 +1,11 @@
-/** Shows a few lines of a source text with a mark at one place. */
+/** Shows a few lines of a source text, with a `^` below one column. */
 
 const LINES_BEFORE = 2;
 const WIDTH_MAX = 100;
 
 /**
- * The lines around a place in a source text. The column is marked, or the line if there is no column. Empty if the text has no
- * such line.
+ * Returns the lines around a place in a source text, with a mark at the column, or at the line if there is no column. Returns
+ * nothing if the text has no such line.
  */
 export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
   const lines = text.split("\n");

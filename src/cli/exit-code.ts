@@ -1,4 +1,4 @@
-/** Exit codes of the CLI, and the one table that maps rejections to them. */
+/** Exit codes of the CLI, and the table that maps the codes of rejections to them. */
 import type { RejectionCode } from "../std/rejection.ts";
 
 export const EXIT = {
@@ -14,7 +14,7 @@ export const EXIT = {
   damaged: 8,
   /** The disk is full. */
   noSpace: 9,
-  /** A bug in Rondo, user code that threw outside of any task, or a database that lacks acknowledged writes. */
+  /** A bug in Rondo, user code that threw outside of a task, or a database that has lost acknowledged writes. */
   broken: 70,
   timeout: 124,
   interrupted: 130,

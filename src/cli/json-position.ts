@@ -1,13 +1,13 @@
 /** Finds the position of an error in a JSON text. Messages of `JSON.parse` only sometimes contain the position. */
 
-/** The index of the first wrong character; the length of the text if it ends too early. */
+/** Returns the index of the first wrong character, or the length of the text if the text ends too early. */
 export function jsonErrorAt(text: string): number {
   const scanner = new Scanner(text);
   if (scanner.value()) scanner.space();
   return scanner.at;
 }
 
-/** A line and column, both from 1, for an index in a text. */
+/** Returns the line and column of an index in a text, both counted from 1. */
 export function lineAndColumn(text: string, index: number): { line: number; column: number } {
   const before = text.slice(0, index).split("\n");
   return { line: before.length, column: (before.at(-1) as string).length + 1 };
@@ -16,11 +16,11 @@ export function lineAndColumn(text: string, index: number): { line: number; colu
 const STRING = /"(?:[\u0020\u0021\u0023-\u005b\u005d-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORD = /true|false|null/y;
-/** The deepest nesting that is scanned, because no deeper value can be stored. */
+/** The deepest nesting that is scanned. Rondo cannot store values that are nested deeper. */
 const DEPTH_MAX = 1_000;
 const SPACE = /[ \t\n\r]*/y;
 
-/** A scanner of JSON. Each method returns false, and leaves `at` at the error, if the text does not match. */
+/** A scanner of JSON. Each method returns false if the text at `at` is wrong, and leaves `at` at the error. */
 class Scanner {
   at = 0;
   readonly #text: string;

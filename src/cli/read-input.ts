@@ -12,7 +12,7 @@ export async function readInput(
   flag: "-i" | "-d" = "-i",
 ): Promise<unknown> {
   if (given === "-") {
-    if (process.stdin.isTTY) say("reading the input from the terminal; end it with Ctrl-D");
+    if (process.stdin.isTTY) say("reading the input from the terminal; press Ctrl-D to end it");
     return readJson(decode(await buffer(process.stdin), "the input on stdin"), "the input on stdin", flag);
   }
   if (given.startsWith("@")) {
@@ -31,13 +31,13 @@ function decode(bytes: Uint8Array, from: string): string {
     throw new CliError(
       EXIT.usage,
       `${from} is not UTF-8: byte ${at} (0x${(bytes[at] ?? 0).toString(16).padStart(2, "0")}) is not valid there`,
-      ["convert it first, such as: iconv -f latin1 -t utf-8"],
+      ["convert it to UTF-8 first, for example: iconv -f latin1 -t utf-8"],
       { cause },
     );
   }
 }
 
-/** The index of the first byte that is not part of a valid character. */
+/** Returns the index of the first byte that is not valid UTF-8. */
 function invalidAt(bytes: Uint8Array): number {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   for (let at = 0; at < bytes.length; ) {

@@ -10,7 +10,7 @@ export function readJson(text: string, from: string, flag = "-i"): unknown {
     return JSON.parse(text) as unknown;
   } catch (cause) {
     if (text.trim() === "")
-      throw new CliError(EXIT.usage, `${from} is empty, not JSON`, how(flag), { cause });
+      throw new CliError(EXIT.usage, `${from} is empty, but must be JSON`, how(flag), { cause });
     const end = text.trimEnd().length;
     const at = Math.min(jsonErrorAt(text), end);
     const { line, column } = lineAndColumn(text, at);
@@ -26,11 +26,11 @@ export function readJson(text: string, from: string, flag = "-i"): unknown {
 
 function how(flag: string): string[] {
   return [
-    `names and texts need double quotes, and the shell needs single ones around it: ${flag} '{"name":"x"}'`,
+    `in JSON, names and texts need double quotes; put single quotes around all of it for the shell: ${flag} '{"name":"x"}'`,
   ];
 }
 
-/** Whether words in a JSON text lack quotes, usually because the shell removed them. */
+/** Whether words in the text have no quotes, usually because the shell removed them. */
 function hasBareWords(text: string): boolean {
   return /^[\s{[]*[A-Za-z_']/.test(text);
 }

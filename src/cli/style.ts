@@ -5,7 +5,7 @@ const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as c
 
 export type Style = keyof typeof CODES;
 
-/** A piece of a line, with its style. */
+/** A part of a line, with its style. */
 export type Piece = string | readonly [text: string, style: Style];
 
 /** Joins pieces of text to lines. */
@@ -16,7 +16,10 @@ export class Painter {
     this.#isColoured = isColoured;
   }
 
-  /** Makes one line, cut to `width` if it is given. Styles take no width. A line that is cut contains no line end. */
+  /**
+   * Makes one line, cut to `width` if that is given. Styles do not count for the width. Line ends are removed from a line that
+   * is cut.
+   */
   line(pieces: readonly Piece[], width = Number.POSITIVE_INFINITY): string {
     const isOneLine = width !== Number.POSITIVE_INFINITY;
     const shownPieces = pieces.map((piece) => {
@@ -25,7 +28,7 @@ export class Painter {
       return { text: isOneLine ? safe.replaceAll(/[\n\t]/g, " ") : safe, style };
     });
     const length = shownPieces.reduce((sum, { text }) => sum + text.length, 0);
-    // A line that is cut ends with a mark, even if the cut is between two pieces.
+    // A line that is cut ends with the mark `…`, even if the cut is between two pieces.
     const isCut = length > width;
     let left = isCut ? width - 1 : width;
     let line = "";

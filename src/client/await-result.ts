@@ -1,4 +1,7 @@
-/** Requests that the server answers when an execution has ended. They are repeated after broken connections and after a time. */
+/**
+ * Requests that the server answers only after an execution has ended. A request is repeated if its connection breaks, and after
+ * a time limit.
+ */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Result } from "../server/schemas/execution.ts";
@@ -12,13 +15,13 @@ import { unreachable } from "./problem.ts";
 import type { RemoteParts } from "./remote-handle.ts";
 import { type RequestOptions, wasRefused } from "./requester.ts";
 
-/** How long a request waits at the server. */
+/** How long the server holds a request that waits for an end. */
 const WAIT_MS = 30_000;
-/** How long the answer may take after that, before the connection counts as broken. */
+/** How long the answer may take beyond that time before the connection counts as broken. */
 const ANSWER_MS = 15_000;
 const QUERY = { wait: `${WAIT_MS}ms` };
 
-/** The result of the execution at this path, after its end. */
+/** Waits for the end of the execution at this path, and returns its result. */
 export async function awaitResult(parts: RemoteParts, path: string, signal: AbortSignal): Promise<Result> {
   for (;;) {
     try {
@@ -29,7 +32,7 @@ export async function awaitResult(parts: RemoteParts, path: string, signal: Abor
   }
 }
 
-/** The answer to the update that a request sends. The request is repeated with the same id until there is one. */
+/** Sends an update and waits for its answer. The request is repeated with the same id until there is an answer. */
 export async function awaitAnswer(
   parts: RemoteParts,
   path: string,
@@ -47,8 +50,8 @@ export async function awaitAnswer(
 }
 
 /**
- * The execution that a request starts: after its end, or as it is after some time. A server that cannot be reached fails at
- * once, as for any start; a connection that breaks while the server may wait is made again.
+ * Starts an execution and waits for its end, or for some time if it does not end. If the server cannot be reached, the start
+ * fails at once. If the connection breaks while the server waits for the end, the request is repeated.
  */
 export async function startAndAwait(
   parts: RemoteParts,
@@ -58,7 +61,7 @@ export async function startAndAwait(
   try {
     return await patiently<ExecutionView>(parts, path, { ...start, query: QUERY }, mayHaveArrived);
   } catch (thrown) {
-    // A server of an earlier version does not know `wait`.
+    // A server of an earlier version ignores `wait` and answers at once.
     const isUnknown = codeOf(thrown) === "unknown_field" && (thrown as RondoError).path === "wait";
     if (!isUnknown) throw thrown;
     return parts.requester.json<ExecutionView>(path, start);
@@ -66,8 +69,8 @@ export async function startAndAwait(
 }
 
 /**
- * Sends a request, and sends it again if it failed for a passing reason, for at most `reconnectMs`. `isPassing` judges the first
- * failure.
+ * Sends a request. If it fails for a temporary reason, sends it again for at most `reconnectMs`. `isPassing` decides whether
+ * the first failure is temporary.
  */
 export async function patiently<T>(
   { requester, clock, random, reconnectMs }: RemoteParts,
@@ -107,7 +110,7 @@ function codeOf(thrown: unknown): string | null {
   return thrown instanceof RondoError ? thrown.code : null;
 }
 
-/** Whether a connection was made and broke, or was silent. A refusal of the server has no cause. */
+/** Whether a connection was made and then broke or was silent. The error of a refusal by the server has no cause. */
 function mayHaveArrived(thrown: unknown): boolean {
   if (!(thrown instanceof RondoError)) return true;
   return thrown.cause !== undefined && !wasRefused(thrown.cause);

@@ -11,7 +11,7 @@ import type { RemoteParts } from "./remote-handle.ts";
 /** Options of `CommandClient.submit`. */
 export interface SubmitOptions {
   /**
-   * Names the submission: a second one with the same key in the same project changes nothing.
+   * The idempotency key of the submission. A second submission with the same key in the same project changes nothing.
    *
    * @default a new key
    */
@@ -27,7 +27,7 @@ export interface CommandsOptions {
    */
   readonly limit?: number;
   /**
-   * The `next` of the page before.
+   * The cursor of the page to read: the field `next` of the page before it.
    *
    * @default the first page
    */
@@ -45,7 +45,7 @@ export interface CommandsPage {
 /** Submits and reads command workflows. */
 export interface CommandClient {
   /**
-   * Submits a workflow of commands. The promise resolves when it is durable.
+   * Submits a workflow of commands. The promise resolves when the workflow is stored.
    *
    * @throws RondoError if the document is wrong or the project may not use one of its topics
    * @example await client.submit("billing", { steps: [{ cmd: { cmd_type: "pay" }, proc: { target_topic_name: "PAY_CMD" } }] });
@@ -59,12 +59,12 @@ export interface CommandClient {
   commands(project: string, options?: CommandsOptions): Promise<CommandsPage>;
 }
 
-/** The client of command workflows over a connection. */
+/** Makes the client of command workflows over a connection to a server. */
 export function commandClient({ requester, clock, random }: RemoteParts): CommandClient {
   return {
     submit<T>(project: string, given: unknown, { idempotencyKey: key }: SubmitOptions = {}) {
       const newId = (): string => newExecutionId(clock.now(), random);
-      // A generated workflow id or idempotency key makes a repeated request find the submission of the first one.
+      // The workflow id or idempotency key is generated once, so that a repeated request does not submit the workflow twice.
       const body = key === undefined && isWorkflow(given) ? { workflow_id: newId(), ...given } : given;
       const once = isWorkflow(body) && body.workflow_id !== undefined;
       return requester.json<T>(pathOf(project), {
@@ -82,7 +82,7 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   };
 }
 
-/** Whether a submission is a single workflow instead of a whole project document. */
+/** Whether a submission is a single workflow; otherwise it is a whole project document. */
 function isWorkflow(given: unknown): given is WorkflowSubmission {
   return typeof given === "object" && given !== null && "steps" in given;
 }

@@ -7,7 +7,7 @@ import { type Decode, object, optional, secret, where } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { Fetch } from "./transport.ts";
 
-/** Options of `connect`. One of `url` and `urls` is needed. */
+/** Options of `connect`. Either `url` or `urls` is needed. */
 export interface ConnectOptions {
   /**
    * The address of a server, such as `http://127.0.0.1:7777`.
@@ -28,13 +28,13 @@ export interface ConnectOptions {
    */
   readonly token?: string;
   /**
-   * Sends the requests.
+   * The function that sends requests, instead of the client's own.
    *
    * @default Node's HTTP module; elsewhere the global `fetch`
    */
   readonly fetch?: Fetch;
   /**
-   * How long `events()` and `result()` go on without a connection, in milliseconds.
+   * How long `events()` and `result()` try to reconnect before they throw, in milliseconds.
    *
    * @default 60_000
    */
@@ -52,7 +52,7 @@ const CONNECT = {
         where(
           "one address",
           (value) => typeof value === "string",
-          `${EXAMPLE}; several are given as urls: ["http://...", "http://..."]`,
+          `${EXAMPLE}; give several addresses as urls: ["http://...", "http://..."]`,
         ),
       ),
       urls: optional(
@@ -92,7 +92,7 @@ export function addressesOf(options: ConnectOptions): string[] {
     throw new RondoError(
       reject("invalid_input", "connect needs the address of a server", { path: "url", hint: EXAMPLE }),
     );
-  // A caller with its own `fetch` may use addresses that are not http or https.
+  // If the caller gives its own `fetch`, addresses need not be http or https.
   const wrong = fetch === undefined ? all.find((address) => !isHttp(address)) : undefined;
   if (wrong !== undefined)
     throw new RondoError(

@@ -102,7 +102,7 @@ export class RemoteRondo implements RemoteClient {
   readonly versions: Operations["versions"];
   readonly bulk: Operations["bulk"];
   readonly tokenFor: Operations["tokenFor"];
-  /** Workflows whose definition was sent to the server. */
+  /** Workflows whose definition this client has sent to the server. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
   constructor(options: ConnectOptions, serveHere: ServeHere | null = null) {
@@ -141,9 +141,13 @@ export class RemoteRondo implements RemoteClient {
     for (const part of all) if (!("topic" in part)) checkWorkflow(part);
     if (this.#serveHere === null)
       throw new RondoError(
-        reject("not_ready", "serve: this build of rondo/client is for browsers, which run no tasks", {
-          hint: "run the worker in Node, Bun or Deno",
-        }),
+        reject(
+          "not_ready",
+          "serve: this build of rondo/client is for browsers, and browsers do not run tasks",
+          {
+            hint: "run the worker in Node, Bun or Deno",
+          },
+        ),
       );
     const worker = await this.#serveHere({ urls: this.requester.urls, token: this.#token }, all, options);
     this.#workers.add(worker);
@@ -161,7 +165,10 @@ export class RemoteRondo implements RemoteClient {
     return this.execution<W>(view.id);
   }
 
-  /** The request of a start. Its id is made before the first try, so that a repeated request finds the same execution. */
+  /**
+   * Makes the request of a start. The id is generated before the first try, so that a repeated request finds the same
+   * execution.
+   */
   async #startRequest(
     workflow: AnyWorkflow | string,
     input: unknown,
@@ -170,7 +177,8 @@ export class RemoteRondo implements RemoteClient {
     const { clock, random } = this.#parts;
     const start = await this.#startOf(workflow, input, options);
     const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
-    // A repeat of another policy could find the execution of the first request: it fails, or starts a further one.
+    // With other policies a repeated request is not safe: it could find the execution of the first request, and fail or start
+    // another one.
     const isRepeatable = options.ifExists === undefined || options.ifExists === "return";
     return { method: "POST", body, isRepeatable };
   }
@@ -232,7 +240,7 @@ export class RemoteRondo implements RemoteClient {
 
   async send(event: EventToSend): Promise<SentEvent> {
     const { clock, random } = this.#parts;
-    // The id is made before the first try, so that a repeated request sends the event once.
+    // The event's id is generated before the first try, so that repeated requests send the event only once.
     const body = { ...event, id: event.id ?? newMessageId(clock.now(), random) };
     return this.requester.json<SentEvent>("/v1/events", { method: "POST", body, isRepeatable: true });
   }
@@ -286,7 +294,7 @@ export class RemoteRondo implements RemoteClient {
     return this.#commands.commands(project, options);
   }
 
-  /** Registers the workflow with the server, and returns the body of a start without its id. */
+  /** Registers the workflow with the server. Returns the body of the start request without the execution's id. */
   async #startOf(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<object> {
     const { startAt, deadline, ifExists } = unwrap(checkStart(options));
     const { project, tags } = options;
@@ -301,7 +309,7 @@ export class RemoteRondo implements RemoteClient {
     };
   }
 
-  /** Sends the definition of a workflow to the server, once. Later starts by name use this definition. */
+  /** Sends the definition of a workflow to the server, once for each client. Starts by name use the definition from then on. */
   register(workflow: AnyWorkflow): Promise<unknown> {
     let registered = this.#registered.get(workflow);
     if (registered === undefined) {

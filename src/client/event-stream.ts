@@ -3,23 +3,23 @@ import { createParser } from "eventsource-parser";
 import type { HttpResponse } from "./transport.ts";
 
 export interface ServerEvent {
-  /** The id to send as Last-Event-ID to continue after this event; empty if none was given. */
+  /** The id of the event, to be sent as Last-Event-ID to continue after it; empty if the server gave none. */
   readonly id: string;
   /** The name of the event; `message` if the server sent no name. */
   readonly kind: string;
   readonly data: string;
 }
 
-/** The most characters of one event: no event of a Rondo server is this long. */
+/** The most characters of one event. Events of Rondo servers are shorter. */
 const BUFFER_CHARS_MAX = 64 * 1_048_576;
 
 /**
- * Yields the server-sent events of an answer until it ends. Leaving the loop early closes the connection. Throws if the
+ * Yields the server-sent events of a response until it ends. Leaving the loop early closes the connection. Throws if the
  * connection breaks.
  */
 export async function* readServerEvents(
   response: HttpResponse,
-  /** Called for every piece of the body, comments included, because each shows that the connection is alive. */
+  /** Called for every chunk of the body, even for comments, because each chunk shows that the connection is alive. */
   onChunk: () => void = () => {},
 ): AsyncGenerator<ServerEvent> {
   const reader = response.body?.getReader();
@@ -36,12 +36,12 @@ export async function* readServerEvents(
       yield* parse(typeof value === "string" ? value : decoder.decode(value, { stream: true }));
     }
   } finally {
-    // The connection may be broken already; then cancelling fails, and nothing is left to close.
+    // If the connection is broken already, cancelling fails. The error is ignored, because nothing is left to close.
     if (!isOver) await reader.cancel().catch(() => {});
   }
 }
 
-/** Returns a function that accepts a piece of text and returns the events that it completes. */
+/** Returns a parser: a function that accepts a chunk of text and returns the events that are complete with it. */
 export function eventParser(): (text: string) => readonly ServerEvent[] {
   let events: ServerEvent[] = [];
   let lastId = "";

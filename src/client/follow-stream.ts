@@ -1,4 +1,7 @@
-/** Follows a stream of server-sent events across connections; throws if no server answers for `reconnectMs`. */
+/**
+ * Follows a stream of server-sent events, and reconnects if the connection is lost. Throws if no server answers for
+ * `reconnectMs`.
+ */
 import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -16,16 +19,16 @@ export interface FollowOptions {
   readonly random: Random;
   /** A signal that ends the stream without an error. */
   readonly signal: AbortSignal;
-  /** How long to retry without a connection before the stream throws. */
+  /** How long to try to reconnect before the stream throws, in milliseconds. */
   readonly reconnectMs: number;
   /** Called with true when a connection is made, and with false when it is lost. */
   readonly onConnection?: ((isConnected: boolean) => void) | undefined;
 }
 
 export const RETRY = { minMs: 50, maxMs: 5_000 } as const;
-/** A connection without any bytes for this time counts as broken. Servers send a comment far more often. */
+/** A connection that sends no bytes for this time counts as broken. Servers send a comment much more often. */
 const SILENCE_MAX_MS = 60_000;
-/** Codes of refusals that are retried, because their cause may soon be over. */
+/** Codes of temporary refusals. The request is repeated after them. */
 export const PASSING: ReadonlySet<string> = new Set([
   "not_ready",
   "store_unavailable",
@@ -34,7 +37,8 @@ export const PASSING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Yields the events of a stream, and `ended` each time the server ends it; if the caller continues, a new stream is opened.
+ * Yields the events of a stream, and `ended` each time the server ends the stream. If the caller reads on after `ended`, the
+ * stream is opened again.
  */
 export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
   const { requester, path, query, clock, signal } = options;
@@ -82,7 +86,7 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
   }
 }
 
-/** Closes a connection that is silent for too long. Its timer does not run while the reader handles an event. */
+/** Closes a connection that is silent for too long. The time in which the reader handles an event does not count. */
 class Watch {
   readonly #clock: Clock;
   readonly #silent = new AbortController();

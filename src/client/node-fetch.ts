@@ -1,12 +1,13 @@
 /**
- * The client's requests in Node, over its HTTP module: a request over the global `fetch` costs several times the CPU time. The
- * module is looked up at run time, so that this file also loads in browsers. A redirected request is left to `fetch`.
+ * Sends the client's requests in Node over its HTTP module, because a request over the global `fetch` costs several times the
+ * CPU time. The module is looked up at run time, so that this file also loads in browsers. A redirected request is left to
+ * `fetch`.
  */
 import type * as Http from "node:http";
 import type * as Https from "node:https";
 import type { Fetch, HttpRequest, HttpResponse } from "./transport.ts";
 
-/** The part of Node's `process` that is used here; other platforms have none. */
+/** The fields of Node's `process` that this file uses. Other platforms do not have it. */
 interface Runtime {
   readonly versions?: { readonly node?: string; readonly bun?: string };
   getBuiltinModule?(name: string): unknown;
@@ -19,10 +20,12 @@ interface Target {
   readonly port: string;
 }
 
-/** The length of `https://`: the host of an address begins at most here. */
+/** The length of `https://`. The host of an address begins at this index or before it. */
 const SCHEME_CHARS = 8;
 
-/** Makes the function that sends requests where there is no other: over Node's HTTP module, or else over the global `fetch`. */
+/**
+ * Makes the function that sends requests if the caller gives none: over Node's HTTP module, otherwise over the global `fetch`.
+ */
 export function defaultFetch(): Fetch {
   const global: Fetch = (url, request) => globalThis.fetch(url, request);
   const runtime = (globalThis as { readonly process?: Runtime }).process;

@@ -1,8 +1,11 @@
-/** Converts errors of the server to `RondoError`s: RFC 9457 problems with Rondo's code, hint and path. */
+/**
+ * Converts error responses of the server to `RondoError`s. The responses are RFC 9457 problems with Rondo's code, hint and
+ * path.
+ */
 import { jsonFields } from "../std/decode.ts";
 import { type Rejection, type RejectionCode, RondoError, reject } from "../std/rejection.ts";
 
-/** The code for an HTTP status if the response has none, because a proxy sent it. */
+/** The error code by HTTP status, for responses without a code, which a proxy has sent. */
 const CODE_BY_STATUS: Readonly<Record<number, RejectionCode>> = {
   400: "invalid_json",
   401: "unauthorised",
@@ -19,7 +22,7 @@ const CODE_BY_STATUS: Readonly<Record<number, RejectionCode>> = {
   504: "timeout",
 };
 
-/** All problem codes that Rondo servers send. Another code means that the answer is from another server. */
+/** All error codes that Rondo servers send. A response with another code is not from a Rondo server. */
 const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "invalid_json",
   "unauthorised",
@@ -58,18 +61,21 @@ export function problemOf(status: number, text: string): Rejection {
   );
 }
 
-/** The error for a request that reached no server. */
+/** Makes the error for a request that reached no server. */
 export function unreachable(urls: readonly string[], cause: unknown): RondoError {
   const why = reasonOf(cause);
   return new RondoError(
     reject("not_ready", `cannot reach ${urls.join(" or ")}: ${why}`, {
-      hint: "is the server running? Start one with `rondo start`",
+      hint: "check whether the server is running; to start one: `rondo start`",
     }),
     { cause },
   );
 }
 
-/** The error for a successful response that is not JSON: it comes from another kind of server, or from a proxy. */
+/**
+ * Makes the error for a successful response that is not JSON. Such a response comes from another kind of server, or from a
+ * proxy.
+ */
 export function notRondo(urls: readonly string[], cause: unknown): RondoError {
   return new RondoError(
     reject("not_ready", `${urls.join(" or ")} did not answer as a Rondo server does`, {
@@ -79,7 +85,7 @@ export function notRondo(urls: readonly string[], cause: unknown): RondoError {
   );
 }
 
-/** The reason of a failed request, which `fetch` hides behind "fetch failed". */
+/** Returns the reason why a request failed. `fetch` hides the reason behind "fetch failed". */
 function reasonOf(cause: unknown): string {
   const inner = (cause as { cause?: unknown } | null)?.cause;
   for (const error of [inner, cause]) {

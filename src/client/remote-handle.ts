@@ -57,14 +57,14 @@ export interface RemoteParts {
   readonly requester: Requester;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long `result()`, `events()` and `logs()` retry without a connection. */
+  /** How long `result()`, `events()` and `logs()` try to reconnect, in milliseconds. */
   readonly reconnectMs: number;
   /** The calls that end when the client is closed. */
   readonly calls: OpenCalls;
 }
 
 const FINISHED = "workflow.finished";
-/** The kind of the last event of a stream about a damaged execution. */
+/** The kind of the event with which a stream about a damaged execution ends. */
 const DAMAGED = "damaged";
 const LOG_PAGE = 1_000;
 
@@ -94,7 +94,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** Starts the execution by this request and waits for its output. */
+  /** Starts the execution with this request and waits for its output. */
   async run(start: RequestOptions, options: ResultOptions): Promise<Output> {
     checkResultOptions(options);
     const { signal, stop } = this.#giveUp(options);
@@ -112,14 +112,14 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
       result = await awaitResult(this.#parts, this.#path, signal);
     } catch (thrown) {
       if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
-      // Either there is no such execution, or the server is of an earlier version.
+      // The server either has no such execution, or is of an earlier version without this route.
       return this.#resultByEvents(signal);
     }
     if (result.status === "done") return result.output as Output;
     return outputOf<Output>(await this.#describe(signal));
   }
 
-  /** The result from a server without a route for it. */
+  /** Reads the result from a server of an earlier version, which has no route for results. */
   async #resultByEvents(signal: AbortSignal): Promise<Output> {
     const before = await this.#describe(signal);
     if (hasEnded(before)) return outputOf<Output>(before);
@@ -210,7 +210,8 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     let last: ExecutionView | null = null;
     try {
       for await (const item of stream) {
-        // A stream that ends early is opened again. A server of an earlier version sends no stream, so its view is read here.
+        // If the stream ends early, it is opened again. A server of an earlier version has no such stream, so the execution's
+        // view is read instead.
         const view: ExecutionView =
           item === "ended" || item.kind === DAMAGED
             ? await this.#describeAnew(signal, path)
@@ -316,7 +317,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return newMessageId(this.#parts.clock.now(), this.#parts.random);
   }
 
-  /** Sends a request with an id that is generated here, so that the request can be repeated. */
+  /** Sends a request with a generated id, so that the request can be repeated. */
   #post<Answer>(path: string, body: object, id = this.#newId()): Promise<Answer> {
     const { requester } = this.#parts;
     // The id is not sent as an Idempotency-Key, because other executions may use the same id.
@@ -339,7 +340,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   async *#events(options: EventsOptions, signal: AbortSignal): AsyncGenerator<PublicEvent> {
     const { from = 1, detail = "summary", follow = false } = options;
     let next = from;
-    // When the stream is opened again, the id may mean a later execution, whose events have other numbers.
+    // Before the stream is opened again: the id may belong to a later execution by now, whose events are numbered from 1 again.
     let path = this.#path;
     const stream = followStream({
       ...this.#parts,
@@ -363,7 +364,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** The error for a stream about a damaged execution. */
+  /** Makes the error for a stream about a damaged execution. */
   async #damaged({ data }: ServerEvent, signal: AbortSignal): Promise<Error> {
     const view = await this.#describe(signal);
     if (view.status === DAMAGED) return new ExecutionFailed(view);
@@ -381,7 +382,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *#followLogs(cursor: string | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
-    // The lines are those of one execution, also if another one continues it meanwhile.
+    // All lines are of one execution, even if another execution continues it while they are read.
     const path = pathOf((await this.#describe(signal)).id);
     const stream = followStream({ ...this.#parts, path: () => `${path}/logs`, query: { cursor }, signal });
     for await (const item of stream) {
@@ -392,7 +393,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** A signal that is aborted by the caller's signal, by its timeout, or when the handle or its client is closed. */
+  /** Returns a signal that is aborted by the caller's signal, by its timeout, or when the handle or its client is closed. */
   #giveUp(
     { signal, timeout }: ResultOptions = {},
     late = (ms: number): Error => notEndedWithin(this.id, ms),
@@ -416,19 +417,19 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
-/** The path of one execution by its own id, which never means a later one. */
+/** Returns the path of one execution by its own id, which never refers to a later execution. */
 function pathOf(stored: string): string {
   return `/v1/executions/${encodeURIComponent(exactly(stored))}`;
 }
 
-/** The error of a call that waited for an execution's end when its handle or client was closed. */
+/** Makes the error for a call that waited for an execution's end when its handle or client was closed. */
 export function closedEarly(what: string): RondoError {
   return new RondoError(
     reject("not_ready", `${what} was closed before the execution ended`, { hint: "it goes on" }),
   );
 }
 
-/** A list that is read or followed. */
+/** A list of items that can be read page by page, or followed. */
 interface Reading {
   readonly path: string;
   readonly query: { readonly task?: number | undefined; readonly cursor: string | undefined };

@@ -9,7 +9,7 @@ import { notRondo, problemOf, unreachable } from "./problem.ts";
 import type { Fetch, HttpResponse } from "./transport.ts";
 
 export interface RequesterOptions {
-  /** The addresses of the servers, without trailing slashes; at least one. */
+  /** The addresses of the servers, without trailing slashes. There is at least one. */
   readonly urls: readonly string[];
   readonly token: string | null;
   readonly fetch: Fetch;
@@ -22,9 +22,9 @@ export interface RequestOptions {
   readonly body?: unknown;
   /** The request body, if it is JSON text already. */
   readonly text?: string;
-  /** A key with which the server applies the request only once, so that a POST can be repeated. */
+  /** The idempotency key of a POST. The server applies requests with the same key only once, so the POST can be repeated. */
   readonly idempotencyKey?: string;
-  /** Whether a POST can be repeated because its body contains an id. */
+  /** Whether a POST can be repeated safely because its body contains an id. */
   readonly isRepeatable?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -32,11 +32,11 @@ export interface RequestOptions {
 
 /** HTTP statuses after which the request is sent to the next address. */
 const PASS_ON: readonly number[] = [421, 502, 503];
-/** Segments of a path that a URL resolves. */
+/** Path segments that URL parsers remove: "." and "..". */
 const DOTS = /\/\.{1,2}(?=\/|$)/;
-/** A proxy got no answer, so the server may have handled the request. */
+/** The HTTP status of a proxy that got no answer. The server may have handled the request. */
 const NO_ANSWER = 502;
-/** System error codes that mean that no connection was made. */
+/** System error codes that mean that no connection to the server was made. */
 const REFUSED = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 export class Requester {
@@ -68,15 +68,18 @@ export class Requester {
     const body = bodyOf(options);
     if (DOTS.test(path))
       throw new RondoError(
-        reject("not_found", `${path}: "." and ".." are not names: they would lead to another path`),
+        reject(
+          "not_found",
+          `${path}: "." and ".." cannot be names, because they would change the path of the request`,
+        ),
       );
-    // A single address is tried twice, because the server may have closed a kept-alive connection meanwhile.
+    // A single address is tried twice, because the server may have closed the kept-alive connection before the request.
     const triesMax = Math.max(2, urls.length);
     const mayRepeat =
       options.method !== "POST" || options.idempotencyKey !== undefined || options.isRepeatable === true;
     let failure: RondoError | null = null;
     let thrown: unknown = null;
-    // Other requests may change `#current` during this loop; this request still tries all addresses.
+    // Other requests may change `#current` during this loop. This request tries all addresses all the same.
     const first = this.#current;
     for (let tried = 0; tried < triesMax; tried++) {
       const index = (first + tried) % urls.length;
@@ -85,7 +88,7 @@ export class Requester {
         response = await this.#try(`${urls[index]}${path}`, body, options);
       } catch (error) {
         options.signal?.throwIfAborted();
-        // An error after which the server may have got the request says more than a refused connection.
+        // If the server may have received the request, that error is thrown rather than the error of a refused connection.
         if (thrown === null || wasRefused(thrown)) thrown = error;
         if (!mayRepeat && !wasRefused(error)) break;
         continue;
@@ -95,7 +98,7 @@ export class Requester {
         return response;
       }
       failure = new RondoError(problemOf(response.status, await response.text()));
-      // After `store_unavailable` the write may have happened, or may still happen.
+      // After `store_unavailable` the server may have stored the request, or may still store it.
       const mayBeDone = response.status === NO_ANSWER || failure.code === "store_unavailable";
       const goesOn = PASS_ON.includes(response.status) && (mayRepeat || !mayBeDone);
       if (!goesOn) throw failure;
@@ -104,7 +107,7 @@ export class Requester {
     throw failure ?? unreachable(urls, thrown);
   }
 
-  /** Makes the next request begin with the next address. */
+  /** Makes the next request begin with the address after the current one. */
   passOver(): void {
     this.#current = (this.#current + 1) % this.#options.urls.length;
   }
@@ -112,7 +115,7 @@ export class Requester {
   #try(url: string, sent: string | undefined, options: RequestOptions): Promise<HttpResponse> {
     const { token, fetch } = this.#options;
     const { method = "GET", query, idempotencyKey, headers, signal } = options;
-    // The server makes the span of the caller the parent of the execution's spans.
+    // The header makes the caller's span the parent of the execution's spans at the server.
     const trace = activeTrace();
     return fetch(`${url}${queryText(query)}`, {
       method,
@@ -130,21 +133,21 @@ export class Requester {
   }
 }
 
-/** The body of a request as text. A value that is not JSON is refused here, before it could look like a server out of reach. */
+/**
+ * Returns the body of a request as text. Throws if it cannot be JSON, so that this error is not reported as an unreachable
+ * server.
+ */
 function bodyOf({ text, body }: RequestOptions): string | undefined {
   if (text !== undefined || body === undefined) return text;
   try {
     return JSON.stringify(body);
   } catch (cause) {
-    const why = `the request is not JSON: ${(cause as Error).message}`;
+    const why = `the request cannot be written as JSON: ${(cause as Error).message}`;
     throw new RondoError(reject("not_storable", why, { hint: "send plain JSON data" }), { cause });
   }
 }
 
-/**
- * Whether no connection was made, so that no byte of the request was sent. `fetch` hides the reason in the `cause` of its
- * error.
- */
+/** Whether no connection was made, so that the server received nothing. `fetch` has the reason in the `cause` of its error. */
 export function wasRefused(error: unknown): boolean {
   const { code, cause } = error as { code?: string; cause?: { code?: string } };
   return REFUSED.has(code ?? "") || REFUSED.has(cause?.code ?? "");

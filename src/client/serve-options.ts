@@ -1,4 +1,4 @@
-/** `serve` of a client: a worker in the program, for the tasks of a server. */
+/** `serve` of a client: runs a worker in this program, for the tasks of a server. */
 import { anyFunction, type Called } from "../protocol/check-options.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
 import type { LogLine } from "../sdk/log-line.ts";
@@ -32,7 +32,7 @@ export interface ServeOptions {
    */
   readonly secrets?: readonly string[];
   /**
-   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts only.
+   * Whether to run scripts even if this machine does not support the outer layer of their sandbox. For trusted scripts only.
    *
    * @default false
    */
@@ -50,7 +50,7 @@ export interface ServeOptions {
    */
   readonly onFaultLine?: (line: string) => void;
   /**
-   * Called when the worker cannot go on.
+   * Called when the worker has to end because of an error.
    *
    * @default ends the process
    */

@@ -1,4 +1,4 @@
-/** Sends many starts to a server, in requests of a bounded size. The answers have the order of the starts. */
+/** Sends the starts of many executions to a server, in requests of a bounded size. The answers are in the order of the starts. */
 import { checkStart } from "../protocol/check-request.ts";
 import type { StartOptions } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
@@ -20,10 +20,13 @@ export type StartAnswer = { readonly id: string; readonly existed: boolean } | R
 /** The limits of one request, which are far below those of the server. */
 const STARTS_MAX = 1_000;
 const CHARS_MAX = 1_000_000;
-/** The most open requests: the server reads one while it stores the other. */
+/** The most requests that are open at a time: the server can read one while it stores the other. */
 const REQUESTS_MAX = 2;
 
-/** Checks one start, as `start` does. `newId` is used if the start has no id, so that a repeated request finds the same execution. */
+/**
+ * Checks one start in the way in which `start` does. `newId` is used if the start has no id, so that a repeated request finds
+ * the same execution.
+ */
 export async function startText(
   workflow: Pick<AnyWorkflow, "inputSchema">,
   input: unknown,
@@ -40,14 +43,14 @@ export async function startText(
   return { project, text: `{"input":${text},${rest.slice(1)}` };
 }
 
-/** Sends starts. Starts that were rejected before keep their place in the result and are not sent. */
+/** Sends starts. A start that was rejected before is not sent; its rejection has its place in the result. */
 export async function sendStarts(
   requester: Requester,
   workflow: string,
   starts: readonly (StartText | Rejection)[],
 ): Promise<readonly StartAnswer[]> {
   const answers: StartAnswer[] = starts.map((start) =>
-    isRejection(start) ? start : reject("not_ready", "the server gave no answer to this start"),
+    isRejection(start) ? start : reject("not_ready", "the server did not answer this start"),
   );
   const batches = inBatches(starts);
   const lane = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** A request in the form that `Fetch` gets. */
+/** An HTTP request, as the client passes it to its `Fetch` function. */
 export interface HttpRequest {
   /** `GET`, `POST` or `DELETE`. */
   readonly method: string;
@@ -10,7 +10,7 @@ export interface HttpRequest {
   readonly signal?: AbortSignal;
 }
 
-/** A response in the form that `Fetch` returns: the part of the standard `Response` that the client uses. */
+/** An HTTP response, as a `Fetch` function returns it: the part of the standard `Response` that the client uses. */
 export interface HttpResponse {
   /** The HTTP status of the response. */
   readonly status: number;

@@ -1,11 +1,12 @@
 /**
- * The engine of a cluster node. A request about an execution is answered by the node that owns it; all other reads go to the
- * shared store.
+ * The engine of a cluster node. The node that owns an execution answers requests about it; all other reads go to the shared
+ * store.
  * 1. Requests for own executions go to this node's engine, without the network.
- * 2. Requests for other executions are posted to their owner; those of one turn share a request (send-batches.ts). If that fails, the owner is looked up again (ask-owner.ts). A
- *    message that arrives twice has no effect: a start is identified by its execution, a control or a signal by its id.
+ * 2. Requests for other executions are posted to their owner. All requests of one turn of the event loop to the same node are
+ *    one HTTP request (send-batches.ts). If it fails, the owner is looked up again (ask-owner.ts). A message that arrives twice
+ *    has no effect: a start is identified by its execution, a control or a signal by its id.
  * 3. Mail needs no answer: the sender's commit stores it, and the owner gets a notice (mail-poster.ts).
- * 4. Workers, their attempts and memory belong to this node alone.
+ * 4. Each node has its own workers, with their attempts, and its own memory.
  */
 import type { Engine } from "../engine/driver.ts";
 import { type Reply, stoppedAnswer } from "../engine/driver-options.ts";

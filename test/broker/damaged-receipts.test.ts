@@ -33,7 +33,8 @@ test("a receipt of a damaged execution goes to the dead letters with the reason,
       body: expect.objectContaining({ cmd_result: 1 }),
       headers: expect.objectContaining({
         queue: "A_RECEIPT",
-        reason: "the execution broken is damaged: send the receipt again once it is restored",
+        reason:
+          "the execution broken is damaged, so its receipt cannot be counted: restore the execution, then send the receipt again",
       }),
     },
   ]);

@@ -289,7 +289,7 @@ describe("workflow.created", () => {
       { replyTo: "distribot.workflow.control" },
     );
     const [dead] = await untilDead(1);
-    expect(dead?.reason).toMatch(/`reply_to` is a queue of the engine/);
+    expect(dead?.reason).toMatch(/`reply_to` names a queue of the engine itself/);
     expect((await server.rondo.list()).data).toEqual([]);
   });
 });

@@ -177,7 +177,9 @@ test("messages that are no receipt of the command go to the dead letters, and th
   expect(await handle.status()).toBe("running");
   const reasons = (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
   expect(reasons).toContain("the message is not a receipt: it has neither `cmd_result` nor `proc_err`");
-  expect(reasons).toContain("`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
+  expect(reasons).toContain(
+    "`rondo.step` differs from the step of the command's attempt: the receipt must repeat `rondo` unchanged",
+  );
   for (let n = 0; n < 2; n++) topics.say("A_RECEIPT", { ...command, cmd_result: { n } });
   await handle.result({ timeout: 60_000 });
 });

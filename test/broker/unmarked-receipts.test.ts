@@ -63,7 +63,8 @@ test("a mark that is no mark of Rondo's never counts by its hashes", async () =>
   const wrong = ["changed", "", [], [mark], 0, 7, false, true, {}, { ...mark, token: "x".repeat(43) }];
   for (const each of wrong) topics.say("B_RECEIPT", receipt(command, each));
   const found = await reasons(wrong.length);
-  const isNoObject = "`cmd_metadata.rondo` is not an object: send it back unchanged";
+  const isNoObject =
+    "`cmd_metadata.rondo` is not an object: the receipt must repeat the value of the command unchanged";
   expect(found.filter((reason) => reason === isNoObject)).toHaveLength(8);
   expect(await handle.status()).toBe("running");
   topics.say("B_RECEIPT", receipt(command, null));

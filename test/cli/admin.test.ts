@@ -105,7 +105,9 @@ test("dead letters are listed, retried and dropped", async () => {
 test("workers are listed and drained", async () => {
   const { cwd, rondo, rows } = inFolder(folder({ "flow.ts": FLOW }));
   await startServer({ cwd });
-  expect(await rondo("workers")).toMatchObject({ stderr: "no workers; start one: rondo worker FILES\n" });
+  expect(await rondo("workers")).toMatchObject({
+    stderr: "no workers are connected; start one: rondo worker FILES\n",
+  });
   const worker = startCli(["worker", "flow.ts", "--name", "tester"], { cwd });
   await worker.line(/worker \S+ serves/);
   const known = await rows<{ id: string; name: string; handlers: { use: string }[] }>("workers");

@@ -107,7 +107,7 @@ describe("leaving", () => {
     first.kill("SIGINT");
     const left = await first.ended;
     expect(left).toMatchObject({ code: 130, stdout: "" });
-    expect(left.stderr).toContain("continue it with: rondo run flow.ts --id x\n");
+    expect(left.stderr).toContain("to continue the execution: rondo run flow.ts --id x\n");
     const second = await cli(["run", "flow.ts", "--id", "x"], { cwd });
     expect(second).toMatchObject({ code: 0, stdout: "6\n" });
     expect([...begun(left.stderr), ...begun(second.stderr)]).toEqual([0, 1, 2, 3, 4, 5]);
@@ -120,7 +120,7 @@ describe("leaving", () => {
     const run = startCli(["run", "flow.ts", "-i", '{"n":6}', "--id", "y"], { cwd, env: { HOLD: "always" } });
     await run.line(/one\/one#3 begins/);
     server.process.kill("SIGKILL");
-    await run.line(/the owner of file:\.rondo has gone/);
+    await run.line(/the process that had file:\.rondo open has ended/);
     await run.line(/execution y goes on/);
     run.kill("SIGKILL");
     await run.ended;

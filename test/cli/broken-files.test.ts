@@ -88,6 +88,6 @@ test("a tsconfig.json that extends a file that is not there is told, and is no b
   expect(stderr).toContain(
     "flow.ts: its tsconfig.json cannot be read: File '../missing/tsconfig.json' not found",
   );
-  expect(stderr).toContain("the nearest tsconfig.json above the file");
+  expect(stderr).toContain("the tsconfig.json that is nearest above the file");
   expect(stderr).not.toMatch(/\n\s+at /);
 });

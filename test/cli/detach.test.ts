@@ -28,7 +28,7 @@ test("Ctrl-C lets what runs end, starts nothing new, and says how to go on; goin
   const left = await first.ended;
   expect({ code: left.code, stdout: left.stdout }).toEqual({ code: 130, stdout: "" });
   expect(left.stderr).toContain(
-    "execution h has not ended; its finished tasks are kept\n  continue it with: rondo run holds.ts --id h\n",
+    "execution h has not ended; its finished tasks are stored\n  to continue the execution: rondo run holds.ts --id h\n",
   );
   expect(begun(left.stderr)).toEqual([0, 1, 2, 3, 4, 5]);
 
@@ -43,7 +43,7 @@ test("a second signal leaves at once, and nothing is lost by that", async () => 
   const first = startCli(["run", "holds.ts", "--id", "h"], { cwd, env: { HOLD: "always" } });
   await first.line(/one\/one#5 begins/);
   first.kill("SIGINT");
-  await first.line(/press Ctrl-C again to leave at once/);
+  await first.line(/press Ctrl-C again to stop at once/);
   first.kill("SIGTERM");
   expect(await first.ended).toMatchObject({ code: 143, stdout: "" });
   const second = await cli(["run", "holds.ts", "--id", "h"], { cwd });
@@ -60,7 +60,7 @@ test("other open executions of the file's workflows go on too, and that is said"
   const second = await cli(["run", "holds.ts", "--id", "new"], { cwd });
   expect(second).toMatchObject({ code: 0, stdout: "10\n" });
   expect(second.stderr).toContain(
-    "open executions found in the store also go on until this one ends: left\n",
+    "other open executions in the store also continue until this one ends: left\n",
   );
   const third = await cli(["run", "holds.ts", "--id", "left"], { cwd });
   expect(third).toMatchObject({ code: 0, stdout: "10\n" });

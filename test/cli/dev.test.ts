@@ -29,18 +29,18 @@ test("runs what the files say now; a broken version is told and the one before s
 
   writeFileSync(join(cwd, "lib/version.ts"), "export const version: string = 'two';");
   await dev.line(/rondo dev: lib\/version\.ts changed/);
-  await dev.line(/the new version serves/);
+  await dev.line(/the new version is served/);
   expect(await run("b")).toMatchObject({ code: 0, stdout: '"two"\n' });
 
   writeFileSync(join(cwd, "flow.ts"), `${FLOW}\nconst broken = ;\n`);
-  await dev.line(/does not load; the former worker stays/);
+  await dev.line(/cannot be loaded; the former worker stays/);
   await dev.line(/flow\.ts:8:16: Unexpected token/);
   await dev.line(/> 8 \| const broken = ;/);
   expect(await run("c")).toMatchObject({ code: 0, stdout: '"two"\n' });
 
-  const before = dev.lines(/the new version serves/);
+  const before = dev.lines(/the new version is served/);
   writeFileSync(join(cwd, "flow.ts"), FLOW.replace("process: () => version", "process: () => `${version}!`"));
-  await dev.line(/the new version serves/, before + 1);
+  await dev.line(/the new version is served/, before + 1);
   expect(await run("d")).toMatchObject({ code: 0, stdout: '"two!"\n' });
 
   dev.kill("SIGINT");
@@ -56,7 +56,7 @@ test("executions that run keep the definition they were started with", async () 
     join(cwd, "flow.ts"),
     HOLDS.replace('.waitFor("go")', '.waitFor("go")\n  .phase("extra", { process: () => 1 })'),
   );
-  await dev.line(/the new version serves/);
+  await dev.line(/the new version is served/);
   await cli(["signal", "h", "go"], { cwd });
   expect(await cli(["wait", "h"], { cwd })).toMatchObject({ code: 0, stdout: "1\n" });
   const phases = async (id: string): Promise<string[]> => {

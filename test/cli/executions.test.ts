@@ -112,7 +112,7 @@ describe("reading", () => {
     const table = (await ok(rondo("ps", "--workflow", "entity"))).stdout.trimEnd().split("\n");
     expect(table.slice(1).map((line) => line.split(/ {2,}/)[0])).toEqual(["entity-1~3"]);
     const { stderr } = await rondo("ps", "--workflow", "entity");
-    expect(stderr).toContain("2 that continued as others are left out; --continued shows them");
+    expect(stderr).toContain("2 executions that continued as others are left out; --continued shows them");
     const all = await ok(rondo("ps", "--workflow", "entity", "--continued", "--json"));
     expect(jsonLines<View>(all.stdout).map(({ id }) => id)).toEqual(["entity-1~3", "entity-1~2", "entity-1"]);
     const second = (await ok(rondo("inspect", "entity-1~2"))).stdout;
@@ -281,11 +281,9 @@ describe("changing", () => {
     await put(atServer().url, JSON.stringify(tidy));
     await ok(rondo("run", "tidy", "--id", "t"));
     const cancel = async (...more: string[]) => (await ok(rondo("cancel", "t", ...more))).stderr;
-    expect(await cancel("--force")).toContain(
-      "to leave out the rest of its clean-up: rondo cancel t --force",
-    );
+    expect(await cancel("--force")).toContain("to skip the rest of its clean-up: rondo cancel t --force");
     expect(await cancel()).toContain("execution t cleans up already; it is cleaning");
-    expect(await cancel("--force")).toContain("execution t leaves out the rest of its clean-up");
+    expect(await cancel("--force")).toContain("execution t skips the rest of its clean-up");
     const { stdout } = await ok(rondo("why", "t"));
     expect(stdout).toContain(
       'Its clean-up is not complete: 1 task of "sweep" did not run. To run it: rondo retry t.',
@@ -344,7 +342,7 @@ describe("waiting", () => {
     expect(await rondo("wait", "late", "--timeout", "10ms")).toMatchObject({
       code: 124,
       stdout: "",
-      stderr: expect.stringContaining("continue it with: rondo wait late") as string,
+      stderr: expect.stringContaining("to continue the execution: rondo wait late") as string,
     });
     const waiting = startCli(["wait", "late", "--url", server.url], { cwd });
     await waiting.line(/execution late goes on/);
@@ -367,7 +365,7 @@ describe("waiting", () => {
     expect(await waiting.ended).toMatchObject({
       code: 130,
       stdout: "",
-      stderr: expect.stringContaining("continue it with: rondo wait w\n") as string,
+      stderr: expect.stringContaining("to continue the execution: rondo wait w\n") as string,
     });
     expect(await json<View>("inspect", "w")).toMatchObject({ status: "running" });
   });

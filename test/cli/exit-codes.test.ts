@@ -84,14 +84,14 @@ test("4, 124: an execution of that id with another input or workflow; one that d
   expect(late).toMatchObject({
     code: 124,
     stdout: "",
-    stderr: expect.stringContaining("continue it with: rondo run waits.ts --id w\n") as string,
+    stderr: expect.stringContaining("to continue the execution: rondo run waits.ts --id w\n") as string,
   });
   const other = await cli(["run", "waits.ts", "--id", "w", "-i", '{"n":2}'], { cwd });
   expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining("leave out -i") as string });
   const foreign = await cli(["run", "fails.ts", "--id", "w"], { cwd });
   expect(foreign).toMatchObject({
     code: 4,
-    stderr: expect.stringContaining('execution w is one of the workflow "waits", not of "fails"') as string,
+    stderr: expect.stringContaining('execution w belongs to the workflow "waits", not to "fails"') as string,
   });
 });
 
@@ -147,7 +147,7 @@ test("70: code that throws where nobody can catch it ends the process, and the e
   const { code, stderr } = await cli(["run", "stray.ts", "--id", "s"], { cwd });
   expect(code).toBe(70);
   expect(stderr).toContain("code threw outside of any task, which ends this process: Error: stray");
-  expect(stderr).toContain("continue with: rondo run stray.ts --id s");
+  expect(stderr).toContain("to continue: rondo run stray.ts --id s");
   const again = await cli(["run", "stray.ts", "--id", "s"], { cwd, env: { FIXED: "1" } });
   expect(again).toMatchObject({ code: 0, stdout: '"fine"\n' });
 });

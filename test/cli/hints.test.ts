@@ -31,11 +31,11 @@ test("a failed task is told with its line of code, its hint, and that there was 
   const thrown = await run("flow.ts", "--workflow", "fails");
   expect(thrown.code).toBe(1);
   expect(thrown.stderr).toMatch(/^ {2}at flow\.ts:7:\d+$/m);
-  expect(thrown.stderr).toMatch(/^ {2}no input was given \(-i\)$/m);
+  expect(thrown.stderr).toMatch(/^ {2}the execution has no input: none was given with -i$/m);
   expect(thrown.stderr).toMatch(/^p\/p#1 \(attempt 2\) hello$/m);
   const given = await run("flow.ts", "--workflow", "stores", "-i", "1");
   expect(given.stderr).toMatch(/^ {2}return plain JSON data$/m);
-  expect(given.stderr).not.toContain("no input was given");
+  expect(given.stderr).not.toContain("none was given with -i");
   const script = await run("script.json", "--unsafe-no-jail");
   expect(script.stderr).toMatch(/^ {2}in the run "first", line \d+$/m);
 });
@@ -54,11 +54,15 @@ test("names, ids and levels that are none are answered with those that are", asy
   await startServer({ cwd });
   await cli(["run", "flow.ts", "--workflow", "quiet", "--id", "q"], { cwd });
   const cases: [args: string[], code: number, ...says: string[]][] = [
-    [["run", "flows.tss"], 3, "there is no file flows.tss, and it is not a workflow's name"],
+    [
+      ["run", "flows.tss"],
+      3,
+      'there is no file flows.tss, and "flows.tss" is not a valid name of a workflow',
+    ],
     [["run", "qiuet"], 3, 'there is no workflow "qiuet"', "did you mean quiet?", "there are: "],
     [["inspect", "nope"], 3, "rondo ps"],
     [["cancel", "q"], 4, "rondo inspect"],
-    [["dlq", "retry", "nope"], 3, "the id of one is a number", "rondo dlq"],
+    [["dlq", "retry", "nope"], 3, "ids of dead letters are numbers", "rondo dlq"],
     [["workers", "drain", "nope"], 3, "there is no worker nope", "rondo workers"],
     [["logs", "q", "--level", "zz"], 2, "there are: debug, info, warn, error, progress, run"],
     [["logs", "q"], 0, "no logs"],
@@ -103,7 +107,7 @@ test("a worker says once that it serves, once that the server is away, and once 
   const worker = startCli(["worker", "flow.ts"], { cwd });
   await worker.line(/^worker \S+ serves/);
   first.process.kill("SIGKILL");
-  await worker.line(/the server does not answer .*receipts are kept, and the worker tries again/);
+  await worker.line(/the server does not answer .*the worker keeps its receipts and tries again/);
   await startServer({ cwd });
   await worker.line(/the server is back/);
   await cli(["run", "flow.ts", "--workflow", "quiet"], { cwd });

@@ -20,7 +20,7 @@ test("definitions are stored for a worker of all projects, left for one of a pro
   });
   expect([await register(await api.makeToken("worker", "books")), await stored()]).toEqual([true, []]);
   expect(said).toEqual([
-    'this token is bound to the project "books" and cannot register definitions: the server keeps those that it has',
+    'this token is bound to the project "books" and cannot register definitions: the server uses the definitions that it has',
   ]);
   expect([await register(await api.makeToken("worker")), await stored()]).toMatchObject([
     true,

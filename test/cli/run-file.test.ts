@@ -171,7 +171,7 @@ describe("which workflow", () => {
         stdout: "null\n",
       });
     const refusals: [file: string, says: string][] = [
-      ["coded.json", "names handlers that are code (data.map), and a data file hosts none"],
+      ["coded.json", "is a data file without code, but its handlers are code (data.map)"],
       ["bad.json", "is not a definition"],
       ["bad.yml", "bad.yml:3:1: not YAML"],
     ];

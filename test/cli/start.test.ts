@@ -45,7 +45,7 @@ test("a directory, a port or an address that cannot be had is said, with the nex
     [["--port", "0", "--store", "file:open", "--host", "0.0.0.0"], 5, "rondo token create"],
     [["--port", "x"], 2, '--port: "x" is not a port'],
     [["--broker", "http://localhost"], 2, "amqp://"],
-    [["--nodes", "2"], 2, "--nodes needs a PostgreSQL: one process owns file:.rondo"],
+    [["--nodes", "2"], 2, "--nodes needs a PostgreSQL database: only one process can open file:.rondo"],
     [["--nodes", "0"], 2, "--nodes takes a number from 1 to 64"],
   ];
   for (const [args, code, says] of refusals) {

@@ -1,13 +1,13 @@
 /**
- * Cancelled commands: workers are told, and copies are removed from their topics.
+ * Tells workers about cancelled commands, and removes the messages of these commands from their topics.
  *
- * 1. The announcement goes out on the fanout `cancel.consumer`. A copy may still be in its topic or at a worker: Rondo's workers
- *    stop it, or acknowledge it without running it. `task_queue` names a queue that commands never have, so workers that do not
- *    know the field `commands` stop nothing.
- * 2. A topic is shared with other applications, so every other message that the search reads is returned. That counts as a
- *    delivery, and a quorum queue drops a message that was delivered too often. So the search ends at a message that was
- *    delivered a few times, and a message near the limit is published as a new one. A command that the search does not find
- *    may still be delivered to a worker, whose receipt then changes nothing.
+ * 1. The announcement goes out on the fanout `cancel.consumer`. The message of a cancelled command may still be in its topic or
+ *    at a worker. Rondo's workers stop the command, or acknowledge the message without running it. `task_queue` names a queue
+ *    that commands never have, so workers that do not know the field `commands` stop nothing.
+ * 2. To remove a message, the bridge reads the topic's queue, which may be shared with other applications. It returns all other
+ *    messages. Each return counts as a delivery, and a quorum queue drops a message that was delivered too often. So the search
+ *    ends at a message that was delivered a few times, and a message near the limit is published as a new one. A command that
+ *    the search does not find may still be delivered to a worker, whose receipt then changes nothing.
  */
 import type { Channel, GetMessage } from "amqplib";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -24,14 +24,17 @@ const PORTION = 500;
 
 export class CancelAnnouncer {
   readonly #parts: Parts;
-  /** Ids of the attempts that were cancelled in this turn, by the queue that tasks of their handler would have. */
+  /**
+   * Ids of the attempts that were cancelled in this turn of the event loop, by the name of their handler's task queue. Commands
+   * have no such queue.
+   */
   readonly #ids = new Map<string, string[]>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  /** Announces a cancelled command, together with the others of this turn. */
+  /** Announces that a command is cancelled. All announcements of one turn of the event loop are sent together. */
   add(at: ReportedAttempt): void {
     const { clock, names } = this.#parts;
     if (this.#ids.size === 0) clock.soon(() => this.#announce());
@@ -54,9 +57,12 @@ export class CancelAnnouncer {
 }
 
 const DEPTH_MAX = 1_000;
-/** The search ends at a message that was delivered this often before. */
+/** The search of a topic ends at a message that was delivered this many times before. */
 const DELIVERIES_MAX = 2;
-/** A message that was delivered this often before is published again: topics declared here allow 4 (`TOPIC_QUEUE`). */
+/**
+ * A message that was delivered this many times before is published as a new one, because Rondo's topics allow 4 deliveries
+ * (`TOPIC_QUEUE`).
+ */
 const DELIVERIES_NEAR_LIMIT = 3;
 
 export class TopicCleaner {
@@ -89,7 +95,7 @@ export class TopicCleaner {
     this.#busy.add(topic);
     removeMessages(session, topic, unwanted)
       .catch((thrown: unknown) => {
-        // The connection was lost, and `attach` searches again.
+        // If the connection was lost, the search is repeated when there is a new one (`attach`).
         if (this.#parts.session() !== session)
           this.#unwanted.set(topic, new Set([...unwanted, ...(this.#unwanted.get(topic) ?? [])]));
         else this.#parts.onFault(toFault(thrown));
@@ -135,7 +141,7 @@ async function putBack(
 ): Promise<void> {
   if (deliveriesOf(message) < DELIVERIES_NEAR_LIMIT) return channel.nack(message, false, true);
   await new Promise<void>((resolve, fail) => {
-    // The broker refuses a message whose user id is not the user of this connection.
+    // The new message has no user id: the broker refuses a message with the id of another user than this connection's.
     const { userId: _, headers, ...properties } = message.properties;
     const { "x-delivery-count": __, ...kept } = headers ?? {};
     const options = { ...properties, headers: kept, persistent: true };
@@ -146,7 +152,7 @@ async function putBack(
   channel.ack(message);
 }
 
-/** How often a quorum queue has delivered a message before. */
+/** Returns how often a quorum queue has delivered the message before. */
 function deliveriesOf({ properties }: GetMessage): number {
   return Number(properties.headers?.["x-delivery-count"] ?? 0);
 }

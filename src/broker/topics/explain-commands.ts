@@ -1,4 +1,6 @@
-/** Explains the state of an execution's commands at the broker. A command that no worker can have is PENDING. */
+/**
+ * Explains the state of an execution's commands at the broker. A command is PENDING as long as no worker can have received it.
+ */
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -8,15 +10,18 @@ import { commandKey, type Topic } from "./open-commands.ts";
 export interface ExplainParts {
   /** The session at the broker; null if there is no connection. */
   readonly session: BrokerSession | null;
-  /** Whether the broker has confirmed the command; undefined if another process has sent the command. */
+  /** Whether the broker has confirmed the command; undefined if another process sent the command. */
   readonly isConfirmed: (command: CommandView) => boolean | undefined;
-  /** Why the last command could not be sent to the topic; null if it was sent. */
+  /** Why the last command for the topic could not be sent; null if it was sent. */
   readonly faultOf: (topic: string) => string | null;
-  /** The number of consumers of the topic at the last check; undefined if it was not checked yet. */
+  /** The number of consumers of the topic's queue at the last check; undefined if the queue was not checked yet. */
   readonly lastConsumers: (topic: string) => number | undefined;
 }
 
-/** Returns the inspection with the status of each command, and a sentence for each topic that holds a command up. */
+/**
+ * Returns the inspection with the status of each command at the broker. Adds to `why` a sentence for each topic that delays a
+ * command.
+ */
 export async function explainCommands(parts: ExplainParts, inspection: Inspection): Promise<Inspection> {
   const { why, commands = [] } = inspection;
   const sentences: string[] = [];
@@ -46,7 +51,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
     const sentence = `The topic ${topic} does not have the command yet${fault === null ? "" : `: ${fault}`}.`;
     return { canHold: false, sentence };
   }
-  // A worker that had the command when the connection broke may still run it.
+  // While there is no connection: if the topic had a consumer at the last check, a worker may have the command and run it.
   if (session === null) return { canHold: lastConsumers(topic) !== 0, sentence: null };
   let counts: QueueCounts | null;
   try {

@@ -1,6 +1,6 @@
 /**
- * The open commands of this node, by topic and by handler of a visit. It decides which of them are lost, settled or too many to
- * keep.
+ * The open commands of this node, by topic and by handler of a visit. Functions of this file find the commands that are lost,
+ * settled, or too many to keep in memory.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { QueueCounts } from "../../net/amqp/connection.ts";
@@ -11,19 +11,19 @@ import { type VisitPlace, visitKey } from "../names.ts";
 import type { BrokerSettings } from "../settings.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 
-/** A command that was sent, or is to be sent, and has no receipt yet. */
+/** A command without a receipt that was sent or waits to be sent. */
 export interface Command {
   readonly at: ReportedAttempt;
-  /** The id of the attempt, and of the message. */
+  /** The id of the command's attempt, which is also the id of its message. */
   readonly id: string;
   /**
-   * The body of the message; null if the command is at the broker or another process sent it. Such a command is released before
-   * it is sent again.
+   * The body of the message. It is null once the broker has the command, or if another process sent it. To send such a command
+   * again, its task is released, and the engine grants it anew.
    */
   body: Buffer | null;
   readonly receiptTopic: string;
   readonly project: string;
-  /** When the command was passed to the publisher; null if it was not yet. */
+  /** When the command was passed to the publisher; null if that has not happened yet. */
   sentAt: number | null;
   /** Whether the broker has confirmed the command. */
   isConfirmed: boolean;
@@ -34,21 +34,22 @@ export interface Topic {
   readonly name: string;
   /** Commands without a receipt, by their `commandKey`. */
   readonly open: Map<string, Command>;
-  /** Keys of commands that were released because they are lost. Sending them again does not restart the time of silence. */
-  readonly returning: Set<string>;
-  /** The declaration of the topic's queue; null if the queue has to be declared. */
-  declared: Promise<void> | null;
   /**
-   * Whether other processes sent some of the commands. Workers elsewhere that serve the topic now do not have these commands.
+   * Keys of commands that counted as lost and were released. Sending such a command again does not count as a sign of life of
+   * the topic.
    */
+  readonly returning: Set<string>;
+  /** The running or finished declaration of the topic's queue; null if the queue has to be declared. */
+  declared: Promise<void> | null;
+  /** Whether other processes sent some of the commands. */
   isAdopted: boolean;
   /** When the last command was sent, or the last receipt arrived. */
   heardAt: number;
-  /** The number of checks in a row that found the queue empty and without consumers. */
+  /** How many checks in a row found the topic's queue empty and without consumers. */
   strikes: number;
-  /** The number of consumers at the last check; undefined if the queue was not checked yet. */
+  /** The number of consumers of the topic's queue at the last check; undefined if the queue was not checked yet. */
   consumers?: number;
-  /** Why the last command could not be sent; null if it was sent. */
+  /** Why the last command for the topic could not be sent; null if it was sent. */
   fault: string | null;
   /** How often commands were sent again since `heardAt` because no receipt arrived. */
   silences: number;
@@ -73,14 +74,14 @@ export function sentCommand({ attempt: at, receiptTopic, project }: SentAt): Com
   return { at, id: encodeAttempt(at), body: null, receiptTopic, project, sentAt: 0, isConfirmed: true };
 }
 
-/** The identity of an attempt at a command, whichever node sent it. */
+/** Returns the key of an attempt at a command. It is the same on all nodes. */
 export function commandKey(at: VisitPlace & { readonly task: number; readonly attempt: number }): string {
   return `${visitKey(at)}/${at.task}/${at.attempt}`;
 }
 
 export class OpenCommands {
   readonly topics = new Map<string, Topic>();
-  /** The keys of the commands of each handler of a visit, with their topics. */
+  /** The keys of the commands of each handler of a visit, each with its topic. */
   readonly #places = new Map<string, Map<string, Topic>>();
   readonly #receipts: Pick<ReceiptTopics, "add" | "remove" | "mayHaveMore">;
   readonly #clock: Clock;
@@ -123,7 +124,7 @@ export class OpenCommands {
     for (const [key, topic] of [...(this.#places.get(visitKey(place)) ?? [])]) this.remove(topic, key);
   }
 
-  /** Drops the oldest commands of a topic that has too many. */
+  /** Drops the oldest confirmed commands of a topic from memory, if it has too many. */
   forgetOldest(topic: Topic): void {
     for (const [key, { receiptTopic }] of overflowOf(topic)) {
       this.#receipts.mayHaveMore(receiptTopic);
@@ -132,25 +133,26 @@ export class OpenCommands {
   }
 }
 
-/** After this many checks that find a topic empty and without consumers, its commands count as lost. */
+/** After this many checks that find a topic's queue empty and without consumers, the topic's commands count as lost. */
 const STRIKES_MAX = 2;
 
 /**
- * The most commands of a topic that are kept in memory; the others come back when the engine asks for them (`Topics.adopt`).
+ * The most commands of a topic that are kept in memory. If the engine asks about another command, it is added again
+ * (`Topics.adopt`).
  */
 const KEPT_MAX = 30_000;
-/** How many commands are sent again at a time, and the pause between two portions. */
+/** How many commands are sent again at a time (a portion), and the pause between two portions. */
 const PORTION = 500;
 const PORTION_MS = 250;
 
 interface Lost {
-  /** Whether the broker should have confirmed some commands by now but has not. */
+  /** Whether the broker has not confirmed some command within the time that it may take to answer. */
   readonly stuck: boolean;
   /** Commands to send again; null if none counts as lost. */
   readonly gone: readonly (readonly [string, Command])[] | null;
 }
 
-/** Finds the lost commands of a topic whose queue has no message ready, or which has no queue (`counts` is null). */
+/** Finds the lost commands of a topic. Called when its queue has no message ready, or does not exist (`counts` is null). */
 export function findLost(
   topic: Topic,
   counts: QueueCounts | null,
@@ -171,7 +173,7 @@ export function findLost(
     topic.strikes = 0;
     return { stuck, gone: null };
   }
-  // A worker may take long, so commands are sent again less and less often.
+  // A worker may need long for a command. So the time after which commands are sent again doubles each time.
   const isSilent =
     topic.silences < settings.silencesMax &&
     silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
@@ -185,8 +187,8 @@ export function findLost(
 }
 
 /**
- * Commands that are settled or belong to another node, as far as executions in memory show that; most executions are not in
- * memory.
+ * Returns the keys of commands that are settled or belong to another node. Commands of executions that are not in memory count
+ * as open.
  */
 export function settledIn(
   topic: Topic,
@@ -200,7 +202,7 @@ export function settledIn(
   return settled;
 }
 
-/** The oldest confirmed commands of a topic, if it has more than are kept. */
+/** Returns the oldest confirmed commands of a topic beyond the number that is kept in memory. */
 export function overflowOf({ open }: Topic): readonly (readonly [string, Command])[] {
   const overflow: (readonly [string, Command])[] = [];
   for (const entry of open) {
@@ -210,7 +212,10 @@ export function overflowOf({ open }: Topic): readonly (readonly [string, Command
   return overflow;
 }
 
-/** Sends commands again in portions, because the engine has to load their executions for that. */
+/**
+ * Calls `send` for all commands, in portions with a pause between them. To send a command again the engine has to load its
+ * execution.
+ */
 export function sendInPortions<T>(all: readonly T[], clock: Clock, send: (one: T) => unknown): void {
   for (const one of all.slice(0, PORTION)) send(one);
   const rest = all.slice(PORTION);

@@ -16,18 +16,24 @@ import type { BridgeParts } from "../bridge-parts.ts";
 import { isStatus, notStorable, readAttempt, readError } from "../read-message.ts";
 import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 
-/** Reads the mark of a receipt, `cmd_metadata.rondo`; null if it has none. A value that is not an object is a changed mark. */
+/**
+ * Reads `cmd_metadata.rondo` of a receipt, the mark that Rondo has put into the command; null if the receipt has none. Rejects
+ * a mark that is not an object.
+ */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
   const metadata = fields["cmd_metadata"];
   const mark = fieldsOf(metadata)?.["rondo"] ?? null;
   if (mark === null || fieldsOf(mark) !== null) return { mark: fieldsOf(mark) };
-  return reject("invalid_input", "`cmd_metadata.rondo` is not an object: send it back unchanged");
+  return reject(
+    "invalid_input",
+    "`cmd_metadata.rondo` is not an object: the receipt must repeat the value of the command unchanged",
+  );
 }
 
-/** Reads how the command ended, or why the message is no receipt. */
+/** Reads how the command ended. Returns a rejection if the message is not a receipt. */
 export function readReceipt(fields: Fields): Outcome | Rejection {
   const { cmd_result, proc_err, status } = fields;
-  // Any value but null is an error, also "", 0 and false.
+  // Any value of `proc_err` except null means that the command failed, even "", 0 and false.
   if (/* @plant empty proc_err counts as success 2 */ proc_err !== undefined && proc_err !== null)
     // @plant empty proc_err counts as success
     return { status: "failed", ...readProcErr(proc_err) };
@@ -45,14 +51,15 @@ export function readReceipt(fields: Fields): Outcome | Rejection {
 }
 
 /**
- * Reads the error of a receipt. An error that is no object is kept unchanged beside the message, for readers of the document.
+ * Reads the error of a receipt. An error that is not an object is also kept unchanged as `proc_err`, for readers of the
+ * command's document.
  */
 function readProcErr(procErr: unknown): Pick<Outcome, "payload" | "fatal" | "retryAfterMs"> {
   const text = toStoredText(procErr, { bytesMax: LIMITS.resultBytes, what: "proc_err" });
   if (isRejection(text)) return readError(text.message, FAILED);
   if (typeof procErr === "object") return readError(procErr, FAILED);
   const { payload } = readError(
-    procErr === "" ? `${FAILED}; its \`proc_err\` is an empty text` : procErr,
+    procErr === "" ? `${FAILED}; its \`proc_err\` is an empty string` : procErr,
     FAILED,
   );
   const shown = typeof procErr === "string" ? procErr.slice(0, LIMITS.errorChars).toWellFormed() : procErr;
@@ -67,15 +74,18 @@ export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" 
 }
 
 /**
- * Finds the one open command that a receipt without a mark can belong to, by its hashes and its topic; or the reason why there
- * is none.
+ * Finds the one open command to which a receipt without `cmd_metadata.rondo` can belong, by its hashes and its topic. Otherwise
+ * returns a rejection with the reason.
  */
 export type FindCommand = (
   receipt: Readonly<Record<string, unknown>>,
   topic: string,
 ) => Promise<ReportedAttempt | Rejection>;
 
-/** Reads a delivery; calls `onReceipt` with the attempt and its outcome once they are known. */
+/**
+ * Reads a message from a receipt topic. Calls `onReceipt` with the attempt and its outcome, or puts the message into the dead
+ * letters.
+ */
 export function readDelivery(
   parts: ReceiptIntakeParts,
   delivery: Delivery,
@@ -105,7 +115,10 @@ export function readDelivery(
   if (isRejection(at)) return dead.put(delivery, at.message);
   const compare = (own: number | null): void => {
     if (step !== undefined && own !== null && step !== own)
-      dead.put(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
+      dead.put(
+        delivery,
+        "`rondo.step` differs from the step of the command's attempt: the receipt must repeat `rondo` unchanged",
+      );
     else onReceipt(at, outcome);
   };
   const known = engine.holderOf(at)?.step;
@@ -113,7 +126,7 @@ export function readDelivery(
   stepOf(engine, at).then(compare, later);
 }
 
-/** The step of an attempt that this node has no lease for; null if the execution has no such command. */
+/** Returns the step of an attempt for which this node has no lease; null if the execution has no such command. */
 async function stepOf(
   engine: EnginePort,
   { execution, phase, handler }: ReportedAttempt,
@@ -122,5 +135,7 @@ async function stepOf(
   if (!isRejection(found))
     return found.commands?.find((one) => one.phase === phase && one.handler === handler)?.step ?? null;
   if (found.code === "not_found") return null;
-  throw new BrokerFault(`a receipt of ${execution} waits: ${found.message}`);
+  throw new BrokerFault(
+    `a receipt for the execution ${execution} cannot be checked now and is read again later: ${found.message}`,
+  );
 }

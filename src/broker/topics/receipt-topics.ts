@@ -1,11 +1,11 @@
 /**
  * The receipt topics that this node consumes.
  *
- * 1. A topic is consumed while a command of this node waits for a receipt there, and a little longer, so that a chain of
- *    commands does not start and stop a consumer for each. If no command is known, waiting-commands.ts searches the store:
- *    consuming starts when a command is found, and stops when there is none.
- * 2. A queue that Rondo has not consumed before is consumed only if it does not exist, or is empty and without other
- *    consumers, or is listed by the operator. So a name in a document never empties a queue of another application.
+ * 1. A topic is consumed while a command of this node waits for a receipt from it, and a little longer, so that a chain of
+ *    commands does not start and stop a consumer for each command. Some waiting commands may be only in the store:
+ *    waiting-commands.ts searches for them, and the topic is consumed if it finds one.
+ * 2. A queue that Rondo has not consumed before is consumed only if it does not exist, or is empty and without other consumers,
+ *    or is listed by the operator. So a workflow that names a wrong queue does not take the messages of another application.
  * 3. The store registers the queues that were consumed (QueueRegistry) and the role of each name (TopicRegistry).
  */
 import type { TopicRegistry } from "../../commands/topic-registry.ts";
@@ -21,10 +21,13 @@ type Shared = Pick<BridgeParts, "queueRegistry" | "repair" | "clock" | "session"
 
 export interface ReceiptTopicsParts extends Shared {
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
-  /** Patterns of queues that may be consumed, by the operator's setting, although they have messages or consumers. */
+  /**
+   * Patterns of queue names from the operator's setting. Rondo may consume these queues although they have messages or
+   * consumers.
+   */
   readonly receiptTopics: readonly string[];
   readonly onReceipt: (delivery: Delivery) => void;
-  /** Called when no command of a topic is known any more, although the store may have one. */
+  /** Called when no command in memory waits for receipts from a topic, but a command in the store may. */
   readonly onUnsure: () => void;
 }
 
@@ -32,17 +35,17 @@ interface ReceiptTopic {
   readonly name: string;
   readonly project: string;
   readonly open: Set<string>;
-  /** The consumer's tag, or why the topic may not be consumed; null if it is not consumed. */
+  /** The consumer's tag, or the reason why the topic may not be consumed; null if the topic is not consumed. */
   consumer: Promise<string | Rejection> | null;
   /**
-   * An object while commands that this process does not know may wait for receipts on this topic; each `mayHaveMore` makes a
-   * new one.
+   * Not null while commands that are not in memory may wait for receipts on this topic. Each call of `mayHaveMore` sets a new
+   * object.
    */
   unsure: object | null;
   stopLater: (() => void) | null;
 }
 
-/** How long a topic is consumed after its last command. */
+/** How long a topic is still consumed after its last open command. */
 const LINGER_MS = 1_000;
 
 export class ReceiptTopics {
@@ -62,14 +65,14 @@ export class ReceiptTopics {
     topic.stopLater = null;
   }
 
-  /** Called when commands that this process does not know may wait for receipts on this topic. */
+  /** Called when commands that are not in memory may wait for receipts on this topic. */
   mayHaveMore(name: string): void {
     this.#topic(name, "").unsure = {};
   }
 
   /**
-   * Called when all commands that wait for receipts on this topic are known, unless `mayHaveMore` was called again after
-   * `since`.
+   * Called when a search has shown that no further command waits for receipts on this topic. `since` is the object of `unsure`
+   * from before the search: if it has changed, the call has no effect.
    */
   hasNoMore(name: string, since: object): void {
     const topic = this.#topics.get(name);
@@ -78,7 +81,10 @@ export class ReceiptTopics {
     this.#stopLater(topic);
   }
 
-  /** Topics that may have unknown commands and have no known ones, each with the object for `hasNoMore`. */
+  /**
+   * Returns the topics for which commands may wait that are only in the store, and none in memory does. Each has the object to
+   * pass to `hasNoMore`.
+   */
   get unsure(): ReadonlyMap<string, object> {
     const found = new Map<string, object>();
     for (const { name, unsure, open } of this.#topics.values())
@@ -86,7 +92,7 @@ export class ReceiptTopics {
     return found;
   }
 
-  /** Whether no known command waits for a receipt on this topic. */
+  /** Whether no command in memory waits for a receipt on this topic. */
   needsCommand(name: string): boolean {
     return this.#topics.get(name)?.open.size === 0;
   }
@@ -98,7 +104,7 @@ export class ReceiptTopics {
     else this.#parts.onUnsure();
   }
 
-  /** Consumes the topic, unless it is consumed already; returns why it may not be consumed. */
+  /** Consumes the topic, unless it is consumed already. Returns the reason if the topic may not be consumed, otherwise null. */
   async consume(session: BrokerSession, name: string): Promise<Rejection | null> {
     const topic = this.#topics.get(name);
     if (topic === undefined) return null;
@@ -115,13 +121,13 @@ export class ReceiptTopics {
     }
   }
 
-  /** Why a queue may not be consumed for receipts; null if it may. */
+  /** Returns why a queue may not be consumed for receipts; null if it may be. */
   async refusal(session: BrokerSession, name: string): Promise<Rejection | null> {
     const { queueRegistry, receiptTopics } = this.#parts;
     if (this.#consumed.has(name) || receiptTopics.some((pattern) => matchesTopic(pattern, name))) return null;
     const counts = await session.counts(name);
     if (counts === null || counts.ready + counts.consumers === 0) return null;
-    // Another node may consume the queue: a node registers a queue before it consumes it.
+    // Another node may have consumed the queue before. The register shows that: a node registers a queue before it consumes it.
     if (await queueRegistry.hasTopic(name)) {
       this.#consumed.add(name);
       return null;
@@ -132,15 +138,15 @@ export class ReceiptTopics {
     ].join(" and ");
     return reject(
       "invalid_input",
-      `receipts cannot come back on "${name}": this queue has ${what} of others, and Rondo has not consumed it before`,
+      `receipts cannot be received on "${name}": this queue has ${what} of other applications, and Rondo has not consumed it before`,
       {
         path: "receiptTopic",
-        hint: `choose another name, or list "${name}" under receiptTopics in the server's configuration`,
+        hint: `choose another name for the receipt topic, or list "${name}" under receiptTopics in the server's configuration`,
       },
     );
   }
 
-  /** Names of topics with open commands that are not consumed. */
+  /** Returns the names of topics that have open commands but are not consumed. */
   get missing(): readonly string[] {
     const all = [...this.#topics.values()];
     return all.filter(({ consumer, open }) => consumer === null && open.size > 0).map(({ name }) => name);
@@ -192,7 +198,7 @@ export class ReceiptTopics {
     if (consumer === null) return;
     this.#run(async (session) => {
       const tag = await consumer;
-      // A command that arrived meanwhile has started another consumer.
+      // If a command was added in the meantime, the topic has a new consumer, which stays.
       if (!isRejection(tag) && this.#parts.session() === session) await session.cancel(tag);
     });
   }

@@ -1,7 +1,7 @@
 /**
  * Sends commands to topics, and consumes their receipts. A topic is a queue with the topic's name, shared with other
- * applications. A node consumes the receipt topics of its open commands; the engine passes on receipts of other nodes'
- * commands.
+ * applications. A node consumes the receipt topics of its own open commands. If it gets the receipt of another node's command,
+ * the engine passes it on to that node.
  */
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
@@ -67,7 +67,7 @@ export class Topics {
     });
   }
 
-  /** Why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask. */
+  /** Returns why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask the broker. */
   async refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     const { session, onFault } = this.#parts;
     const now = session();
@@ -75,7 +75,7 @@ export class Topics {
     try {
       return await this.#receipts.refusal(now, receiptTopic);
     } catch (thrown) {
-      // The queue is checked again when the command is sent.
+      // If the queue cannot be checked now, it is checked when the command is sent.
       onFault(toFault(thrown));
       return null;
     }
@@ -109,7 +109,7 @@ export class Topics {
     return explainCommands(explainedBy(session, this.#open.topics, inspection.view.id), inspection);
   }
 
-  /** Called when other workers serve this code too: releases the commands of topics without consumers. */
+  /** Called when workers outside of the broker serve this code too. Releases the commands of topics without consumers. */
   giveWay(uses: ReadonlySet<string>): void {
     this.#adoptOpen();
     for (const topic of this.#open.topics.values()) {
@@ -138,8 +138,8 @@ export class Topics {
         const known = this.#open.remove(topic, commandKey(at));
         const id = known?.id ?? encodeAttempt(at);
         this.#canceller.add(at);
-        // A command that the broker has not confirmed is not sent over the next connection, but it may still arrive over this
-        // one.
+        // If the broker has not confirmed the command, the command is not sent over the next connection. It may still arrive
+        // over this one.
         if (known?.sentAt !== null) publisher.withdraw(id, () => this.#cleaner.remove(name, id));
       }
     }
@@ -155,7 +155,7 @@ export class Topics {
     this.#open.forgetOldest(topic);
   }
 
-  /** Called after this node took partitions over: their commands may be at topics that are not known here. */
+  /** Called after this node took over partitions. Their commands may wait at topics that this node does not know yet. */
   tookOver(): void {
     this.#waiting.tookOver();
     this.#findWaiting();
@@ -165,7 +165,7 @@ export class Topics {
     this.#open.removeAll(place);
   }
 
-  /** Called when there is a connection. A topic that cannot be used does not delay the others. */
+  /** Called when there is a connection. If one topic cannot be used, the others are still served. */
   attach(): void {
     this.#cleaner.attach();
     this.#adoptOpen();
@@ -179,7 +179,7 @@ export class Topics {
     for (const topic of this.#open.topics.values()) topic.declared = null;
   }
 
-  /** Sends commands again that are lost at the broker. */
+  /** Finds commands that are lost at the broker, and sends them again. */
   check(): void {
     this.#adoptOpen();
     this.#findWaiting();
@@ -193,12 +193,12 @@ export class Topics {
     }
   }
 
-  /** Finds commands that are only in the store, for topics without a known command. */
+  /** Searches the store for open commands, for topics that have none in memory. */
   #findWaiting(): void {
     this.#run(() => this.#waiting.find());
   }
 
-  /** Records the open commands that an ended process or node has sent. */
+  /** Adds to memory the open commands that a process or node sent before it ended. */
   #adoptOpen(): void {
     const { engine, worker } = this.#parts;
     for (const open of engine.openAttempts({ worker, commands: true, max: ADOPTED_MAX })) {
@@ -214,8 +214,8 @@ export class Topics {
   }
 
   /**
-   * Consumes the receipt topics of open commands that are not consumed yet, because the commands were adopted or an earlier try
-   * failed.
+   * Consumes the receipt topics of open commands that are not consumed yet: the commands were sent by another process, or an
+   * earlier try failed.
    */
   #consumeMissing(): void {
     for (const receiptTopic of this.#receipts.missing)
@@ -228,7 +228,7 @@ export class Topics {
       });
   }
 
-  /** Fails the task of a command that may not be sent, for good and with the reason. */
+  /** Fails the task of a command that may not be sent. The task fails for good, with the reason. */
   #refuse(topic: Topic, key: string, refusal: Rejection): void {
     const { engine, worker, onFault } = this.#parts;
     const command = this.#open.remove(topic, key);
@@ -236,7 +236,8 @@ export class Topics {
     const { task, attempt, claim, ...place } = command.at;
     const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
     const receipts = [{ task, attempt, claim, ms: 0, outcome }];
-    // If another node owns the execution by now, that node sends the command again, and refuses it as well.
+    // If another node owns the execution by now, the report has no effect. That node sends the command again, and refuses it
+    // for the same reason.
     engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
@@ -256,13 +257,14 @@ export class Topics {
     const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
     if (gone === null) return;
     const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
-    // If a queue is empty and without consumers and confirms nothing, its process at the broker has died.
+    // If the broker does not confirm messages although the queue is empty and without consumers, the queue's process at the
+    // broker has died.
     if (counts?.consumers === 0 && stuck) {
       await repair.remove(session, topic.name);
       topic.declared = null;
     }
     await this.#declare(session, topic);
-    // A command that the broker returned as unroutable meanwhile has been published again.
+    // A command that the broker returned as unroutable in the meantime was published again already.
     sendInPortions(
       sent,
       clock,
@@ -270,7 +272,7 @@ export class Topics {
     );
   }
 
-  /** Called when the broker has confirmed a command: neither the engine nor this class keeps its body in memory any longer. */
+  /** Called when the broker has confirmed a command. From then on its body is not kept in memory, here or in the engine. */
   #onConfirmed(topic: Topic, command: Command): void {
     const { clock, engine, worker } = this.#parts;
     command.body = null;
@@ -290,7 +292,7 @@ export class Topics {
       });
   }
 
-  /** Sends a command once its topics have their roles and its receipt topic is consumed. */
+  /** Sends a command after its topics have their roles in the register and its receipt topic is consumed. */
   async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
     const command = topic.open.get(key);
     if (command === undefined) return;
@@ -365,7 +367,7 @@ export class Topics {
     engine.release(worker, beatsOf(commands.map(({ at }) => at)));
   }
 
-  /** Runs a step that sends to a topic, like `#run`, and keeps the fault for `explain`. */
+  /** Runs a step that sends to a topic. If it fails, keeps the error as the topic's fault, which `explain` shows. */
   #runFor(topic: Topic, step: (session: BrokerSession) => Promise<void>): void {
     this.#run(async (session) => {
       try {

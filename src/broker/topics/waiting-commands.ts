@@ -1,10 +1,11 @@
 /**
- * Finds open commands that are only in the store: after a restart or a takeover, and beyond the number that the bridge
- * keeps. An execution that leaves memory while its command is at the broker has a row `~retry` among the timers.
+ * Finds open commands that are in the store but not in memory: after a restart or a takeover, or if the bridge had too many to
+ * keep.
  *
- * 1. After a takeover each receipt topic that was ever consumed may have such commands.
- * 2. A search reads these rows until each of the topics has a known command. The engine knows whether a command is open.
- * 3. A topic without a command is not consumed.
+ * 1. An execution that leaves memory while its command is at the broker has a row `~retry` among the timers in the store.
+ * 2. After a takeover, such commands may wait on each receipt topic that was ever consumed.
+ * 3. A search reads these rows until a command is known for each of the topics. It asks the engine whether a command is open.
+ * 4. A topic without a command is not consumed.
  */
 import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -71,7 +72,7 @@ export class WaitingCommands {
 
   async #noteTopics(): Promise<void> {
     if (!this.#hasNewPartitions) return;
-    // A takeover during the read sets the flag again.
+    // If a takeover happened during the read, it has set the flag again, and the next search reads the topics again.
     this.#hasNewPartitions = false;
     try {
       for (const { receiptTopic } of await this.#parts.queueRegistry.topics())
@@ -102,10 +103,13 @@ export class WaitingCommands {
     for (const [name, since] of asked) if (isWanted(name)) this.#receipts.hasNoMore(name, since);
   }
 
-  /** Reports the open commands of an execution at these topics; false if the engine cannot tell now which of them are open. */
+  /**
+   * Reports the open commands of an execution at these topics. Returns false if the engine cannot say now which commands are
+   * open.
+   */
   async #report({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
     const found = await this.#parts.engine.inspect(id);
-    // An execution that has ended, or went to another node, has no open command here.
+    // An execution that has ended or belongs to another node now has no open command at this node.
     if (isRejection(found)) return found.code === "not_found" || found.code === "not_owner";
     for (const { phase, handler, topic, receiptTopic, queued } of found.commands ?? [])
       if (queued !== undefined && isWanted(receiptTopic)) {
@@ -115,7 +119,10 @@ export class WaitingCommands {
     return true;
   }
 
-  /** Executions of this node that may wait for receipts, in pages. Rows that change during the search move to a later time. */
+  /**
+   * Yields the executions of this node that may wait for receipts, page by page. A row that changes during the search moves to
+   * a later time, so it is not missed.
+   */
   async *#executions(): AsyncGenerator<readonly string[]> {
     const { store, engine } = this.#parts;
     let from = 0;
@@ -128,7 +135,7 @@ export class WaitingCommands {
       yield ids.filter((id) => !seen.has(id) && engine.isOwn(id));
       if (rows.length < max) return;
       const last = rows.at(-1)?.due ?? from;
-      // If all rows of a page are due at one time, the next page is larger.
+      // If all rows of a page are due at the same time, a larger page is read, because pages continue by time.
       if (last === from) max *= 2;
       else {
         [from, max] = [last, PAGE];
@@ -138,7 +145,7 @@ export class WaitingCommands {
     }
   }
 
-  /** The topics on which receipts for an execution in this phase can arrive. */
+  /** Returns the topics on which an execution in this phase may get receipts. */
   async #topicsOf({ hash, phase }: StoredHead): Promise<readonly string[]> {
     let commands = this.#topics.get(hash);
     if (commands === undefined) {

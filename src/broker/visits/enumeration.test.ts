@@ -81,8 +81,8 @@ test("the end of another attempt, with a valid token, does not end this one", ()
   at.over({ ...AT, attempt: 2 }, 0);
   at.over({ ...AT, execution: "e1", task: 3 }, 0);
   expect(at.refused).toEqual([
-    "`attempt` is not that of the enumeration",
-    "`attempt` is not that of the enumeration",
+    "`attempt` differs from the attempt at the enumeration whose intake queue this is",
+    "`attempt` differs from the attempt at the enumeration whose intake queue this is",
   ]);
   expect(at.asked).toEqual([]);
   at.over(AT, 0);

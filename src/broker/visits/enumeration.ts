@@ -1,7 +1,8 @@
 /**
- * One enumeration at a worker of the broker. Each attempt has a queue for the tasks that it finds, the intake. Tasks are
- * journaled page by page, by position, and acknowledged after the commit. The message `enumerated` arrives on a shared queue,
- * perhaps before the last tasks: the enumeration ends when all tasks that it counts are journaled.
+ * One enumeration that a worker runs over the broker. The worker sends the tasks that it finds to the intake, a queue of the
+ * attempt. The engine journals the tasks in pages, in the order of their positions, and messages are acknowledged after the
+ * commit. The message `enumerated` arrives on a shared queue, perhaps before the last tasks. It has the number of tasks, and
+ * the enumeration ends when that many are journaled.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
@@ -25,25 +26,28 @@ import {
 import { isBareTask, isShort } from "./short-messages.ts";
 
 export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
-  /** Whether tasks are distinguished by identity; otherwise identities are ignored. */
+  /** Whether tasks are told apart by their identities. If not, identities are ignored. */
   readonly byIdentity: boolean;
-  /** The most unacknowledged deliveries of a consumer: a missing task cannot arrive after this many. */
+  /**
+   * The most unacknowledged deliveries of a consumer. If that many tasks wait for a missing one, the missing task cannot arrive
+   * any more.
+   */
   readonly prefetch: number;
-  /** Whether `enumerated` may lack attempt, token and total, and tasks may be bare. */
+  /** Whether short messages are allowed: `enumerated` without attempt, token and total, and bare tasks (short-messages.ts). */
   readonly shortMessages: boolean;
   readonly onEnd: (enumeration: Enumeration) => void;
 }
 
 interface Item extends ReadItem {
-  /** The message whose last item this is; null if more items of the same message follow. */
+  /** The message to acknowledge after this item; null if more items of the same message follow. */
   readonly delivery: Delivery | null;
 }
 
-/** The most items that are kept although an earlier item is missing. */
+/** The most items that are kept in memory while an earlier item is missing. */
 const EARLY_MAX = 10_000;
 /**
- * After this many checks that find the intake empty although items are missing, and `enumerated` has arrived, the attempt
- * fails.
+ * The attempt fails after this many checks in which items are missing although `enumerated` has arrived and the intake is
+ * empty.
  */
 const STRIKES_MAX = 2;
 
@@ -52,13 +56,13 @@ export class Enumeration {
   readonly id: string;
   readonly intake: string;
   readonly #parts: EnumerationParts;
-  /** The position of the next item; all earlier items are journaled or in `#items`. */
+  /** The position of the next expected item. All earlier items are journaled or in `#items`. */
   #next: number;
   #first: number;
   #items: Item[] = [];
   readonly #early = new Map<number, Item>();
   #isReporting = false;
-  /** Whether the failure because of missing items is being reported. */
+  /** Whether the failure of the attempt because of missing items is being reported. */
   #isFailing = false;
   /** The message `enumerated`, once it has come. */
   #end: {
@@ -68,9 +72,9 @@ export class Enumeration {
   } | null = null;
   #isOver = false;
   #strikes = 0;
-  /** The position of the next bare task: bare tasks are numbered in the order of their arrival, from 0 in each attempt. */
+  /** The position that the next bare task gets. Bare tasks are numbered by arrival, from 0 in each attempt. */
   #nextBare = 0;
-  /** How many messages in the intake were refused. */
+  /** How many messages in the intake queue were refused. */
   #refused = 0;
 
   /** `known` is the number of tasks that are journaled already. */
@@ -91,7 +95,9 @@ export class Enumeration {
     return this.#next === this.#first && this.#items.length === 0 && this.#end === null;
   }
 
-  /** Called when the connection is lost: the broker delivers all unacknowledged messages again. */
+  /**
+   * Called when the connection is lost. Drops what was received, because the broker delivers all unacknowledged messages again.
+   */
   detach(): void {
     this.#next -= this.#items.length;
     this.#items = [];
@@ -112,12 +118,15 @@ export class Enumeration {
       if (!isRejection(item)) this.#nextBare++;
       return this.#onItems(isRejection(item) ? item : [item], delivery);
     }
-    // The message is `enumerated`, which another node has consumed and passed on to this intake.
+    // This message is an `enumerated` that another node consumed and passed on to this intake.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
       const report = readTaskReport(fields, key);
       if (isRejection(report)) return dead.put(delivery, report.message);
       if (encodeAttempt(report.at) === this.id) return this.onEnumerated(report, delivery);
-      return dead.put(delivery, "`attempt` is not that of the enumeration");
+      return dead.put(
+        delivery,
+        "`attempt` differs from the attempt at the enumeration whose intake queue this is",
+      );
     }
     if (!isRejection(fields) && shortMessages && isShort(fields) && fields["task_queue"] === this.intake)
       return this.onShortEnumerated(delivery);
@@ -133,7 +142,7 @@ export class Enumeration {
         this.#report(notStorable(items), null);
       return;
     }
-    // An enumeration by identity lists all tasks from the beginning in each attempt.
+    // If tasks have identities, each attempt at the enumeration sends all tasks from the beginning.
     if (this.isUntouched && byIdentity && (items[0]?.identity ?? null) !== null && this.#early.size === 0)
       this.#next = this.#first = 0;
     items.forEach((item, i) => {
@@ -145,11 +154,13 @@ export class Enumeration {
       this.#push(early);
     }
     if (this.#hasGap && !this.#isFailing)
-      return this.#failMissing(`task ${this.#next} has not arrived, but ${this.#early.size} later ones have`);
+      return this.#failMissing(
+        `task ${this.#next} of the enumeration has not arrived, but ${this.#early.size} later tasks have`,
+      );
     this.#advance();
   }
 
-  /** Whether the number of items that arrived out of order shows that a missing item is lost. */
+  /** Whether so many later items have arrived that the missing item must be lost. */
   get #hasGap(): boolean {
     if (this.#early.size === 0) return false;
     let deliveries = 0;
@@ -157,7 +168,10 @@ export class Enumeration {
     return deliveries >= this.#parts.prefetch || this.#early.size > EARLY_MAX;
   }
 
-  /** Fails the attempt. By the retry policy, the next attempt resumes behind the journaled tasks. */
+  /**
+   * Fails the attempt at the enumeration. The next attempt, if the retry policy allows one, continues after the journaled
+   * tasks.
+   */
   #failMissing(message: string): void {
     this.#fail({ name: "TasksMissing", code: "tasks_missing", message });
   }
@@ -167,16 +181,16 @@ export class Enumeration {
     this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#end?.delivery ?? null);
   }
 
-  /** Fails the attempt as crashed: workers received the enumeration again and again and sent nothing. */
+  /** Fails the attempt as crashed, because workers received the enumeration several times and sent nothing. */
   crash(times: number): void {
     if (this.#isReporting || this.#isOver) return;
-    const message = `workers received the enumeration ${times} times and sent nothing`;
+    const message = `workers received the enumeration ${times} times and did not send a task or an end`;
     const error = { name: "Crashed", code: "crashed", message };
     this.#report({ status: "crashed", payload: JSON.stringify(error) }, null);
   }
 
   #add(item: Item): void {
-    // The item is a repetition, by this worker or by one that started again.
+    // The item arrived before: this worker sent it again, or another worker repeats the enumeration.
     if (item.position < this.#next) return item.delivery?.ack();
     if (item.position === this.#next) return this.#push(item);
     this.#early.get(item.position)?.delivery?.ack();
@@ -184,14 +198,20 @@ export class Enumeration {
   }
 
   onEnumerated({ outcome }: TaskReport, delivery: Delivery): void {
-    assert(endsEnumeration(outcome), "the end of an enumeration is read with its total");
+    assert(
+      endsEnumeration(outcome),
+      "the end of an enumeration has no total after it was checked: this is a bug",
+    );
     if (this.#isOver) return delivery.ack();
     this.#end?.delivery.ack();
     this.#end = { outcome, delivery };
     this.#advance();
   }
 
-  /** A short `enumerated`: the enumeration ends with the tasks that have come, once the intake stays empty. */
+  /**
+   * Handles a short `enumerated`, which has no total: the enumeration ends with the tasks that have arrived, once the intake
+   * stays empty.
+   */
   onShortEnumerated(delivery: Delivery): void {
     if (this.#isOver) return delivery.ack();
     this.#end?.delivery.ack();
@@ -200,30 +220,30 @@ export class Enumeration {
     this.#strikes = 0;
   }
 
-  /** Fails the attempt if the intake stays empty although items are missing. */
+  /** Fails the attempt if items are missing and several checks in a row find the intake empty. */
   async checkMissing(session: BrokerSession): Promise<void> {
     if (this.#end === null || this.#isReporting || this.#isOver || this.#items.length > 0) return;
     const counts = await session.counts(this.intake);
     if (counts !== null && counts.ready > 0) return;
     const { total } = this.#end.outcome;
     if (++this.#strikes < STRIKES_MAX) return;
-    // A short end has no total, which would show that tasks are missing.
+    // A short `enumerated` has no total by which missing tasks could be noticed.
     if (this.#end?.isShort === true && this.#refused > 0)
       return this.#fail({
         name: "TasksRefused",
         code: "tasks_refused",
-        message: `${this.#refused === 1 ? "1 message" : `${this.#refused} messages`} in the intake could not be read as tasks; the dead letters of the broker have them with the reason`,
+        message: `${this.#refused === 1 ? "1 message" : `${this.#refused} messages`} in the intake queue could not be read as tasks: see the dead letters of the broker for them and the reasons`,
       });
     if (this.#end?.isShort === true && this.#early.size === 0)
       return this.#report({ status: "done", payload: "null", total: this.#next }, this.#end.delivery);
     this.#failMissing(
       this.#end?.isShort === true
-        ? `task ${this.#next} has not arrived, but ${this.#early.size} later ones have`
+        ? `task ${this.#next} of the enumeration has not arrived, but ${this.#early.size} later tasks have`
         : `the enumeration reports ${total} tasks, but only ${this.#next} have arrived`,
     );
   }
 
-  /** Ends the enumeration without a report: its messages are acknowledged and dropped. */
+  /** Ends the enumeration without a report. Acknowledges its messages and drops them. */
   drop(): void {
     this.#isOver = true;
     for (const { delivery } of [...this.#items, ...this.#early.values()]) delivery?.ack();
@@ -263,7 +283,7 @@ export class Enumeration {
       const verdict = verdicts?.[0];
       const isElsewhere = verdict === undefined || verdict === "elsewhere";
       if (engine.hasStopped) return;
-      // The connection was lost meanwhile, so the broker delivers the items again.
+      // The connection was lost during the commit, so the broker delivers the items again.
       if (this.#items[0] !== first) return this.#advance();
       this.#items.splice(0, items.length);
       for (const { delivery } of items) {

@@ -1,6 +1,6 @@
 /**
- * Lone tasks: workers get them one at a time, from a queue of their own. If such a task is redelivered too often, it has
- * crashed its worker.
+ * Lone tasks: workers get them one at a time, from a separate queue. If a lone task is redelivered too often, it counts as the
+ * cause of its worker's crash.
  */
 import type { TaskCopy } from "../write-message.ts";
 
@@ -49,7 +49,7 @@ export class LoneTasks {
     this.#isDeclaring = false;
   }
 
-  /** Drops all tasks; returns those that were not published. */
+  /** Drops all lone tasks. Returns those that were not published yet. */
   clear(): readonly TaskCopy[] {
     this.#underWay = null;
     return this.#waiting.splice(0);

@@ -23,7 +23,7 @@ interface Open {
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
-  /** The last of the enumeration's steps at the broker. The steps run one after the other. */
+  /** A promise of the enumeration's last step at the broker. The steps run one after the other. */
   turn: Promise<void>;
   isSent: boolean;
   isChecking: boolean;
@@ -32,7 +32,7 @@ interface Open {
   strikes: number;
 }
 
-/** After this many checks that find the queue empty and without consumers, the enumeration counts as lost. */
+/** After this many checks that find the enumerate queue empty and without consumers, the enumeration counts as lost. */
 const STRIKES_MAX = 2;
 
 export class OpenEnumerations {
@@ -40,14 +40,14 @@ export class OpenEnumerations {
   readonly #open = new Map<string, Open>();
   /** How often each enumeration was released because its worker sent nothing. */
   readonly #silences = new Map<string, number>();
-  /** Running deletions of enumerate queues, by queue. */
+  /** Enumerate queues that are being deleted, each with the promise of the deletion. */
   readonly #deletions = new Map<string, Promise<void>>();
 
   constructor(parts: BridgeParts) {
     this.#parts = parts;
   }
 
-  /** Whether a step failed, so that queues of ended enumerations may be left at the broker. `restore` deletes them. */
+  /** Whether a step at the broker failed, so that queues of ended enumerations may still exist. `restore` deletes them. */
   isUntidy = false;
 
   start(grant: Grant, item: GrantItem): void {
@@ -76,14 +76,14 @@ export class OpenEnumerations {
     this.#run(open, (session) => this.#send(session, open));
   }
 
-  /** Declares and consumes the queue `enumerated`, where all enumerations of all nodes report their end. */
+  /** Declares and consumes the queue `enumerated`. Workers send the ends of all enumerations of all nodes to it. */
   async consumeEnumerated(session: BrokerSession): Promise<void> {
     const { names, engine, repair, dead, onFault } = this.#parts;
     const queue = names.enumerated;
     await repair.open(session, [queue], async () => {
       await session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE));
       await session.consume(queue, (delivery) => {
-        // The queue was deleted.
+        // No delivery means that the broker cancelled the consumer: the queue was deleted. It is declared and consumed again.
         if (delivery === null) {
           this.consumeEnumerated(session).catch((thrown: unknown) => onFault(toFault(thrown)));
           return;
@@ -93,15 +93,19 @@ export class OpenEnumerations {
           return this.#onShort(fields, delivery);
         const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
         if (isRejection(report)) dead.put(delivery, report.message);
-        else if (report.at.task >= 0) dead.put(delivery, "the message is not about an enumeration");
+        else if (report.at.task >= 0)
+          dead.put(
+            delivery,
+            "the queue is for ends of enumerations, but the attempt in the message is not an enumeration",
+          );
         else this.onEnumerated(report, delivery);
       });
     });
   }
 
   /**
-   * Handles `enumerated` of an enumeration of this node, or passes the message on to the intake queue, where the enumeration's
-   * node consumes it.
+   * Handles an `enumerated` message. If another node has the enumeration, passes the message on to the intake queue, which that
+   * node consumes.
    */
   onEnumerated(report: TaskReport, delivery: Delivery): void {
     const { engine, publisher, names } = this.#parts;
@@ -111,16 +115,19 @@ export class OpenEnumerations {
     if (engine.isOwn(report.at.execution)) return delivery.ack();
     publisher.publish({
       key: names.intake(report.at),
-      // The same message may be delivered twice. Each delivery is passed on and acknowledged.
+      // The broker may deliver the same message twice. The delivery tag makes the ids of the two copies differ, so that each
+      // delivery is acknowledged.
       id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
       body: delivery.message.content,
       mandatory: true,
-      // If the intake queue does not exist, no node waits for the message any more.
+      // If the intake queue does not exist, no node waits for the message, so it is acknowledged as well.
       done: () => delivery.ack(),
     });
   }
 
-  /** A short `enumerated`: the one open enumeration of its intake or, without `task_queue`, of its handler is meant. */
+  /**
+   * Handles a short `enumerated`. It ends the one open enumeration of its `task_queue` or, without that field, of its handler.
+   */
   #onShort(fields: Fields, delivery: Delivery): void {
     const { publisher, dead } = this.#parts;
     const { task_queue: intake } = fields;
@@ -131,14 +138,14 @@ export class OpenEnumerations {
     if (typeof intake !== "string" || !intake.startsWith(`${this.#parts.names.prefix}.workflow.`))
       return dead.put(
         delivery,
-        "the message does not identify one enumeration: send `task_queue`, or `attempt` and `token`",
+        "the message fits no open enumeration or several: send `task_queue`, or `attempt` and `token`",
       );
     publisher.publish({
       key: intake,
       id: `${intake}~enumerated~${delivery.message.fields.deliveryTag}`,
       body: delivery.message.content,
       mandatory: true,
-      // Without an intake no node waits for it any more.
+      // If the intake queue does not exist, no node waits for the message, so it is acknowledged.
       done: () => delivery.ack(),
     });
   }
@@ -161,7 +168,7 @@ export class OpenEnumerations {
       if (why === "cancelled" || enumeration.isUntouched) this.#release(enumeration);
   }
 
-  /** Called when other workers serve this code too: releases enumerations whose queue has no consumer. */
+  /** Called when workers outside of the broker serve this code too. Releases enumerations whose queue has no consumer. */
   giveWay(uses: ReadonlySet<string>): void {
     for (const open of this.#open.values()) {
       const { enumeration, use, queue } = open;
@@ -182,7 +189,7 @@ export class OpenEnumerations {
     for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
-  /** Deletes the enumerate queue of unused code. No message is published to the queue until the deletion has ended. */
+  /** Deletes the enumerate queue of code that is not used any more. While it is being deleted, no message is published to it. */
   deleteUnused(use: string): void {
     const { names, session } = this.#parts;
     const queue = names.enumerate(use);
@@ -194,7 +201,7 @@ export class OpenEnumerations {
       )
       .then(
         () => {},
-        // The queue stays if it is in use or the connection is lost.
+        // If the queue is in use or the connection is lost, the deletion fails, and the queue stays.
         () => {},
       )
       .then(() => {
@@ -207,7 +214,7 @@ export class OpenEnumerations {
     return this.#deletions.get(queue) ?? Promise.resolve();
   }
 
-  /** Drops the enumerations of executions that other nodes own now. */
+  /** Drops the enumerations of executions that now belong to other nodes. */
   handOver(isOwn: (execution: string) => boolean): void {
     for (const [id, open] of this.#open) {
       if (isOwn(open.enumeration.at.execution)) continue;
@@ -218,7 +225,7 @@ export class OpenEnumerations {
     }
   }
 
-  /** Checks that each enumeration is in its queue or at a worker. */
+  /** Checks for each enumeration that its message is in its queue or at a worker. */
   check(): void {
     for (const open of this.#open.values()) {
       if (open.isChecking) continue;
@@ -231,7 +238,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Deletes the intake queues of earlier processes, and releases their enumerations, which resume after the journaled tasks.
+   * Deletes the intake queues of earlier processes and releases their enumerations. The next attempts continue after the
+   * journaled tasks.
    */
   async restore(): Promise<void> {
     const { queueRegistry, engine } = this.#parts;
@@ -291,12 +299,15 @@ export class OpenEnumerations {
     });
   }
 
-  /** Releases an enumeration whose message is lost. The queue is shared, so the loss is certain only if the queue is empty. */
+  /**
+   * Releases an enumeration whose message is lost. Other enumerations share the queue, so the message is surely lost only if
+   * the queue is empty.
+   */
   async #check(session: BrokerSession, open: Open): Promise<void> {
     const { settings, repair, silentMs } = this.#parts;
     const { enumeration } = open;
     if (enumeration.isOver) return;
-    // An earlier try to send the enumeration, or to consume its intake queue, failed.
+    // An earlier try to send the enumeration, or to consume its intake queue, failed. It is tried again.
     if (!open.isSent || open.consumer === null) return this.#send(session, open);
     await enumeration.checkMissing(session);
     const counts = await repair.counts(session, open.queue);
@@ -313,7 +324,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Handles an enumeration whose worker sends nothing: the enumeration is released, and counts as crashed after a few times.
+   * Called when the worker of an enumeration sends nothing. Releases the enumeration. After a few such times the enumeration
+   * counts as crashed.
    */
   #onSilence(enumeration: Enumeration, silences: number): void {
     const { silencesMax } = this.#parts.settings;

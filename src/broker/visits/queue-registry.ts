@@ -1,4 +1,4 @@
-/** The store's register of queues at the broker, for the next node after a crash or takeover. */
+/** The register of queues at the broker, kept in the store. The next node finds the queues by it after a crash or takeover. */
 import { KEPT, object, string } from "../../std/decode.ts";
 import { allDocuments, type DocumentForm, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";

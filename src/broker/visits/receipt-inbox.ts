@@ -1,6 +1,6 @@
 /**
- * Receipts of workers. All receipts of one turn of the event loop go to the engine in one report. A delivery is acknowledged
- * after the commit that counts its receipt.
+ * Collects the receipts that workers send over the broker. All receipts of one turn of the event loop go to the engine in one
+ * report. A delivery is acknowledged after the commit that counts its receipt.
  */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -22,7 +22,7 @@ type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFaul
 };
 
 export interface ReceiptInboxParts extends Shared {
-  /** Decides whether a receipt may count; a receipt that may not is dropped. */
+  /** Decides whether a receipt may be counted. A receipt that may not be is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
   readonly onEnumerated: (report: TaskReport, delivery: Delivery) => void;
 }
@@ -36,7 +36,8 @@ interface Waiting {
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
   /**
-   * Whether all nodes consume the queue, which counts deliveries. If so, the delivery is kept for a retry instead of returned.
+   * Whether all nodes consume this queue. Returning a message to it would count as a delivery, so the message is kept and
+   * reported again.
    */
   readonly isShared: boolean;
 }
@@ -126,17 +127,14 @@ export class ReceiptInbox {
     });
   }
 
-  /**
-   * Calls `run` after a pause. If the connection is lost during the pause, it is not called: the broker delivers the message
-   * again.
-   */
+  /** Calls `run` after a pause, unless the connection is lost by then. In that case the broker delivers the message again. */
   retryLater(delivery: Delivery, run: () => void): void {
     this.#parts.clock.after(RETRY_MS, () => (delivery.isOpen ? run() : undefined));
   }
 
   /**
-   * Handles a dead-lettered task, which expired or was delivered too often. Such a task is only a suspect, except in the queue
-   * of lone tasks.
+   * Handles a dead-lettered task. An expired task is released. A task that was delivered too often becomes a lone task; if it
+   * is one already, it has crashed its worker.
    */
   #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
     const { engine, worker, dead } = this.#parts;
@@ -174,7 +172,7 @@ export class ReceiptInbox {
       worker,
       all.map(({ report }) => report),
     );
-    // The verdicts of a stopped engine are ignored: the broker delivers the messages again.
+    // The answer of a stopped engine is ignored. The messages stay unacknowledged, so the broker delivers them again.
     if (engine.hasStopped) return;
     all.forEach(({ members }, i) => {
       const list = verdicts[i] ?? [];
@@ -192,7 +190,10 @@ export class ReceiptInbox {
     else delivery.ack();
   }
 
-  /** Ends the delivery of a receipt that changed nothing. A receipt for a damaged execution goes to the dead-letter queue. */
+  /**
+   * Handles a receipt that the engine did not count. If its execution is damaged, the receipt goes to the dead letters;
+   * otherwise it is acknowledged.
+   */
   #keepIfDamaged(one: Waiting): void {
     const { delivery, place } = one;
     const { engine, dead, onFault } = this.#parts;
@@ -201,7 +202,7 @@ export class ReceiptInbox {
       (found) => {
         if (isRejection(found) && found.code !== "not_found") return retry();
         if (isRejection(found) || found.view.status !== DAMAGED) return delivery.ack();
-        const reason = `the execution ${place.execution} is damaged: send the receipt again once it is restored`;
+        const reason = `the execution ${place.execution} is damaged, so its receipt cannot be counted: restore the execution, then send the receipt again`;
         dead.put(delivery, reason);
       },
       (thrown: unknown) => {
@@ -217,6 +218,7 @@ const CRASHED: Outcome = {
   payload: JSON.stringify({
     name: "Crashed",
     code: "crashed",
-    message: "the worker that had this task alone ended without a receipt",
+    message:
+      "the worker that ran this task alone ended without a receipt: the task seems to crash its workers",
   }),
 };

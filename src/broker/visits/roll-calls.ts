@@ -1,14 +1,15 @@
 /**
- * Roll calls of one task queue. They find single tasks that are lost at the broker: purged, or acknowledged by a consumer
- * that sent no receipt.
+ * Roll calls of one task queue. They find single tasks that are lost at the broker: purged, or acknowledged by a consumer that
+ * sent no receipt.
  *
- * 1. When the queue is empty, the published attempts without a receipt are noted. The next `process` broadcast asks every
- *    worker which of them it has.
- * 2. A roll call is complete when as many workers answered as there are consumers of the queue. Its missing attempts are
- *    those that no answer names. An attempt that is missing in two complete roll calls in a row is lost: an attempt that was
- *    on its way to a worker during the first is named in the second.
+ * 1. When the queue is empty, the engine's side notes the published attempts without a receipt. The next `process` broadcast
+ *    asks every worker which of these attempts it has.
+ * 2. A roll call is complete when as many workers answered as there are consumers of the queue. Its missing attempts are those
+ *    that no answer names. An attempt that is missing in two complete roll calls in a row is lost: an attempt that was on its
+ *    way to a worker during the first is named in the second.
  * 3. A consumer that does not answer, such as a worker in another language, may have attempts that were published while it
- *    was there. Those attempts are never lost by a roll call, only by the silence of their queue.
+ *    consumed the queue. A roll call never declares those attempts lost. They count as lost only when no receipt arrives for a
+ *    long time.
  */
 import { rollCallId } from "../../protocol/amqp-wire.ts";
 import { signAttempt } from "../../protocol/attempt-id.ts";
@@ -18,9 +19,9 @@ import type { SignedRollCall } from "../write-message.ts";
 
 interface Call {
   readonly number: number;
-  /** Attempts that some worker should hold. */
+  /** Attempts that this roll call asks about. Each of them should be at some worker. */
   readonly attempts: readonly string[];
-  /** The number of consumers of the queue when the attempts were noted. */
+  /** The number of consumers of the queue when the roll call was made. */
   readonly consumers: number;
   isAsked: boolean;
   readonly answers: Map<string, ReadRollCall>;
@@ -37,7 +38,7 @@ export class RollCalls {
   readonly #queue: string;
   readonly #parts: RollCallParts;
   #number = 0;
-  /** The roll call that was sent last, or will be sent next. */
+  /** The current roll call, which was sent last or will be sent next. */
   #current: Call | null = null;
   /** The roll call before the current one, for late answers. */
   #former: Call | null = null;
@@ -45,7 +46,7 @@ export class RollCalls {
   #missing: ReadonlySet<string> = NONE;
   /** Attempts that a consumer that does not answer roll calls may hold. */
   #unsure = new Set<string>();
-  /** Attempts whose receipt arrived, but which the engine may not have counted yet. */
+  /** Attempts whose receipt has arrived. The engine may not have counted these receipts yet. */
   #received = new Set<string>();
 
   constructor(queue: string, parts: RollCallParts) {
@@ -53,7 +54,7 @@ export class RollCalls {
     this.#parts = parts;
   }
 
-  /** Called when a receipt of an attempt arrived, so that the attempt is not lost. */
+  /** Called when the receipt of an attempt arrives. The attempt then does not count as lost. */
   onReceipt(id: string): void {
     if (this.#current !== null) this.#received.add(id);
   }
@@ -72,7 +73,7 @@ export class RollCalls {
     return { number, token: signAttempt(key, rollCallId(this.#queue, number)) };
   }
 
-  /** Drops the roll calls, because the queue is not empty or must not be consumed. */
+  /** Drops the roll calls, because the queue is not empty or workers must not consume it now. */
   clear(): void {
     this.#current = null;
     this.#former = null;
@@ -94,7 +95,7 @@ export class RollCalls {
     for (const id of lost) missing.delete(id);
     this.#missing = missing;
     this.#former = this.#current;
-    // Numbers of roll calls follow the time, so that they are new after a restart.
+    // A roll call's number is taken from the clock, so that numbers are not repeated after a restart.
     this.#number = Math.max(this.#number + 1, this.#parts.clock.now());
     this.#current =
       consumers === 0

@@ -1,9 +1,12 @@
-/** Finds code that enumerates at the broker: its enumerate queue has consumers. Such code gets its work at the broker. */
+/**
+ * Finds out which code enumerates at the broker, by the consumers of its enumerate queue. Such code gets its work at the
+ * broker.
+ */
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { BrokerNames } from "../names.ts";
 
-/** The most code names that are remembered, and how many of them are checked at a time. */
+/** The most code names that are kept in memory, and how many of them are checked at a time. */
 const USES_MAX = 10_000;
 const CHECKS_MAX = 50;
 
@@ -12,7 +15,7 @@ export class ServedAtBroker {
   readonly #onChange: () => void;
   /** Code that enumerates at the broker. */
   readonly #enumerating = new Set<string>();
-  /** Code that workers outside of the broker serve. */
+  /** Code that workers outside of the broker serve (in the process or over HTTP). */
   readonly #elsewhere = new Set<string>();
 
   constructor(names: BrokerNames, onChange: () => void) {
@@ -30,7 +33,7 @@ export class ServedAtBroker {
     for (const { use } of serves) if (this.#elsewhere.size < USES_MAX) this.#elsewhere.add(use);
   }
 
-  /** Asks the broker whether code enumerates there; informs the engine before it resolves. */
+  /** Asks the broker whether the code enumerates there. Informs the engine about a change before it resolves. */
   async enumeratesNow(session: BrokerSession, use: string): Promise<boolean> {
     const consumers = (await session.counts(this.#names.enumerate(use)))?.consumers ?? 0;
     const has = consumers > 0;
@@ -41,11 +44,11 @@ export class ServedAtBroker {
     return has;
   }
 
-  /** Asks the broker again about a part of the code. */
+  /** Asks the broker again about some of the known code names. */
   async refresh(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
     const all = [...new Set([...uses, ...this.#enumerating, ...this.#elsewhere])];
     for (const use of all.slice(0, CHECKS_MAX)) {
-      // Moves this name to the end of the set, so that the next refresh starts with names that were not checked now.
+      // Moves the name to the end of the set, so that the next refresh checks other names first.
       if (this.#elsewhere.delete(use)) this.#elsewhere.add(use);
       if (!use.startsWith("topic:")) await this.enumeratesNow(session, use);
     }

@@ -1,14 +1,13 @@
 /**
- * Single tasks: the input is the one task of a handler, because the definition names no other source of tasks. Code that
- * enumerates must not get one: the definition may be an old one that was meant as a fan-out (docs/decisions/031).
+ * Single tasks: if the definition names no source of tasks for a handler, the execution's input is its one task. Code that
+ * enumerates must not get a single task: the definition may be an old one that was meant as a fan-out (docs/decisions/031).
  *
  * 1. The queues of the visit are opened and announced, but the task is not published while its queue has no consumer.
- * 2. When a worker consumes it, the consumers of the code's enumerate queue are counted. If there is none, the task is
- *    published. If there is one, the claim is released. The engine knows by then that this code enumerates at the broker, so
- *    the task waits, and `why` says what to do.
- * 3. A receipt counts only if the enumerate queue has no consumer when it comes: a worker that enumerates may have come
- *    between the count and the delivery.
- * Each decision asks the broker again. An earlier count never lets a task through.
+ * 2. When a worker consumes the task queue, the bridge counts the consumers of the code's enumerate queue. Without consumers
+ *    there, the task is published. With one, the claim is released. The engine knows by then that this code enumerates at the
+ *    broker, so the task waits, and `why` says what to do.
+ * 3. A receipt counts only if the enumerate queue has no consumer when the receipt arrives, because a worker that enumerates
+ *    may have connected since the task was published. Each decision asks the broker anew and never uses an earlier count.
  */
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
@@ -21,7 +20,7 @@ import type { VisitQueues } from "./visit-queues.ts";
 type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "session" | "onFault">;
 
 export interface SingleTasksParts extends Shared {
-  /** Whether the code's enumerate queue has consumers now. The engine is informed before this resolves. */
+  /** Returns whether the code's enumerate queue has consumers now. The engine is informed of a change before this resolves. */
   readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
   readonly open: (grant: Grant) => VisitQueues;
   readonly publish: (grant: Grant) => void;
@@ -33,19 +32,22 @@ interface Held {
   isChecking: boolean;
 }
 
-/** Connected workers consume the queue soon after the announcement; later ones after the next announcement. */
+/**
+ * The time after an announcement at which to check for consumers. Workers that connect later are found after the next
+ * announcement.
+ */
 const CHECK_AFTER_MS = [0, 5, 10, 20, 40, 80, 160, 320] as const;
 
 export class SingleTasks {
   readonly #parts: SingleTasksParts;
-  /** Claims whose tasks are not published yet, by handler of a visit. */
+  /** Claims whose single tasks are not published yet, by handler of a visit. */
   readonly #held = new Map<string, Held>();
 
   constructor(parts: SingleTasksParts) {
     this.#parts = parts;
   }
 
-  /** Holds back the task of a grant until its queue has a consumer and the code does not enumerate. */
+  /** Holds back the single task of a grant until its queue has a consumer and the code does not enumerate. */
   hold(grant: Grant): void {
     const held: Held = { grant, at: reportedAttempt(grant, grant.items[0] as GrantItem), isChecking: false };
     this.#held.set(visitKey(grant), held);
@@ -56,7 +58,7 @@ export class SingleTasks {
     return this.#held.has(visitKey(place));
   }
 
-  /** For each task that is not published yet: checks whether a worker consumes its queue. Claims that have ended are dropped. */
+  /** Checks for each held-back task whether a worker consumes its queue now. Drops claims that have ended. */
   check(): void {
     for (const [key, held] of this.#held) {
       if (this.#parts.engine.holderOf(held.at) === null) this.#held.delete(key);
@@ -64,20 +66,23 @@ export class SingleTasks {
     }
   }
 
-  /** Releases the claim, if its task is not published yet. */
+  /** Releases the claim, if its single task is not published yet. */
   withdraw(place: VisitPlace): void {
     const held = this.#held.get(visitKey(place));
     if (held !== undefined) this.#release(held);
   }
 
-  /** Releases the claims of this code, which other workers serve, unless a worker at the broker consumes the task's queue. */
+  /**
+   * Called when workers outside of the broker serve this code too. Releases its claims, unless a worker at the broker consumes
+   * the task's queue.
+   */
   giveWay(uses: ReadonlySet<string>): void {
     for (const held of this.#held.values())
       if (uses.has(held.grant.use))
         void this.#check(held).then((isDecided) => (isDecided ? undefined : this.#release(held)));
   }
 
-  /** Decides whether a receipt may count. If it may not, its claim is released, so its task waits. */
+  /** Decides whether a receipt may be counted. If not, releases its claim, so that the task waits. */
   mayCount(at: ReportedAttempt, use: string): true | Promise<boolean> {
     const { engine, worker, session, enumeratesNow, onFault } = this.#parts;
     if (!engine.needsSingleCode(at)) return true;
@@ -89,7 +94,7 @@ export class SingleTasks {
       const task = `the input of ${at.execution} as the one task of "${at.handler}"`;
       onFault(
         new BrokerFault(
-          `a worker at the broker did ${task}, but "${use}" enumerates: its result does not count`,
+          `a worker at the broker did ${task}, but "${use}" enumerates its tasks: the result does not count`,
         ),
       );
       return false;
@@ -104,7 +109,7 @@ export class SingleTasks {
     });
   }
 
-  /** Publishes or releases the task if its queue has a consumer; false if the queue has none yet. */
+  /** Publishes or releases the single task if its queue has a consumer. Returns false if the queue has none yet. */
   async #check(held: Held): Promise<boolean> {
     const { names, session, engine, enumeratesNow, publish, onFault } = this.#parts;
     const open = session();

@@ -1,4 +1,4 @@
-/** Announces to every worker the queues of one handler of a visit: where they are, and when they end. */
+/** Announces the queues of one handler of a visit to every worker: their names, and when to stop consuming them. */
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import type { VisitPlace } from "../names.ts";
@@ -43,7 +43,8 @@ export class VisitAnnouncer {
         key: "",
         id: `process~${++messages}`,
         body: processBody(this.#place, this.#facts, names, { alone, rollCall: call }),
-        // Publishing to a deleted exchange breaks the connection; the exchange is declared before the next announcement.
+        // If the exchange was deleted, publishing to it would break the connection. So the exchange is declared before each
+        // announcement.
         isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,
       });

@@ -38,8 +38,8 @@ export class VisitQueueSet {
   }
 
   /**
-   * Returns the queues of this handler of a visit, and creates them if there are none; `isOld`: an earlier process registered
-   * them.
+   * Returns the queues of this handler of a visit, and creates them if there are none. `isOld` says that an earlier process
+   * registered them.
    */
   getOrAdd(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
     let visit = this.get(place);
@@ -50,7 +50,7 @@ export class VisitQueueSet {
     return visit;
   }
 
-  /** Called when the visit of a handler is over, in this round and earlier ones: deletes its queues. */
+  /** Called when the visit of a handler is over. Deletes its queues of this round and of earlier rounds. */
   close(place: VisitPlace): void {
     for (const queues of this.#visits.values()) {
       const { execution, phase, visit, handler, round } = queues.place;
@@ -72,7 +72,7 @@ export class VisitQueueSet {
     }
   }
 
-  /** Adds registered queues that this node does not have yet, because an ended process or node made them. */
+  /** Adds registered queues that this node does not have in memory: a process or node that has ended declared them. */
   async restore(): Promise<void> {
     const { engine, queueRegistry } = this.#parts;
     for (const registered of await queueRegistry.visits())

@@ -3,9 +3,10 @@
  *
  * 1. The queues are declared before the first task is published, and again after every loss. Steps run one after the other.
  * 2. Tasks are published as they are granted. A task that reached the delivery limit goes to the queue of lone tasks, which
- *    has one task at a time.
+ *    holds one task at a time.
  * 3. When the handler is paused, failing or cancelled, consumers are cancelled, and tasks that no worker took are released.
- * 4. The queues are checked now and then. Tasks that are gone from the broker are released, and so published again.
+ * 4. The queues are checked from time to time. Tasks that are lost at the broker are released, and the engine grants them
+ *    again.
  * 5. When the visit is over, the queues are deleted.
  */
 import { BrokerFault, toReported } from "../../net/amqp/broker-fault.ts";
@@ -22,12 +23,12 @@ import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
 import { VisitAnnouncer } from "./visit-announcer.ts";
 
-/** After this many checks that find a queue empty and without consumers, its tasks count as lost. */
+/** After this many checks that find a task queue empty and without consumers, its tasks count as lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
 
 export interface VisitParts extends BridgeParts {
-  /** Whether the single task of this handler is held back, so that it is not at the broker. */
+  /** Whether the single task of this handler is held back and so is not at the broker (single-tasks.ts). */
   readonly isUnpublished: (place: VisitPlace) => boolean;
   readonly onFinished: (delivery: Delivery, visit: VisitQueues) => void;
 }
@@ -47,16 +48,16 @@ export class VisitQueues {
   #turn: Promise<void> = Promise.resolve();
   #isOpening = false;
   #isOpen = false;
-  /** Whether the queues were declared before. If they do not exist now, their tasks are lost. */
+  /** Whether the queues were declared before. If they have disappeared since, their tasks are lost. */
   #wasOpen = false;
-  /** Whether the queue of receipts was deleted. If it was, receipts are lost. */
+  /** Whether the queue of receipts was deleted. In that case receipts were lost. */
   #isDeleted = false;
   #isWithdrawn = false;
   #isOver = false;
   #isGone = false;
   #isChecking = false;
   #isRegistered: boolean;
-  /** Whether messages of an earlier process may be in the queue. */
+  /** Whether the queue may contain messages of an earlier process. */
   #isOld: boolean;
   /** When a task was last granted or a receipt last arrived. */
   #heardAt: number;
@@ -64,7 +65,7 @@ export class VisitQueues {
   #silences = 0;
   readonly #calls: RollCalls;
 
-  /** `isOld`: an earlier process registered the queues. */
+  /** `isOld` says that an earlier process registered the queues. */
   constructor(place: VisitPlace, facts: VisitFacts, isOld: boolean, parts: VisitParts) {
     const { execution, phase, visit, handler, round } = place;
     this.place = { execution, phase, visit, handler, round };
@@ -85,7 +86,7 @@ export class VisitQueues {
     });
   }
 
-  /** Whether the queues are deleted, or another node has them. */
+  /** Whether the queues are deleted or belong to another node now. */
   get isGone(): boolean {
     return this.#isGone;
   }
@@ -103,7 +104,10 @@ export class VisitQueues {
     else if (wasWithdrawn) this.broadcast();
   }
 
-  /** Called when a task has reached the delivery limit: this task or another one of its worker may have crashed the worker. */
+  /**
+   * Called when a task was delivered too often. Either this task or another task of the same worker may have crashed the
+   * worker.
+   */
   suspect(task: TaskCopy): void {
     if (this.#isWithdrawn) this.release([task.id]);
     else this.#lone.add(task);
@@ -121,7 +125,7 @@ export class VisitQueues {
     this.#calls.onAnswer(answer);
   }
 
-  /** Declares the queues and consumes receipts, unless both is done already. */
+  /** Declares the queues and consumes receipts, unless that is done already. */
   open(): void {
     if (this.#isOpening || this.#isGone) return;
     this.#isOpening = true;
@@ -153,7 +157,7 @@ export class VisitQueues {
     this.#run((session) => this.#releaseReady(session));
   }
 
-  /** Called when another worker serves this code too: releases the tasks of a queue without consumers. */
+  /** Called when workers outside of the broker serve this code too. Releases the tasks of a queue without consumers. */
   giveWay(): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#run(async (session) => {
@@ -175,7 +179,7 @@ export class VisitQueues {
     this.#run((session) => this.#delete(session));
   }
 
-  /** Called when another node owns the execution and consumes its receipts from now on. */
+  /** Called when another node owns the execution now. That node consumes the receipts from now on. */
   handOver(): void {
     this.#isGone = true;
     this.#isOpen = false;
@@ -196,10 +200,10 @@ export class VisitQueues {
     if (attempts.length > 0) this.#parts.engine.release(this.#parts.worker, beatsOf(attempts));
   }
 
-  /** Checks that published tasks are at the broker or at a worker; releases those that are lost. */
+  /** Checks that each published task is in a queue or at a worker. Releases tasks that are lost. */
   check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
-    // On a busy machine a check takes longer than the interval. Queued checks would pile up, and count strikes without a pause
+    // Skips the check if the last one still runs. On a busy machine checks would pile up, and count strikes without a pause
     // between them.
     if (this.#isChecking) return;
     this.#isChecking = true;
@@ -232,7 +236,8 @@ export class VisitQueues {
   }
 
   /**
-   * Deletes queues that are empty and without consumers although tasks should be there: a broken quorum queue does not recover.
+   * Deletes queues that are empty and without consumers although they should have tasks: a quorum queue that is broken does not
+   * recover by itself.
    */
   async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
     this.#parts.publisher.forget((message) => this.#isOwn(message));
@@ -240,7 +245,7 @@ export class VisitQueues {
     this.#onLost(held, true);
   }
 
-  /** Attempts of this handler that the engine counts as published. */
+  /** Returns the attempts of this handler that the engine regards as published. */
   #published(): readonly string[] {
     const { engine, worker, isUnpublished } = this.#parts;
     if (isUnpublished(this.place)) return [];
@@ -253,9 +258,9 @@ export class VisitQueues {
       .map(({ attempt }) => attempt);
   }
 
-  /** Published attempts that are neither in a queue nor at a worker. */
+  /** Returns the published attempts that are neither in a queue nor at a worker. */
   #missing(held: readonly string[], consumers: number): readonly string[] {
-    // Roll calls do not cover the queue of lone tasks.
+    // A roll call does not ask about lone tasks.
     if (this.#lone.isDeclared || this.#isWithdrawn) {
       this.#calls.clear();
       return [];
@@ -315,7 +320,7 @@ export class VisitQueues {
     await session.withChannel((channel) => assertVisit(channel, this.#topology));
     this.#consumer = await session.consume(this.finished, (delivery) => {
       if (delivery !== null) return onFinished(delivery, this);
-      // The queue was deleted, and with it receipts that were not delivered.
+      // The queue of receipts was deleted, with the receipts that were not delivered.
       this.#isDeleted = true;
       this.#isOpen = false;
       this.open();
@@ -327,7 +332,7 @@ export class VisitQueues {
     return { place: this.place, use: this.facts.use, names, settings };
   }
 
-  /** Removes messages of an earlier process whose attempts are no longer open, before the first task is published. */
+  /** Before the first task is published: removes messages of an earlier process whose attempts are not open any more. */
   async #removeStale(session: BrokerSession): Promise<void> {
     const { engine, worker } = this.#parts;
     const left = await removeReady(session, [this.tasks, this.alone]);
@@ -375,7 +380,7 @@ export class VisitQueues {
       expirationMs: settings.messageMs,
       done: (isRouted) => {
         if (isRouted || this.#isOver || this.#isGone) return;
-        // The queue was deleted.
+        // No delivery means that the broker cancelled the consumer: the queue was deleted.
         this.#backlog.push(task);
         this.#isOpen = false;
         this.open();

@@ -11,6 +11,6 @@ export async function backup(file: string, options: ServerFlags): Promise<void> 
       body: { file: resolve(file) },
     });
     if (options.json) printJson(answer ?? { file });
-    else printLine(`${name} is copied to ${file}; \`rondo restore ${file}\` makes a store of it again`);
+    else printLine(`${name} was copied to ${file}; \`rondo restore ${file}\` makes a store of the copy`);
   });
 }

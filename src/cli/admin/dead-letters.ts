@@ -34,9 +34,11 @@ export async function changeDeadLetter(
   options: ServerFlags,
 ): Promise<void> {
   if (!/^\d{1,15}$/.test(id))
-    throw new CliError(EXIT.notFound, `there is no dead letter ${id}: the id of one is a number`, [
-      "list the dead letters: rondo dlq",
-    ]);
+    throw new CliError(
+      EXIT.notFound,
+      `"${id}" is not the id of a dead letter: ids of dead letters are numbers`,
+      ["to list the dead letters: rondo dlq"],
+    );
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
     const answer = await rondo.requester
@@ -45,10 +47,13 @@ export async function changeDeadLetter(
         if (action === "drop" || !(thrown instanceof RondoError) || thrown.code !== "wrong_status")
           throw thrown;
         const { exit, message, more } = toCliError(thrown);
-        throw new CliError(exit, message, [...more, `to take it off the list: rondo dlq drop ${id}`]);
+        throw new CliError(exit, message, [
+          ...more,
+          `to take the dead letter off the list: rondo dlq drop ${id}`,
+        ]);
       });
     if (options.json) printJson(answer ?? { id });
-    else if (answer === null) printLine(`dead letter ${id} is dropped; its execution stays as it is`);
+    else if (answer === null) printLine(`dead letter ${id} was dropped; its execution is not changed`);
     else printLine(`execution ${answer.id} runs its unfinished tasks again; its status is ${answer.status}`);
   });
 }
@@ -65,7 +70,7 @@ const COLUMNS: Column<DeadLetter>[] = [
   { title: "ERROR", value: ({ tasks: [first] }) => describeError(first?.error), style: () => "red" },
 ];
 
-/** The name of an error, which `rondo retry --error` takes, and its message. */
+/** Shows an error's name, by which `rondo retry --error` selects tasks, and its message. */
 function describeError(error: unknown): string | null {
   const { name, message } = (error ?? {}) as { readonly name?: string; readonly message?: string };
   if (message === undefined) return null;

@@ -1,4 +1,4 @@
-/** `rondo doctor`: shows every setting with its origin and checks that Rondo works here. It changes nothing. */
+/** `rondo doctor`: shows every setting with its origin and checks that Rondo can work on this machine. It changes nothing. */
 import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -20,7 +20,7 @@ export type DoctorOptions = ServerFlags & Flags<"host" | "port" | "broker">;
 
 interface Finding {
   readonly what: string;
-  /** The verdict of a check; `note` is a restriction, or a missing part that may be missing on purpose. */
+  /** The verdict of a check. `note` means a restriction, or something missing that may be missing on purpose. */
   readonly verdict: "ok" | "note" | "wrong";
   readonly says: string;
 }
@@ -72,7 +72,7 @@ function runtime(): Finding {
   return {
     what: "runtime",
     verdict: fits ? "ok" : "wrong",
-    says: fits ? says : `${says}: needs node ${NODE_MIN.join(".")} or newer`,
+    says: fits ? says : `${says}: Rondo needs node ${NODE_MIN.join(".")} or newer`,
   };
 }
 
@@ -91,9 +91,12 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
       return {
         what,
         verdict: "wrong",
-        says: "the schema of this database contains something other than a store",
+        says: "the schema of this database contains tables that are not Rondo's",
       };
-    const content = kind === "absent" ? "a store is made when it is first used" : `schema version ${version}`;
+    const content =
+      kind === "absent"
+        ? "the schema is empty: Rondo makes its store at the first use"
+        : `schema version ${version}`;
     const live = nodes === 1 ? "1 node is alive" : `${nodes} nodes are alive`;
     return { what, verdict: "ok", says: `PostgreSQL ${server} answers; ${content}; ${live}` };
   } catch (thrown) {
@@ -123,18 +126,22 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
     return {
       what,
       verdict: "note",
-      says: `${config.store} is not kept in a directory, so disk space is not checked`,
+      says: `${config.store} is not a directory, so disk space is not checked`,
     };
   const near = existing(resolve(path));
   if (!statSync(near).isDirectory())
-    return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };
+    return {
+      what,
+      verdict: "wrong",
+      says: `${config.store} cannot be used: ${near} is a file, not a directory`,
+    };
   const { lostTransactionsIn } = await import("../../compose/compose-transfer.ts");
   const lost = lostTransactionsIn(path);
   if (lost > 0) return { what, verdict: "wrong", says: `${config.store}: ${describeLost(lost)}` };
   const { bavail, bsize } = await statfs(near);
   const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
   const isLow = bavail * bsize < DISK_LOW_BYTES;
-  const exists = existsSync(path) ? "exists" : "is made when it is first used";
+  const exists = existsSync(path) ? "exists" : "does not exist yet: Rondo makes it at the first use";
   const risk = directoryRisk(config.store);
   const tampering = risk === null ? "" : `; ${risk.what}: ${risk.mend}`;
   const verdict = isLow || risk !== null ? "note" : "ok";
@@ -168,7 +175,7 @@ async function server({ config }: LoadedConfig, options: DoctorOptions): Promise
         ...more,
       ];
     const own = readManifest().version;
-    const says = `${name} answers (version ${version}, after ${showDuration(Date.now() - from)})${version === own ? "" : `; this is ${own}`}`;
+    const says = `${name} answers (version ${version}, after ${showDuration(Date.now() - from)})${version === own ? "" : `; this program has version ${own}`}`;
     return [{ what, verdict: version === own ? "ok" : "note", says }, ...more];
   } catch (thrown) {
     const { message, more } = toCliError(thrown);
@@ -177,14 +184,14 @@ async function server({ config }: LoadedConfig, options: DoctorOptions): Promise
   }
 }
 
-/** The part of the answer of `/readyz` that is used here. */
+/** The fields of the answer of `/readyz` that `rondo doctor` uses. */
 interface Ready {
   readonly lostTransactions?: number;
   /** The state of the server's connection to its broker; undefined if the server has no broker. */
   readonly broker?: string;
 }
 
-/** The finding about the server's own connection to its broker. */
+/** Returns the finding about the server's connection to its broker. */
 function brokerOf(name: string, state: string): Finding {
   const what = "broker";
   if (state === "up") return { what, verdict: "ok", says: `${name} is connected to its broker` };
@@ -212,7 +219,7 @@ async function sandbox(): Promise<Finding> {
   const { chooseJail } = await import("../../worker/sandbox/jail-probe.ts");
   try {
     const { kind } = await chooseJail({ unsafeNoJail: false });
-    return { what, verdict: "ok", says: `scripts can be run here, jailed (${kind})` };
+    return { what, verdict: "ok", says: `scripts can run on this machine, in a sandbox (${kind})` };
   } catch (thrown) {
     const { message, more } = toCliError(thrown);
     return { what, verdict: "note", says: [message, ...more].join("; ") };
@@ -270,7 +277,7 @@ async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]
   return findings;
 }
 
-/** The URL of a state store, without its password. */
+/** Returns the URL of a state store without its password. */
 function placeOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : "its address";
 }

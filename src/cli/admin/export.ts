@@ -1,4 +1,4 @@
-/** `rondo export FILE|-`: writes a whole store as lines of JSON. No server may use the store meanwhile. */
+/** `rondo export FILE|-`: writes a whole store as lines of JSON. No server may use the store during the export. */
 import { open, rm } from "node:fs/promises";
 import { exportFrom, type Moved } from "../../compose/compose-transfer.ts";
 import { readManifest } from "../../package-root.ts";
@@ -30,8 +30,9 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
 
 /** Prints the damaged executions and the documents that are left out. */
 function printDamage({ damaged = [], leftOut = [] }: Moved): void {
-  for (const id of damaged) printLine(`execution ${id} is damaged; it is exported as far as it can be read`);
-  for (const what of leftOut) printLine(`the document ${what} cannot be read; it is left out`);
+  for (const id of damaged)
+    printLine(`execution ${id} is damaged: only the part of it that can be read is exported`);
+  for (const what of leftOut) printLine(`the document ${what} cannot be read, so it is not exported`);
 }
 
 /** The counts of an export as a sentence. */
@@ -46,7 +47,7 @@ function writeToStdout(chunk: Buffer): Promise<void> {
   });
 }
 
-/** Writes a new file, durably. If writing fails, the file is removed. */
+/** Writes a new file and syncs it to disk. If writing fails, the file is removed. */
 async function writeNewFile<T>(
   file: string,
   run: (write: (chunk: Buffer) => Promise<void>) => Promise<T>,

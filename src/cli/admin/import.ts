@@ -27,7 +27,7 @@ export async function importFromFile(file: string, options: ImportOptions): Prom
       if (options.json) printJson(moved);
       else
         printLine(
-          `imported ${showMoved(moved)}; attempts that ran at the time of the export may be adopted for one heartbeat`,
+          `imported ${showMoved(moved)}; workers that still run attempts from the time of the export have one heartbeat to report them`,
         );
       return EXIT.ok;
     }),
@@ -38,14 +38,14 @@ function replaceDamaged({ restored, stillDamaged }: Restored, { json }: ImportOp
   if (json) printJson({ restored, stillDamaged });
   else {
     printLine(`restored ${restored.length === 1 ? "1 execution" : `${restored.length} executions`}`);
-    for (const id of restored) printLine(`  ${id} continues from its state in the export`);
+    for (const id of restored) printLine(`  ${id} continues from the state that it has in the export`);
     for (const id of stillDamaged)
-      printLine(`  ${id} stays damaged: the export does not have it, or has it damaged too`);
+      printLine(`  ${id} is still damaged: the export does not have it, or has it damaged too`);
   }
   return stillDamaged.length === 0 ? EXIT.ok : EXIT.damaged;
 }
 
-/** Calls `use` with the file. Input from stdin is copied to a temporary file first, because it is read twice. */
+/** Calls `use` with the name of the file. Input from stdin is first copied to a temporary file, because it is read twice. */
 async function withFile<T>(file: string, signal: AbortSignal, use: (path: string) => Promise<T>): Promise<T> {
   if (file !== "-") return use(file);
   const folder = mkdtempSync(join(tmpdir(), "rondo-import-"));

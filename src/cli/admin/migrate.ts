@@ -12,9 +12,9 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
   if (!isDatabase(store))
-    throw new CliError(EXIT.usage, `${store} is not a database`, [
+    throw new CliError(EXIT.usage, `${store} is not a database, so there is nothing to migrate`, [
       "give the URL of a database: --store postgres://..., or RONDO_STORE",
-      "a data directory is migrated when it is opened; `rondo restore` makes one from a backup",
+      "a data directory needs no migration by hand: it is migrated when it is opened; `rondo restore` makes one from a backup",
     ]);
   const restored = options.restored === true;
   const { from, to } = await migrateDatabase({ store, restored });
@@ -22,8 +22,8 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   else {
     printLine(
       from === to
-        ? `the database is of version ${to} already`
-        : `the database was of version ${from} and is of version ${to}`,
+        ? `the database has version ${to} already: nothing to do`
+        : `the database was migrated from version ${from} to version ${to}`,
     );
     if (restored)
       printLine(

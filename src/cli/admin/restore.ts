@@ -1,4 +1,4 @@
-/** `rondo restore FILE`: makes a data directory from a backup. No server may work on it. */
+/** `rondo restore FILE`: makes a data directory from a backup. No server may use the directory during the restore. */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
@@ -12,7 +12,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   const { config } = await readConfig({ ...options });
   const directory = directoryOf(config.store);
   if (directory === null)
-    throw new CliError(EXIT.usage, `${config.store} is not a directory to restore into`, [
+    throw new CliError(EXIT.usage, `${config.store} is not a directory, so nothing can be restored into it`, [
       "give a directory: --store file:<directory>",
     ]);
   const { restoreBackup } = await import("../../compose/compose.ts");
@@ -28,7 +28,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   printAnswer(
     options,
     { restored: file, store },
-    `${store} is restored from ${file}; earlier leases are void`,
+    `${store} was restored from ${file}; leases from before the backup are void`,
   );
 }
 

@@ -16,7 +16,7 @@ export async function showRing(options: ServerFlags): Promise<void> {
     if (token !== null) printLine(`token ${token.epoch}.${token.number} is at ${token.at}`);
     const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
     printLine(`${last}; queued: ${queued.hints} hints of mail, ${queued.timers} timers`);
-    printLine(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
+    printLine(`watches ${watch.timers} timers of other nodes; ${watch.lateness.count} were late`);
   });
 }
 

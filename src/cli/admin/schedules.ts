@@ -45,9 +45,9 @@ export async function putSchedule(id: string, options: SchedulePutFlags): Promis
 }
 
 const SAYS: Readonly<Record<"pause" | "resume" | "rm", string>> = {
-  pause: "starts nothing until it is resumed",
+  pause: "is paused: it starts nothing until it is resumed",
   resume: "goes on",
-  rm: "is removed; its executions go on",
+  rm: "was removed; executions that it has started continue",
 };
 
 /** Pauses, resumes, runs or removes a schedule. */

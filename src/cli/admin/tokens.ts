@@ -41,10 +41,13 @@ export async function createToken(options: TokenFlags): Promise<void> {
 async function createExecutionToken(options: TokenFlags): Promise<void> {
   const { execution, scopes = "read", expires = "1h", name, role, project } = options;
   if (execution === undefined)
-    throw new CliError(EXIT.usage, "--scopes: is only for a token with --execution <id>");
+    throw new CliError(EXIT.usage, "--scopes: is allowed only with --execution <id>");
   const other = Object.entries({ name, role, project }).find(([, value]) => value !== undefined);
   if (other !== undefined)
-    throw new CliError(EXIT.usage, `--${other[0]}: a token with --execution has scopes instead`);
+    throw new CliError(
+      EXIT.usage,
+      `--${other[0]}: is not allowed with --execution; such a token has --scopes instead`,
+    );
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     const wanted = scopes.split(",").map((scope) => scope.trim()) as TokenScope[];
     const made = await rondo.tokenFor(execution, {
@@ -54,7 +57,7 @@ async function createExecutionToken(options: TokenFlags): Promise<void> {
     if (options.json) return printJson(made);
     print(made.token);
     printLine(
-      `it opens the execution ${execution} (${made.scopes.join(", ")}) until ${showTime(made.expiresAt)}; it is not stored`,
+      `the token opens the execution ${execution} (${made.scopes.join(", ")}) until ${showTime(made.expiresAt)}; the server does not store it`,
     );
   });
 }
@@ -65,7 +68,7 @@ export async function listTokens(options: ServerFlags): Promise<void> {
     const { data } = await rondo.requester.json<TokenList>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
-      none: "no tokens: every user of this machine may use the server",
+      none: "there are no tokens: every user of this machine may use the server",
     });
   });
 }

@@ -2,7 +2,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
 
-/** Runs a task that is aborted in good order at the first Ctrl-C or SIGTERM. */
+/** Runs a task until it ends. The first Ctrl-C or SIGTERM aborts it, and it may still clean up. */
 export async function untilInterrupted(
   run: (signal: AbortSignal) => Promise<void | ExitCode>,
 ): Promise<void | ExitCode> {

@@ -17,7 +17,7 @@ export async function listWorkers(options: ServerFlags): Promise<void> {
     const { data } = await rondo.requester.json<Page<Worker>>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
-      none: "no workers; start one: rondo worker FILES",
+      none: "no workers are connected; start one: rondo worker FILES",
     });
   });
 }
@@ -28,7 +28,7 @@ export async function drainWorker(id: string, options: ServerFlags): Promise<voi
     const path = `${PATH}/${encodeURIComponent(id)}/drain`;
     const answer = await rondo.requester.json<unknown>(path, { method: "POST" }).catch((thrown: unknown) => {
       if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
-      throw new CliError(EXIT.notFound, `there is no worker ${id}`, ["list the workers: rondo workers"], {
+      throw new CliError(EXIT.notFound, `there is no worker ${id}`, ["to list the workers: rondo workers"], {
         cause: thrown,
       });
     });

@@ -1,4 +1,4 @@
-/** `rondo dev FILES`: runs a server and a worker that follows changes of the files. */
+/** `rondo dev FILES`: runs a server and a worker. It restarts the worker when the files change. */
 import { readFileSync, statSync } from "node:fs";
 import { dirname, extname, relative, resolve } from "node:path";
 import { CliError } from "../cli-error.ts";
@@ -20,7 +20,7 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
       "rondo dev flows.ts, or files: [...] in rondo.config.ts",
     ]);
   for (const file of wanted)
-    if (!isFileName(file)) throw new CliError(EXIT.usage, `${file} is not the name of a file with workflows`);
+    if (!isFileName(file)) throw new CliError(EXIT.usage, `${file} is not a file with workflows`);
   const shutdown = new Shutdown();
   const server = await serve(loaded, options);
   const address = server.socket === null ? ["--url", server.url] : ["--store", loaded.config.store];
@@ -35,7 +35,7 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
     watch.follow(importGraph(wanted));
     void keeper.replace();
     await shutdown.asked;
-    printLine("closing: running tasks may end; press Ctrl-C again to leave at once");
+    printLine("closing: running tasks may finish; press Ctrl-C again to stop at once");
     watch.close();
     await keeper.close();
     await server.close();
@@ -48,11 +48,14 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
 const SPECIFIER =
   /(?:\bfrom|\bimport|\brequire\s*\(|\bimport\s*\()\s*(?:\(\s*)?["'](\.{1,2}\/[^"'\n]*|\.{1,2})["']/g;
 const EXTENSIONS = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs", ".json"];
-/** Source extensions that an import of a compiled extension may mean. */
+/** Extensions in imports, with the extension of the TypeScript source that may be meant. */
 const SOURCES: Readonly<Record<string, string>> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
 const FILES_MAX = 5_000;
 
-/** Absolute paths of the entry files and of all files that they import, with paths that would match a missing import. */
+/**
+ * Returns the absolute paths of the entry files and of all files that they import. For an import whose file is missing, returns
+ * all paths that it could have.
+ */
 export function importGraph(entries: readonly string[]): string[] {
   const found = new Set(entries.map((entry) => resolve(entry)));
   for (const path of found) {
@@ -73,7 +76,7 @@ function specifiersOf(path: string): string[] {
   try {
     return Array.from(readFileSync(path, "utf8").matchAll(SPECIFIER), (match) => match[1] as string);
   } catch {
-    // A file that is missing or unreadable has no known imports.
+    // A file that is missing or cannot be read counts as a file without imports.
     return [];
   }
 }

@@ -1,11 +1,12 @@
 /**
- * Reports when the content of files has changed, after a burst of changes has ended. It watches the folders of these files.
+ * Reports that the content of files has changed, once no file has changed for a moment. Watches the folders that contain the
+ * files.
  */
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readFileSync, watch } from "node:fs";
 import { dirname } from "node:path";
 
-/** How long no file may change before the contents are compared. */
+/** How long no file may have changed before the contents are compared. */
 const QUIET_MS = 100;
 
 export class FileWatch {
@@ -22,7 +23,7 @@ export class FileWatch {
   follow(files: readonly string[]): void {
     const wanted = new Set(files);
     for (const file of this.#contents.keys()) if (!wanted.has(file)) this.#contents.delete(file);
-    // Known files keep their recorded content, so that a change since then is still reported.
+    // The recorded content of a file that was watched before is kept, so that a change since then is still reported.
     for (const file of files) if (!this.#contents.has(file)) this.#contents.set(file, contentOf(file));
     const folders = new Set(files.map((file) => dirname(file)).filter((folder) => existsSync(folder)));
     for (const [folder, watcher] of this.#folders) {
@@ -41,7 +42,7 @@ export class FileWatch {
 
   #watch(folder: string): void {
     const watcher = watch(folder, () => this.#news());
-    // A deleted folder reports no changes; the error shows when its files are loaded.
+    // A folder that was deleted cannot be watched. Loading its files will show the error.
     watcher.on("error", () => {
       watcher.close();
       this.#folders.delete(folder);

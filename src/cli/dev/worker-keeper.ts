@@ -1,8 +1,9 @@
 /**
- * Keeps one worker running on the newest version of the files that loads:
+ * Keeps one worker running. It has the newest version of the user's files that can be loaded.
  * 1. A change starts a new worker; once it serves, the former worker is drained.
- * 2. If the new worker cannot load the files, it has printed the reason, and the former worker stays.
- * 3. A change during a replacement is handled after it. A worker that dies is started again, with a growing delay.
+ * 2. If the new worker cannot load the files, it prints the reason and ends, and the former worker keeps running.
+ * 3. If files change during a replacement, another replacement follows. A worker that dies is started again, with exponential
+ *    back-off.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
@@ -60,14 +61,14 @@ export class WorkerKeeper {
     if (!(await worker.ready)) {
       const stays =
         before === null ? "loading is tried again after the next change" : "the former worker stays";
-      if (!this.#isClosing) printLine(`rondo dev: this version does not load; ${stays}`);
+      if (!this.#isClosing) printLine(`rondo dev: the changed files cannot be loaded; ${stays}`);
       return;
     }
     if (this.#isClosing) return this.#drain(worker);
     this.#current = worker;
     void worker.ended.then(() => this.#died(worker));
     if (before !== null) {
-      printLine("rondo dev: the new version serves; the former worker ends after its running tasks");
+      printLine("rondo dev: the new version is served; the former worker ends after its running tasks");
       this.#drain(before);
     }
   }
@@ -77,7 +78,7 @@ export class WorkerKeeper {
     void worker.drain().then(() => this.#draining.delete(worker));
   }
 
-  /** Handles a worker that ended by itself because of the user's code, and starts another worker later. */
+  /** Called when a worker ended by itself, because of the user's code. Starts another worker after a delay. */
   #died(worker: WorkerProcess): void {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
@@ -89,7 +90,7 @@ export class WorkerKeeper {
 
 interface WorkerSpec {
   readonly files: readonly string[];
-  /** Arguments with which the worker finds the server. */
+  /** Command-line arguments by which the worker finds the server. */
   readonly args: readonly string[];
 }
 
@@ -100,7 +101,7 @@ class WorkerProcess {
   readonly #child: ChildProcess;
 
   constructor({ files, args }: WorkerSpec) {
-    // The worker writes to the stdout and stderr of this process.
+    // The worker process inherits the stdout and stderr of this process.
     this.#child = spawn(process.execPath, [`${packageRoot()}bin/rondo.js`, "worker", ...files, ...args], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
@@ -121,7 +122,7 @@ class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Stops the worker gracefully: running tasks may end, and no new tasks begin. */
+  /** Stops the worker gracefully: running tasks may finish, and no new tasks begin. */
   drain(): Promise<void> {
     this.#child.kill("SIGTERM");
     return this.ended;

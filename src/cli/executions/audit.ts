@@ -18,7 +18,7 @@ type Sum = Record<
   number
 >;
 
-/** Audits the named executions, or all; the exit code is 1 if a difference was found and not repaired. */
+/** Audits the named executions, or all if none is named. The exit code is 1 if a difference was found and not repaired. */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
   const { workflow, project, status, json } = options;
@@ -37,7 +37,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
     try {
       showProgress();
       const repair = options.repair === true;
-      // Tables are audited first: a lost head must be restored before its execution is listed.
+      // Tables are audited first: an execution whose head was lost is listed only after its head is restored.
       const isAll = ids.length === 0 && options.limit === undefined;
       if (isAll && workflow === undefined && project === undefined && status === undefined) {
         const found = await auditTables(requester, { repair, json: json === true, screen });
@@ -55,7 +55,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         sum.repaired += repairedOf(one.findings);
         if (json === true) printJson(one);
         else if (one.findings.length > 0) {
-          // Live lines of the progress display are removed first, because stdout may be the same terminal.
+          // The progress display is removed before findings are printed, because stdout may be the same terminal.
           screen.still();
           for (const { seq, message, isRepaired } of one.findings)
             print(
@@ -72,7 +72,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
   });
 }
 
-/** Audits each execution. An execution that is purged meanwhile is skipped; one that is named must exist. */
+/** Audits each execution. An execution that was purged in the meantime is skipped, unless the user has named it. */
 async function* audits(
   requester: Requester,
   of: readonly string[] | AsyncIterable<{ readonly id: string }>,
@@ -90,7 +90,7 @@ async function* audits(
   }
 }
 
-/** Audits the tables of the store for differences. A caller without the right to do that gets none. */
+/** Audits the tables of the store. Returns no findings if the caller may not do that. */
 async function auditTables(
   requester: Requester,
   { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },

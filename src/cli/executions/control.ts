@@ -28,9 +28,12 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   const { visit, handler, tasks, dryRun } = options;
   const isChosen = options.phase !== undefined || options.error !== undefined;
   if (!isChosen && [visit, handler, dryRun].some((given) => given !== undefined))
-    throw new CliError(EXIT.usage, "--visit, --handler and --dry-run need --phase or --error");
+    throw new CliError(
+      EXIT.usage,
+      "--visit, --handler and --dry-run are allowed only with --phase or --error",
+    );
   if (tasks !== undefined && (options.phase === undefined || options.error !== undefined))
-    throw new CliError(EXIT.usage, "--tasks needs --phase, and excludes --error");
+    throw new CliError(EXIT.usage, "--tasks is allowed only with --phase, and not with --error");
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     if (kind === "retry" && isChosen) return retryTasks(handle, options);
@@ -44,11 +47,11 @@ export async function control(kind: Control, id: string, options: ControlFlags):
       !options.json &&
       !(wasCleaning && options.force === true)
     )
-      printLine(`  to leave out the rest of its clean-up: rondo cancel ${id} --force`);
+      printLine(`  to skip the rest of its clean-up: rondo cancel ${id} --force`);
   });
 }
 
-/** The status of an execution; null if it cannot be read: the change that follows is refused with the reason. */
+/** Reads the status of an execution. Returns null if it cannot be read; the request that follows then shows the reason. */
 async function statusOf(handle: ExecutionHandle<unknown>): Promise<string | null> {
   try {
     return (await handle.describe()).status;
@@ -58,9 +61,9 @@ async function statusOf(handle: ExecutionHandle<unknown>): Promise<string | null
   }
 }
 
-/** The change by a cancel of an execution that cleans up. */
+/** Says what a cancel changes if the execution is cleaning up already. */
 function saysOfCleanup({ force }: ControlFlags): string {
-  return force === true ? "leaves out the rest of its clean-up" : "cleans up already";
+  return force === true ? "skips the rest of its clean-up" : "cleans up already";
 }
 
 /** Retries chosen tasks of an execution. */
@@ -80,11 +83,11 @@ async function retryTasks(
       dryRun === true ? `${count} would run again` : `${count} ${retried.tasks === 1 ? "runs" : "run"} again`,
     );
     if (retried.skipped.length > 0)
-      printLine(`  these phases do not run again: ${retried.skipped.join(", ")}`);
+      printLine(`  phases that do not run again: ${retried.skipped.join(", ")}`);
   }
 }
 
-/** Parses one of the numbers in `--tasks`. An empty text is no number: it would mean the task 0. */
+/** Parses one of the numbers in `--tasks`. Refuses an empty text, which JavaScript would read as 0. */
 function taskNumber(text: string): number {
   if (/^\s*\d+\s*$/.test(text)) return Number(text);
   throw new CliError(EXIT.usage, `--tasks: "${text}" is not the number of a task`, [
@@ -96,19 +99,19 @@ function taskNumber(text: string): number {
 export async function drop(id: string, options: ServerFlags): Promise<void> {
   return withServer(options, async ({ rondo }) => {
     await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
-    printAnswer(options, { dropped: id }, `${id} is deleted, with all its stored data`);
+    printAnswer(options, { dropped: id }, `${id} was deleted, with all its stored data`);
   });
 }
 
 export type SignalFlags = ServerFlags & Flags<"data" | "id" | "start" | "input" | "project", "new">;
 
-/** Sends a signal; with `--start`, to an execution that is started with it if there is none. */
+/** Sends a signal to an execution. With `--start`, first starts the execution if it does not exist. */
 export async function signal(id: string, name: string, options: SignalFlags): Promise<void> {
   const data = options.data === undefined ? null : await readInput(options.data, printLine, "-d");
   const { start, input, project } = options;
   if (start === undefined && (input !== undefined || project !== undefined || options.new === true))
-    throw new CliError(EXIT.usage, "--input, --project and --new need --start", [
-      "give the workflow that is started with the signal: --start <workflow>",
+    throw new CliError(EXIT.usage, "--input, --project and --new are allowed only with --start", [
+      "name the workflow to start if the execution does not exist: --start <workflow>",
     ]);
   const startWith = input === undefined ? null : await readInput(input, printLine);
   return withServer(options, async ({ rondo }) => {
@@ -124,7 +127,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
         ]);
       });
       printChange(id, await viewAfter(handle), signalled(name, state), options);
-      // A misspelt name is kept, too, so the sender is told what the execution waits for.
+      // A signal with a misspelt name is kept as well. So the output says what the execution waits for.
       const why = state === "kept" && !options.json ? await afterwards(() => handle.why()) : null;
       if (why !== null) printLine(`  ${why}`);
       return;
@@ -140,14 +143,19 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
 
 function signalled(name: string, state: SignalState): string {
   const how =
-    state === "delivered" ? "a wait has taken the signal" : "the signal is kept until a wait takes it";
+    state === "delivered"
+      ? "a waiting task has received the signal"
+      : "the signal is kept until a task waits for it";
   return `has received the signal "${name}" (${how})`;
 }
 
 const viewAfter = (handle: ExecutionHandle<unknown>): Promise<ExecutionView | null> =>
   afterwards(() => handle.describe());
 
-/** Reads after a change; null if the server has ended since: `rondo run` ends with its execution, perhaps because of this change. */
+/**
+ * Reads something after a change. Returns null if the server has ended: the server of `rondo run` ends with its execution,
+ * perhaps because of this change.
+ */
 async function afterwards<T>(read: () => Promise<T>): Promise<T | null> {
   try {
     return await read();
@@ -158,16 +166,16 @@ async function afterwards<T>(read: () => Promise<T>): Promise<T | null> {
 }
 
 function printChange(id: string, view: ExecutionView | null, what: string, options: ServerFlags): void {
-  const then = view === null ? "its server has ended since" : `it is ${view.status}`;
+  const then = view === null ? "its server has ended in the meantime" : `it is ${view.status}`;
   printAnswer(options, view ?? { id }, `execution ${view?.id ?? id} ${what}; ${then}`);
 }
 
-/** The name of the user of this process, for journals. */
+/** Returns the name of the user who runs this process. Journals show it. */
 export function whoAmI(): string | undefined {
   try {
     return userInfo().username || undefined;
   } catch {
-    // Some containers have no user name; then the server names the caller.
+    // In some containers the user has no name. The server then names the caller.
     return undefined;
   }
 }

@@ -25,7 +25,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   const use = async ({ rondo }: Server): Promise<ExitCode> => {
     if (options.follow) {
       const handle = rondo.execution(id);
-      // If the server cannot be reached now, that is an error. If the connection is lost later, the stream retries.
+      // An error is thrown if the server cannot be reached at first. If the connection is lost later, the stream reconnects.
       await handle.describe();
       return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
@@ -38,7 +38,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   return withServer(options, use, { say: printLine });
 }
 
-/** Yields events until the execution ends. If a retry begins another round, it goes on with the events of that round. */
+/** Yields events until the execution ends. If a retry begins another round, continues with the events of that round. */
 async function followRounds(
   handle: ExecutionHandle<unknown>,
   { from, detail }: { readonly from: number; readonly detail: "summary" | "full" },
@@ -51,7 +51,7 @@ async function followRounds(
       next = event.seq + 1;
       last = event.kind;
     }
-    // A stream that does not end with `workflow.finished` was closed, so no more events follow.
+    // The stream was closed before `workflow.finished`, so no more events follow.
     if (last !== "workflow.finished") return;
     const { finishedAt, revision } = await handle.describe();
     isMore = finishedAt === null || next <= revision;
@@ -96,7 +96,7 @@ function fieldText(name: string, value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The message of an error without its stack, which only `--json` shows. */
+/** Returns the message of an error without its stack. Only `--json` shows the stack. */
 function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;

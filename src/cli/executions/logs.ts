@@ -21,7 +21,7 @@ const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", 
 const LEVELS: readonly string[] = ["debug", "info", "warn", "error", "progress", "run"];
 const RECONNECT_MS = 60_000;
 
-/** Prints log lines. Progress within a task is shown only with --level progress or --json. */
+/** Prints log lines. The progress that tasks report is printed only with --level progress or --json. */
 export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
   const { phase, handler, level } = options;
   if (level !== undefined && !LEVELS.includes(level))
@@ -45,7 +45,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       if (count === 0 && !options.json) printLine("no logs");
       return EXIT.ok;
     }
-    // If the server cannot be reached now, that is an error. If the connection is lost later, the stream retries.
+    // An error is thrown if the server cannot be reached at first. If the connection is lost later, the stream reconnects.
     await rondo.execution(id).describe();
     const left = new AbortController();
     const handle = { [Symbol.asyncDispose]: async () => left.abort() };

@@ -9,14 +9,17 @@ import { whoAmI } from "./control.ts";
 export type MoveFlags = ServerFlags & Flags<"to" | "workflow" | "project" | "reason", "dryRun">;
 
 const HASH = /^[\da-f]{64}$/;
-/** The most refusals that are printed. */
+/** The most executions that could not be moved whose reasons are printed. */
 const SHOWN = 20;
 
 /** Moves one execution, or all open executions of a workflow. */
 export async function move(id: string | undefined, options: MoveFlags): Promise<ExitCode> {
   const { to = "", workflow, project, reason, dryRun } = options;
   if ((id === undefined) === (workflow === undefined) || (project !== undefined && workflow === undefined))
-    throw new CliError(EXIT.usage, "give the id of an execution, or --workflow (with --project)");
+    throw new CliError(
+      EXIT.usage,
+      "give the id of an execution, or --workflow <name> to move all its open executions (also with --project)",
+    );
   const target = HASH.test(to) ? { hash: to } : { version: to };
   return withServer(options, async ({ rondo }) => {
     if (id !== undefined) {
@@ -34,9 +37,11 @@ export async function move(id: string | undefined, options: MoveFlags): Promise<
     );
     if (options.json) printJson({ matched, ids, refused });
     else {
-      printLine(`${ids.length} of ${matched} ${dryRun === true ? "can be moved" : "are moved"} to ${to}`);
+      printLine(
+        `${ids.length} of ${matched} executions ${dryRun === true ? "can be moved" : "were moved"} to ${to}`,
+      );
       for (const { id: one, message } of refused.slice(0, SHOWN)) printLine(`  ${one}: ${message}`);
-      if (refused.length > SHOWN) printLine(`  and ${refused.length - SHOWN} more`);
+      if (refused.length > SHOWN) printLine(`  and ${refused.length - SHOWN} more that cannot be moved`);
     }
     return refused.length === 0 ? EXIT.ok : EXIT.failed;
   });

@@ -18,10 +18,10 @@ export type PsOptions = ServerFlags &
 
 const LIMIT = 50;
 const PAGE_MAX = 100;
-/** The most executions that are read to fill the list. */
+/** The most executions that are read from the server to fill the list. */
 const READ_MAX = 2_000;
 
-/** Lists executions. Those that have continued as others are left out, so that an entity is one line. */
+/** Lists executions. An execution that has continued as another one is left out, so that each chain of executions is one line. */
 export async function ps(options: PsOptions): Promise<void> {
   const limit = countOf(options.limit ?? String(LIMIT), "--limit");
   const { status, workflow, project, query: q } = options;
@@ -33,7 +33,8 @@ export async function ps(options: PsOptions): Promise<void> {
     do {
       const page = await rondo.list({
         ...defined({ workflow, project, q, tags, status: status as ExecutionView["status"] | undefined }),
-        // Among those that have continued, few are shown.
+        // If some executions are left out because they have continued as others, larger pages are read: there are probably more
+        // of them.
         limit: left > 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.length),
         ...(cursor === null ? {} : { cursor }),
       });
@@ -47,15 +48,16 @@ export async function ps(options: PsOptions): Promise<void> {
     const shown = found.slice(0, limit);
     printRows(shown, columnsOf(shown, now), { json: options.json, none: "no executions" });
     if (options.json) return;
-    if (left > 0) printLine(`${left} that continued as others are left out; --continued shows them`);
+    if (left > 0)
+      printLine(`${left} executions that continued as others are left out; --continued shows them`);
     if (found.length < limit && cursor !== null)
-      printLine(`only the newest ${read} were read; --status running shows the open ones`);
+      printLine(`only the newest ${read} executions were read; --status running shows the open ones`);
     else if (cursor !== null || found.length > limit)
-      printLine(`there are more than ${limit}; --limit shows more`);
+      printLine(`there are more than ${limit} executions; --limit shows more`);
   });
 }
 
-/** Parses a tag flag: its name, and its value or null for any value. */
+/** Parses a tag flag `name=value` or `name`. The value is null if any value matches. */
 function tagOf(text: string): [name: string, value: string | null] {
   const at = text.indexOf("=");
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)];
@@ -88,7 +90,8 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
 }
 
 /**
- * The numbers of settled and known tasks of the current phase, or of all phases after the end; Rondo's own phases are left out.
+ * Shows the numbers of settled and known tasks: of the current phase, or of all phases after the end. Phases and handlers that
+ * Rondo adds itself are left out.
  */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");

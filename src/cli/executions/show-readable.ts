@@ -1,9 +1,9 @@
-/** Damaged executions: the CLI shows the readable part, then reports the damage and ends with exit code 8. */
+/** Shows damaged executions. The CLI prints the part that can be read, then reports the damage and ends with exit code 8. */
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { RondoError } from "../../std/rejection.ts";
 
-/** Runs `show`. Throws `ExecutionFailed` if the execution is damaged, whether or not `show` met the damage. */
+/** Runs `show`. Afterwards throws `ExecutionFailed` if the execution is damaged, even if `show` has not failed. */
 export async function showReadable(
   handle: Pick<ExecutionHandle<unknown>, "describe">,
   show: () => Promise<void>,

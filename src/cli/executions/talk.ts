@@ -1,4 +1,6 @@
-/** `rondo update ID NAME`, `rondo stream ID NAME` and `rondo published ID`: talk to a running execution. */
+/**
+ * `rondo update ID NAME`, `rondo stream ID NAME` and `rondo published ID`: these verbs exchange data with a running execution.
+ */
 import { UpdateRefused } from "../../sdk/errors.ts";
 import { defined } from "../../std/defined.ts";
 import type { Duration } from "../../std/duration.ts";
@@ -28,7 +30,7 @@ export async function update(id: string, name: string, options: UpdateFlags): Pr
 
 export type StreamFlags = ServerFlags & Flags<never, "follow">;
 
-/** Prints the chunks of a stream: texts as they are, other chunks as lines of JSON. */
+/** Prints the chunks of a stream. A chunk that is a string is printed unchanged, any other chunk as a line of JSON. */
 export async function stream(id: string, name: string, options: StreamFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);

@@ -24,7 +24,7 @@ const LIMIT = 100;
 /** Lists the tasks of an execution. */
 export async function tasks(id: string, options: TasksFlags): Promise<void> {
   if (options.failed && options.status !== undefined && options.status !== "failed")
-    throw new CliError(EXIT.usage, "--failed and --status exclude each other: give one of them");
+    throw new CliError(EXIT.usage, "--failed and --status cannot be used together: give one of them");
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
   const status = options.failed ? "failed" : options.status;
   return withServer(options, async ({ rondo }) => {
@@ -32,7 +32,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<void> {
     if (view.status === "damaged" && view.phases.length === 0) throw new ExecutionFailed(view);
     const found: ShownTask[] = [];
     for (const { phase, handler } of placesOf(view, options)) {
-      // The request asks for one task more than is shown, to know whether there are more.
+      // Requests one task more than is shown, to find out whether there are more.
       const left = limit + 1 - found.length;
       if (left === 0) break;
       const place = { phase: phase.name, visit: phase.visit, handler: handler.name };
@@ -49,13 +49,14 @@ export async function tasks(id: string, options: TasksFlags): Promise<void> {
     if (!isDamaged || found.length > 0)
       printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
     if (isDamaged) throw new ExecutionFailed(view);
-    if (found.length > limit && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
+    if (found.length > limit && !options.json)
+      printLine(`there are more than ${limit} tasks; --limit shows more`);
   });
 }
 
 /**
- * The handlers to show: those that the flags name; else those of the current phase, or of all phases after the end or with
- * --failed.
+ * Returns the handlers to show: those that the flags name, otherwise those of the current phase. After the end of the
+ * execution, or with `--failed`, all phases are shown.
  */
 function placesOf(
   view: ExecutionView,
@@ -65,7 +66,7 @@ function placesOf(
   const visited = view.phases.filter((phase) => phase.visit > 0);
   if (options.phase !== undefined && !view.phases.some(({ name }) => name === options.phase))
     throw new CliError(EXIT.notFound, `execution ${view.id} has no phase "${options.phase}"`, [
-      `its phases are: ${view.phases.map(({ name }) => name).join(", ")}`,
+      `the phases of the execution are: ${view.phases.map(({ name }) => name).join(", ")}`,
     ]);
   const fitting = visited.filter(
     (phase) =>

@@ -1,4 +1,4 @@
-/** `rondo versions [WORKFLOW]`: which definitions of workflows are still needed, and by how many open executions. */
+/** `rondo versions [WORKFLOW]`: shows which definitions of workflows are still needed, and how many open executions need them. */
 import type { VersionView } from "../../sdk/operations.ts";
 import type { WorkflowName } from "../../server/schemas/workflow.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -29,7 +29,7 @@ export async function versions(
   });
 }
 
-/** Without a version, only definitions that something needs are of interest. */
+/** Whether to list a definition. One without a version is listed only if it is the newest or has open executions. */
 function isShown({ version, open, isNewest }: Row): boolean {
   return version !== null || open > 0 || isNewest;
 }

@@ -28,7 +28,7 @@ export interface StayOptions extends WaitOptions {
   readonly where: string;
   /** Whether this process has just started the execution. */
   readonly wasStarted: boolean;
-  /** False if the execution was started without an input. */
+  /** Whether the execution has an input; false if it was started without one. */
   readonly hasInput?: boolean;
   /** Returns a document that is printed at the end instead of the output. */
   readonly document?: () => Promise<unknown>;
@@ -45,7 +45,7 @@ export async function stay(
   const handle = rondo.execution(id);
   const detach = new Detach({
     screen,
-    says: "leaving: the execution goes on",
+    says: "leaving: the execution continues at the server",
     close: async () => handle[Symbol.asyncDispose](),
     leave: (exit) => process.exit(exit),
   });

@@ -19,7 +19,7 @@ export function init(directory: string | undefined, options: InitOptions): void 
   const files = projectFiles(nameOf(at), dependencyOf(at, packageRoot()));
   const taken = Object.keys(files).filter((path) => existsSync(join(at, path)));
   if (taken.length > 0)
-    throw new CliError(EXIT.conflict, `there is a ${taken.join(", ")} already in ${shown(at)}`, [
+    throw new CliError(EXIT.conflict, `${shown(at)} already contains ${taken.join(", ")}`, [
       "choose another directory: rondo init my-project",
     ]);
   for (const [path, text] of Object.entries(files)) {
@@ -38,17 +38,19 @@ export function init(directory: string | undefined, options: InitOptions): void 
   }
 }
 
-/** Refuses a directory that is not empty, which is probably a mistake. */
+/** Refuses a directory that is not empty, because the user has probably named the wrong one. */
 function refuseUsed(at: string): void {
   if (!existsSync(at)) return;
   const inside = readdirSync(at).filter((name) => !name.startsWith("."));
   if (inside.length === 0) return;
-  throw new CliError(EXIT.conflict, `${shown(at)} is not empty (${inside.slice(0, 3).join(", ")}...)`, [
-    "choose another directory: rondo init my-project",
-  ]);
+  throw new CliError(
+    EXIT.conflict,
+    `${shown(at)} is not empty: it contains ${inside.slice(0, 3).join(", ")}...`,
+    ["choose another directory: rondo init my-project"],
+  );
 }
 
-/** The package name for a directory: its name, with only the characters that npm allows. */
+/** Returns the package name for a directory: the directory's name, with only the characters that npm allows. */
 function nameOf(at: string): string {
   const name = basename(at)
     .toLowerCase()
@@ -64,8 +66,8 @@ function shown(at: string): string {
 const FILE = "file:";
 
 /**
- * The version of the dependency `rondo`: a path if this package is a checkout, else the version that the installing project
- * has, or the path of the installed package.
+ * Returns the version of `rondo` for the new project's dependencies. It is a path if this package is a checkout, otherwise the
+ * version that the installing project names, otherwise the path of the installed package.
  */
 export function dependencyOf(at: string, root: string): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
@@ -76,11 +78,11 @@ export function dependencyOf(at: string, root: string): string {
         ? fileSpecifier(at, resolve(folder, specifier.slice(FILE.length)))
         : specifier;
   }
-  // This package may be on no registry, so the project gets the copy that is installed here.
+  // The package may not be in any registry, so the new project depends on the installed copy.
   return fileSpecifier(at, root);
 }
 
-/** A `file:` specifier with slashes on every system, as npm writes it. */
+/** Returns a `file:` specifier, with slashes on every system, as npm writes it. */
 function fileSpecifier(at: string, path: string): string {
   return `${FILE}${relative(at, path).replaceAll(sep, "/")}`;
 }

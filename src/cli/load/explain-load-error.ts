@@ -14,17 +14,20 @@ interface Place {
   readonly column?: number;
 }
 
-/** The error to show. `path` is the file that the user named; the mistake may be in a file that it imports. */
+/**
+ * Makes the CLI error for a file that could not be loaded. `path` is the file that the user named; the error may be in a file
+ * that it imports.
+ */
 export function explainLoadError(thrown: unknown, path: string): CliError {
   const error = toError(thrown);
   return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
 }
 
-/** The error to show if the aliases of a file's tsconfig.json cannot be read. */
+/** Makes the CLI error for a file whose tsconfig.json, with its path aliases, cannot be read. */
 export function explainTsconfigError(thrown: unknown, path: string): CliError {
   const cause = toError(thrown);
   const what = cause.message.replace(/\.$/, "");
-  const hint = "repair the nearest tsconfig.json above the file, or the files that it extends";
+  const hint = "repair the tsconfig.json that is nearest above the file, or a file that it extends";
   return new CliError(EXIT.usage, `${show(path)}: its tsconfig.json cannot be read: ${what}`, [hint], {
     cause,
   });
@@ -57,7 +60,7 @@ function missingModule(error: Error, path: string): CliError | null {
 /** Explains an error that the module's own code threw, such as a refused definition or a failed connection. */
 function thrownByCode(error: Error, path: string): CliError {
   const { hint } = error as { hint?: string };
-  // Calls of imported functions are compiled to (0, _module.name)(...).
+  // jiti compiles a call of an imported function to (0, _module.name)(...). The message shows the name only.
   let what = error.message.replaceAll(/\(0 ?, ?_?[\w$]+\.([\w$]+)\)/g, "$1");
   if (hint !== undefined && what.endsWith(` (${hint})`)) what = what.slice(0, -hint.length - 3);
   if (error.name !== "Error" && error.name !== "RondoError") what = `${error.name}: ${what}`;
@@ -81,12 +84,12 @@ function frameOf(place: Place): string[] {
   try {
     return codeFrame(readFileSync(place.file, "utf8"), place);
   } catch {
-    // The place may not be a file, such as "<anonymous>": then no source text is shown.
+    // If the place is not in a file, for example "<anonymous>", no source text is shown.
     return [];
   }
 }
 
-/** The first stack frame in the user's code. Compiling keeps lines but not columns. */
+/** Returns the first stack frame in the user's code. Its line is right, but compiling changes columns. */
 function userPlace(error: Error): Place | null {
   for (const frame of (error.stack ?? "").split("\n")) {
     const match = /(?:\(|at |async )((?:file:\/\/)?(?:[A-Za-z]:)?[/\\][^():]*):(\d+):\d+\)?$/.exec(frame);
@@ -106,7 +109,7 @@ function packageOf(name: string): string {
     .join("/");
 }
 
-/** A path relative to the current directory, if that is shorter. */
+/** Returns a path relative to the current directory, if that is shorter. */
 function show(path: string): string {
   const short = relative(process.cwd(), path);
   return short === "" || short.startsWith("..") ? path : short;

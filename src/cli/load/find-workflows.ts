@@ -1,4 +1,4 @@
-/** Finds the workflows and topics among a module's exports by their shape, and chooses the wanted workflow. */
+/** Finds the workflows and topics that a module exports, by the shape of the values. Chooses the workflow that the user wants. */
 import { referenceTo } from "../../sdk/check.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
@@ -12,7 +12,7 @@ export interface FileParts {
   readonly topics: readonly HostedTopic[];
 }
 
-/** Finds all workflows and topics among the exports, each once. Throws if there are none, or if two have the same name. */
+/** Finds all workflows and topics among a module's exports, each once. Throws if there are none, or if two have the same name. */
 export function findParts(exports: ModuleExports, file: string): FileParts {
   const workflows = new Map<string, AnyWorkflow>();
   const topics = new Map<string, HostedTopic>();
@@ -20,7 +20,7 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
     if (isTopic(value)) {
       if ((topics.get(value.topic) ?? value) !== value)
         throw new CliError(EXIT.usage, `${file} exports two topics named "${value.topic}"`, [
-          "a topic is served by one function here: join them, or leave one out",
+          "one function serves a topic: combine the two functions, or export only one",
         ]);
       topics.set(value.topic, value);
     }
@@ -28,7 +28,7 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
     const reference = referenceTo(value);
     if ((workflows.get(reference) ?? value) !== value)
       throw new CliError(EXIT.usage, `${file} exports two workflows named "${reference}"`, [
-        "a name stands for one workflow: rename one, give it another version, or export the finished one only",
+        "a name belongs to one workflow: rename one, give one another version, or export only the finished one",
       ]);
     workflows.set(reference, value);
   }
@@ -46,7 +46,7 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
   );
 }
 
-/** The workflow with the wanted name; without a name, the only workflow. */
+/** Returns the workflow with the wanted name. Without a name, returns the only workflow. */
 export function chooseWorkflow(
   workflows: readonly AnyWorkflow[],
   name: string | undefined,
@@ -54,7 +54,7 @@ export function chooseWorkflow(
 ): AnyWorkflow {
   const names = workflows.map(referenceTo).join(", ");
   if (workflows.length === 0)
-    throw new CliError(EXIT.usage, `${file} has topics, but no workflow to run`, [
+    throw new CliError(EXIT.usage, `${file} exports topics, but no workflow that could be run`, [
       "to serve the topics: rondo worker FILE, or rondo dev FILE",
     ]);
   if (name === undefined) {

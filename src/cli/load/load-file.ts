@@ -1,6 +1,6 @@
 /**
- * Loads the workflows of a file argument. An argument without a known file ending or a slash is the name of a workflow at a
- * server.
+ * Loads the workflows of a file argument. An argument that has neither a known file extension nor a slash is the name of a
+ * workflow at a server.
  */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";
@@ -24,13 +24,15 @@ export async function loadFile(file: string): Promise<FileParts> {
   if (found === null)
     throw new CliError(EXIT.notFound, `there is no file ${file}`, path === file ? [] : [`looked at ${path}`]);
   if (!found.isFile())
-    throw new CliError(EXIT.usage, `${file} is not a file`, ["give a file in this directory"]);
+    throw new CliError(EXIT.usage, `${file} is not a file, so it cannot be loaded`, [
+      "give the name of a file in this directory",
+    ]);
   if (DATA.includes(extension)) {
     const { readDefinition } = await import("./read-definition.ts");
     return { workflows: [await readDefinition(path, file)], topics: [] };
   }
   if (!CODE.includes(extension))
-    throw new CliError(EXIT.usage, `${file} is neither code nor a definition`, [
+    throw new CliError(EXIT.usage, `${file} is neither code nor a definition, by its extension`, [
       `the name of a file to run ends in ${[...CODE, ...DATA].join(" ")}`,
     ]);
   const [{ loadModule }, { findParts }] = await Promise.all([

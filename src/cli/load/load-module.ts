@@ -1,7 +1,7 @@
 /**
  * Loads a user's file, in JavaScript or TypeScript, through jiti:
- * 1. `rondo` and its subpaths resolve to this package, even if the user's folder has one installed.
- * 2. `zod` resolves to the user's copy, or to ours if there is none.
+ * 1. `rondo` and its subpaths resolve to this package, even if another copy is installed in the user's folder.
+ * 2. `zod` resolves to the user's copy, or to the copy of this package if the user has none.
  * 3. Errors are shown with their place in the user's code (explain-load-error.ts).
  */
 import { readFile } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti } from "../../register-jiti.ts";
 import { explainLoadError, explainTsconfigError } from "./explain-load-error.ts";
 
-/** The exports of a module, by name. */
+/** The values that a module exports, by name. */
 export type ModuleExports = Readonly<Record<string, unknown>>;
 
 const PLAIN = [".js", ".mjs", ".cjs"];
@@ -21,7 +21,10 @@ export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
-/** Loads a file that seldom imports `rondo`, such as a configuration; the runtime itself loads plain JavaScript. */
+/**
+ * Loads a file that seldom imports `rondo`, such as a configuration. The runtime itself loads the file if it is plain
+ * JavaScript.
+ */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
   const text = await explained(path, () => readFile(path, "utf8"));
   if (PLAIN.includes(extname(path))) {
@@ -32,7 +35,10 @@ export async function loadLightModule(path: string): Promise<ModuleExports> {
   return load(path, needsRondo ? await loadEntryPoints() : {});
 }
 
-/** Imports JavaScript with the runtime itself; null for a syntax error, whose place only jiti reports. */
+/**
+ * Imports a JavaScript file with the runtime itself. Returns null if it has a syntax error, because only jiti reports the place
+ * of the error.
+ */
 async function importPlain(path: string): Promise<ModuleExports | null> {
   try {
     return (await import(pathToFileURL(path).href)) as ModuleExports;
@@ -51,7 +57,7 @@ function jitiFor(path: string, virtualModules: Record<string, unknown>): ReturnT
   try {
     return createJiti(path, {
       virtualModules,
-      // Aliases of the nearest tsconfig.json above the file are resolved.
+      // jiti resolves the path aliases of the nearest tsconfig.json above the file.
       tsconfigPaths: true,
       alias: ownZodIfNeeded(path),
     });

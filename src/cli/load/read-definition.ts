@@ -22,22 +22,22 @@ export async function readDefinition(path: string, file: string): Promise<AnyWor
       `${file} is not a definition: ${definition.message}`,
       definition.hint === undefined ? [] : [definition.hint],
     );
-  // The file's definition is sent in its canonical form, which servers of earlier versions read too.
+  // The definition is sent in its canonical form, which servers of earlier versions can read too.
   return { name: definition.name, definition, handlers: [] };
 }
 
-/** Refuses a workflow from a data file whose definition names code, because no worker here has that code. */
+/** Refuses a workflow from a data file whose definition names code, because the file cannot contain that code. */
 export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, file: string): void {
   if (handlers.length > 0) return;
   const uses = compilePlan(unwrap(parseDefinition(definition))).phases.flatMap(usesOf);
   if (uses.length === 0) return;
   throw new CliError(
     EXIT.usage,
-    `${file} names handlers that are code (${[...new Set(uses)].join(", ")}), and a data file hosts none`,
+    `${file} is a data file without code, but its handlers are code (${[...new Set(uses)].join(", ")})`,
     [
       "run a .ts or .js file instead, which exports the workflow with its handlers:",
       `  export const ${asVariable(name)} = workflow({ name: "${name}" }).phase(...);`,
-      "or start a server and a worker that has them: rondo start, and rondo worker FILES",
+      "or start a server, and a worker that has the handlers: rondo start, and rondo worker FILES",
     ],
   );
 }
@@ -58,7 +58,7 @@ export async function readYaml(text: string, file: string): Promise<unknown> {
     );
   }
   try {
-    // Aliases are expanded, up to a bound: a few lines of YAML can stand for gigabytes.
+    // YAML aliases are expanded only up to a bound, because a few lines of YAML can stand for gigabytes.
     return document.toJS({ maxAliasCount: 100 }) as unknown;
   } catch (cause) {
     throw new CliError(EXIT.usage, `${file}: ${(cause as Error).message}`, [], { cause });

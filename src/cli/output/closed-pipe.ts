@@ -6,7 +6,7 @@ export function leaveQuietlyOnClosedPipe(): void {
     if (error.code !== "EPIPE") throw error;
     process.exit(EXIT.ok);
   });
-  // If the reader of stderr has closed the pipe, messages are dropped and the work goes on.
+  // If the reader of stderr has closed the pipe, messages are dropped, and the program continues.
   process.stderr.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });

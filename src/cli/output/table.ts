@@ -1,4 +1,7 @@
-/** Formats rows as aligned columns, the same on a terminal and in a pipe except for colours and the cut at the right edge. */
+/**
+ * Formats rows as aligned columns, in the same way on a terminal and in a pipe. Only a terminal gets colours and lines that are
+ * cut at its right edge.
+ */
 import type { Piece, Style } from "../style.ts";
 import { isColoured, isLive, Painter } from "../style.ts";
 import { visible } from "./visible.ts";
@@ -12,7 +15,7 @@ export interface Column<Row> {
 
 const GAP = "  ";
 
-/** The lines of a table, its titles first. Empty cells are shown as a dash, so that columns can be counted. */
+/** Returns the lines of a table, with the titles first. An empty cell is shown as a dash, so that programs can count columns. */
 export function tableLines<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],

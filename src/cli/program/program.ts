@@ -9,9 +9,9 @@ import { VERBS } from "./verbs.ts";
 const HELP = `
 Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 unauthorised, 6 unreachable,
 7 cancelled, 8 stored data is damaged, 9 the disk is full, 70 broken (a bug, code that threw outside of any task,
-or a database that lacks acknowledged writes), 124 timeout, 130 interrupted, 143 terminated.`;
+or a database that has lost acknowledged writes), 124 timeout, 130 interrupted, 143 terminated.`;
 
-/** Builds the program. `end` gets the exit code of the verb that ran. */
+/** Builds the command line. Calls `end` with the exit code of the verb that ran. */
 export function buildProgram(end: End): Command {
   const program = new Command("rondo")
     .description("Rondo, a durable workflow engine.")
@@ -30,10 +30,15 @@ export function buildProgram(end: End): Command {
     const { runBench } = await import("../../../tools/bench/main.ts");
     end(await runBench(args));
   });
-  forward(program, "demo", "fan 100,000 tasks out, and lose none when killed", async (args) => {
-    const { runDemo } = await import("../../../tools/demo/run-demo.ts");
-    end(await runDemo(args));
-  });
+  forward(
+    program,
+    "demo",
+    "run 100,000 tasks, and show that none is lost when the process is killed",
+    async (args) => {
+      const { runDemo } = await import("../../../tools/demo/run-demo.ts");
+      end(await runDemo(args));
+    },
+  );
   const completion = {
     name: "completion <shell>",
     summary: "print completion for a shell: bash, zsh or fish",
@@ -48,7 +53,10 @@ export function buildProgram(end: End): Command {
   return program;
 }
 
-/** Refuses an empty argument, which an unset shell variable gives, and `.` or `..` as an id, which would change a URL path. */
+/**
+ * Refuses an empty argument, which comes from an unset shell variable. Refuses `.` and `..` as an id, because they would change
+ * the path of a URL.
+ */
 function refuseNameless(command: Command): void {
   command.registeredArguments.forEach((argument, i) => {
     const given = command.args[i] ?? "";

@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 /** Called with the exit code of the verb that ran. */
 export type End = (exit: number) => void;
 
-/** A flag with its help text; `collect` marks a flag that can be given several times. */
+/** A flag with its help text. `collect` says that the flag can be given several times. */
 type Flag = readonly [
   flags: string,
   help: string,
@@ -17,14 +17,14 @@ export interface Verb {
   readonly name: string;
   readonly summary: string;
   readonly description?: string;
-  /** Whether the verb works without a server. All others also have the flags --url, --token, --store and --json. */
+  /** Whether the verb works without a server. Verbs that need a server also have the flags --url, --token, --store and --json. */
   readonly isLocal?: boolean;
-  /** Whether this verb runs if only its group is named. */
+  /** Whether this verb runs if the user gives only the name of its group. */
   readonly isDefault?: boolean;
   /** The flags that the verb requires. */
   readonly needed?: readonly Flag[];
   readonly flags?: readonly Flag[];
-  /** Loads the verb's code: a function of the arguments and the flags. It returns the exit code, or nothing for 0. */
+  /** Loads the verb's code, a function of the arguments and the flags. The function returns the exit code, or nothing for 0. */
   readonly load: () => Promise<(...given: never[]) => void | ExitCode | Promise<void | ExitCode>>;
 }
 
@@ -34,11 +34,11 @@ export interface VerbGroup {
   readonly verbs: readonly Verb[];
 }
 
-/** The flags of every verb that talks to a server. */
+/** The flags of every verb that uses a server. */
 const SERVER_FLAGS: readonly Flag[] = [
   ["--url <url>", "the server (default: $RONDO_URL, else the server of --store)"],
   ["--token <token>", "the token (default: $RONDO_TOKEN)"],
-  ["--store <url>", "the data directory whose server is meant (default: $RONDO_STORE, else file:.rondo)"],
+  ["--store <url>", "the data directory of the server (default: $RONDO_STORE, else file:.rondo)"],
   ["--json", "print JSON, one value on a line"],
 ];
 

@@ -1,4 +1,7 @@
-/** Shows the progress of an execution: follows its events, prints a line for each ended phase, and redraws the current one. */
+/**
+ * Shows the progress of an execution: follows its events, prints a line for each ended phase, and redraws the line of the
+ * current phase.
+ */
 import type { ExecutionHandle } from "../../index.ts";
 import { RETURNS } from "../../kernel/definition/definition.ts";
 import type { Piece } from "../style.ts";
@@ -10,21 +13,21 @@ export interface FollowOptions {
   readonly screen: Screen;
   /** The progress at the beginning. */
   readonly progress: Progress;
-  /** The first event that `progress` does not include. */
+  /** The number of the first event that `progress` does not include. */
   readonly from: number;
-  /** Names of all phases, so that their lines are aligned. */
+  /** The names of all phases. Their longest name decides the alignment of the lines. */
   readonly names: readonly string[];
   /** Returns a sentence that explains what the execution waits for. */
   readonly why: () => Promise<string>;
-  /** Whether to print a line for each tenth of a phase too, if the output is not a terminal. */
+  /** Whether to print a line for each tenth of a phase as well, if the output is not a terminal. */
   readonly tellsTenths?: boolean;
-  /** Numbers of tasks that are known before enumeration, by phase. */
+  /** The number of tasks of each phase, if it is known before the enumeration. */
   readonly totals?: Readonly<Record<string, number>>;
   /** Additional live lines below the current phase. */
   readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
-/** After this time without events, and then at this interval, the reason for waiting is shown. */
+/** After this time without events, the reason why the execution waits is shown, and again at this interval. */
 const SILENCE_MS = 2_000;
 const ASK_MS = 1_000;
 const LASTING_SILENCE_MS = 3_000;
@@ -50,7 +53,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
   }
 }
 
-/** Prints a phase. The phase that computes the output is Rondo's own and is shown only if it fails. */
+/** Prints the line of a phase. The phase in which Rondo computes the output is shown only if it fails. */
 function printPhase(screen: Screen, phase: PhaseProgress, view: LiveView): void {
   if (phase.name === RETURNS && phase.status !== "failed") return;
   const isOver = phase.finishedAt !== null;
@@ -58,7 +61,7 @@ function printPhase(screen: Screen, phase: PhaseProgress, view: LiveView): void 
   else if (isOver) screen.print(...view.line(phase, 0));
 }
 
-/** Prints a line for each new tenth of a phase; `tenths` remembers the printed ones. */
+/** Prints a line for each tenth of a phase that has been reached. `tenths` has the tenths that were printed before. */
 function printTenth(
   { screen, progress, totals = {} }: FollowOptions,
   tenths: Map<PhaseProgress, number>,
@@ -92,7 +95,7 @@ class LiveView {
     this.#why = "";
   }
 
-  /** The live lines: the running phase, and why it waits if no event has arrived for a while. */
+  /** Returns the live lines: the running phase, and why the execution waits if no event has arrived for a while. */
   lines(now: number): Piece[][] {
     const { current } = this.#options.progress;
     if (current === null) return [];
@@ -106,7 +109,10 @@ class LiveView {
     return this.#why === "" ? [line] : [line, [[`  ${this.#why}`, "dim"]]];
   }
 
-  /** Prints the reason for waiting to an output that cannot be redrawn: once for each reason, whatever the numbers in it. */
+  /**
+   * Prints why the execution waits, if the output cannot be redrawn. A reason that differs from the last one only in its
+   * numbers is not printed again.
+   */
   printWhy(now: number): void {
     if (now - this.#movedAt <= LASTING_SILENCE_MS) return;
     this.#ask(now);
@@ -115,7 +121,9 @@ class LiveView {
     this.#said.add(kind);
     this.#options.screen.print(`  ${this.#why}`);
     if (this.#why.includes("waits for a worker"))
-      this.#options.screen.print("  start one: rondo worker FILE; Ctrl-C leaves, and the execution stays");
+      this.#options.screen.print(
+        "  start a worker: rondo worker FILE; Ctrl-C ends this command, and the execution continues later",
+      );
   }
 
   line(phase: PhaseProgress, now: number): Piece[] {
@@ -136,7 +144,7 @@ class LiveView {
         if (now - this.#movedAt > SILENCE_MS) this.#why = why;
       },
       () => {
-        // The engine is closing, so there is no reason to show.
+        // The engine is closing, so the reason for waiting does not matter.
         this.#why = "";
       },
     );

@@ -1,4 +1,4 @@
-/** Formats a phase as one line: with a bar while it runs, and as plain text when it has begun or ended. */
+/** Formats a phase as one line: with a progress bar while it runs, and as plain text otherwise. */
 import { showDuration } from "../../std/duration.ts";
 import type { Piece, Style } from "../style.ts";
 import type { PhaseProgress } from "./progress.ts";
@@ -18,14 +18,14 @@ const MARKS: Readonly<Record<PhaseProgress["status"], readonly [mark: string, st
 
 export interface LineOptions {
   readonly now: number;
-  /** Settled tasks per second, for a phase that runs. */
+  /** The number of tasks that are settled per second, if the phase runs. */
   readonly perSecond: number;
   readonly columns: number;
   /** The width to which names of phases are padded. */
   readonly nameWidth: number;
 }
 
-/** The live line of a phase on a terminal. */
+/** Returns the line of a running phase on a terminal, which is redrawn. */
 export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
   const pieces: Piece[] = [MARKS[phase.status], ` ${phaseName(phase).padEnd(options.nameWidth)}  `];
   const { timer } = phase;
@@ -57,7 +57,7 @@ export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
   return pieces;
 }
 
-/** The plain line of a phase that has begun or ended, for output that cannot be redrawn. */
+/** Returns the line of a phase that has begun or ended, for output that cannot be redrawn. */
 export function phaseNews(phase: PhaseProgress): string {
   if (phase.finishedAt === null) return `${phaseName(phase)}: started`;
   const settled = settledOf(phase);
@@ -88,7 +88,7 @@ export function settledOf(phase: PhaseProgress): number {
   return phase.done + phase.failed + phase.cancelled;
 }
 
-/** How long the phase took; null if it has not ended, or if its start was not seen. */
+/** Returns how long the phase took; null if it has not ended, or if its start is not known. */
 function lasted({ startedAt, finishedAt }: PhaseProgress): number | null {
   return startedAt === null || finishedAt === null ? null : finishedAt - startedAt;
 }

@@ -9,18 +9,21 @@ export interface PhaseProgress {
   readonly label: string;
   readonly visit: number;
   status: "running" | "done" | "failed" | "cancelled";
-  /** The number of known tasks. `isSealed`: no more will be added. */
+  /** The number of known tasks. `isSealed` says that no more tasks will be added. */
   total: number;
   isSealed: boolean;
   done: number;
   failed: number;
   cancelled: number;
-  /** The number of attempts that failed and are retried, and of lost attempts; only those since following began. */
+  /**
+   * The number of attempts that failed and are retried, and of lost attempts. Attempts from before the display started are not
+   * counted.
+   */
   retried: number;
-  /** When the phase began; null if it began before following did. */
+  /** When the phase began; null if it began before the display started. */
   startedAt: number | null;
   finishedAt: number | null;
-  /** The timer of a waiting phase: a sleep, or the deadline of a signal. */
+  /** The timer of a phase that waits: the end of a sleep, or the deadline of a signal. */
   timer: { readonly purpose: string; readonly due: number } | null;
 }
 
@@ -36,7 +39,7 @@ export class Progress {
     this.#labels = labels;
   }
 
-  /** The progress according to an execution's view. */
+  /** Makes the progress from an execution's view. */
   static of(view: ExecutionView, labels: PhaseLabels = new Map()): Progress {
     const progress = new Progress(labels);
     for (const { name, visit, status, handlers } of view.phases) {
@@ -141,7 +144,8 @@ function count(phase: PhaseProgress, kind: string, event: PublicEvent): void {
       phase.total = Math.max(phase.total, phase.done + phase.failed);
       break;
     case "handler.finished":
-      // Tasks that a failing phase never began occur in no other event.
+      // Tasks that had not begun when their phase failed have no event of their own, so they are counted as cancelled at its
+      // end.
       phase.cancelled += number("cancelled");
       phase.total = Math.max(phase.total, phase.done + phase.failed + phase.cancelled);
       break;

@@ -35,12 +35,12 @@ export class Screen {
     this.write(`${this.#painter.line(pieces)}\n`);
   }
 
-  /** Prints a permanent line that Rondo itself says, not the user's code. */
+  /** Prints a permanent line of Rondo itself, as opposed to output of the user's code. */
   note(text: string): void {
     this.print(["rondo: ", "yellow"], text);
   }
 
-  /** Prints permanent text unchanged. While live lines are shown, a missing line end is added. */
+  /** Prints permanent text unchanged. While live lines are shown, adds a line end if the text has none. */
   write(text: string): void {
     const isTorn = this.#render !== null && !text.endsWith("\n");
     this.#terminal.write(`${this.#erasure()}${text}${isTorn ? "\n" : ""}`);
@@ -57,7 +57,7 @@ export class Screen {
     this.#draw();
   }
 
-  /** Called when the user pressed Enter this many times: the live lines have moved up by as many lines. */
+  /** Called when the user has pressed Enter this many times. Each time has moved the live lines up by one line. */
   moved(lines: number): void {
     if (this.#drawn > 0) this.#drawn += lines;
   }

@@ -1,4 +1,4 @@
-/** Finds or starts the execution of `rondo run`, and prints which of the two happened. */
+/** Finds or starts the execution of `rondo run`, and prints whether it was found or started. */
 import { splitVersionedName } from "../../kernel/definition/version-name.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle, RondoClient } from "../../sdk/handle.ts";
@@ -28,21 +28,21 @@ export async function attach(
   if (before === null) {
     if (options.retry)
       throw new CliError(EXIT.notFound, `there is no execution ${id} to retry`, [
-        "check --id, and --store or --url",
+        "check the value of --id, and of --store or --url",
       ]);
     return { handle: await start(rondo, workflow, input, options), before };
   }
   if (before.workflow !== name)
     throw new CliError(
       EXIT.conflict,
-      `execution ${id} is one of the workflow "${before.workflow}", not of "${name}"`,
-      ["choose another --id, or the file of that workflow"],
+      `execution ${id} belongs to the workflow "${before.workflow}", not to "${name}"`,
+      ["choose another --id, or run the file of that workflow"],
     );
   const handle =
     input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, options);
   if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
     await handle.retry({ by: "rondo run --retry" });
-    // The revision and the phases are those before the retry, so that the events of the retry are followed from its first one.
+    // The revision and the phases from before the retry are used, so that all events of the retry are shown.
     const { revision, phases } = before;
     return { handle, before: { ...(await handle.describe()), revision, phases } };
   }
@@ -70,7 +70,7 @@ async function start(
     const { exit, message, more } = toCliError(thrown);
     const code = thrown instanceof RondoError ? thrown.code : null;
     if (code === "conflict")
-      throw new CliError(exit, message, ["leave out -i to continue it, or choose another --id"], {
+      throw new CliError(exit, message, ["leave out -i to continue the execution, or choose another --id"], {
         cause: thrown,
       });
     const isOfInput = thrown instanceof RondoError && /^input\b/.test(thrown.path ?? "");

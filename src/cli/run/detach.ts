@@ -1,12 +1,13 @@
 /**
- * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may end, no new
- * tasks begin, and the execution stays in the store. The second signal ends the process at once, without loss. Under npm a
- * process gets each Ctrl-C twice, from the terminal and from npm; the second copy does not count.
+ * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may finish, no new
+ * tasks begin, and the execution stays in the store. The second signal ends the process at once; finished tasks are not lost.
+ * Under npm a process gets each Ctrl-C twice, once from the terminal and once from npm, so a second signal right after the
+ * first is ignored.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Screen } from "../progress/screen.ts";
 
-/** How long running tasks may take to end. */
+/** How long running tasks may take to finish. */
 const GRACE_MS = 5_000;
 const ECHO_MS = 200;
 
@@ -43,7 +44,7 @@ export class Detach {
     return this.#closing;
   }
 
-  /** Begins to close, as after Ctrl-C. */
+  /** Begins the graceful close, as Ctrl-C does. */
   ask(): void {
     this.#ask(EXIT.interrupted);
   }
@@ -63,10 +64,10 @@ export class Detach {
     this.#askedAt = now;
     screen.print(
       this.#options.says ??
-        "leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once",
+        "leaving: running tasks may finish, no new ones begin; press Ctrl-C again to stop at once",
     );
     this.#closing = close({ graceMs: GRACE_MS });
-    // `closed` reports the failure. Until it is called, the rejection must not count as unhandled.
+    // `closed` reports the failure to its caller. This handler keeps the rejection from counting as unhandled before that.
     this.#closing.catch(() => {});
   }
 }

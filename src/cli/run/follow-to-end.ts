@@ -27,7 +27,7 @@ export interface FollowToEndOptions extends EndReportOptions {
   readonly names: readonly string[];
   readonly labels?: PhaseLabels | undefined;
   readonly timeout?: string | undefined;
-  /** Explains why an execution waits; the id is that of this execution or of one of its children. */
+  /** Returns why an execution waits. The id is that of this execution or of one of its children. */
   readonly whyOf: (id: string) => Promise<string>;
   /** The command that continues the execution. */
   readonly goOn: string;
@@ -51,7 +51,7 @@ export async function followToEnd(
         names: names.map((name) => labels?.get(name) ?? name),
         why: () => whyChain(handle.id, options.whyOf),
       });
-  // A signal interrupts the reading of events. Only a caller that waits for the end handles that error.
+  // Ctrl-C or SIGTERM interrupts the reading of events with an error. Code that does not wait for the end ignores that error.
   shown.catch(() => {});
   const ending = await ended(
     handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }),
@@ -59,7 +59,7 @@ export async function followToEnd(
   );
   if (ending === "ended") {
     const view = await handle.describe();
-    // The events of a damaged execution end with an error, which is printed below.
+    // Reading the events of a damaged execution ends with an error. The error is printed at the end.
     if (view.status !== "damaged") await shown;
     screen.still();
     const instead = options.document === undefined ? undefined : { value: await options.document() };
@@ -70,11 +70,11 @@ export async function followToEnd(
     throw new CliError(
       EXIT.timeout,
       `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`,
-      [`continue it with: ${goOn}`],
+      [`to continue the execution: ${goOn}`],
     );
   await detach.closed();
-  screen.print(`execution ${handle.id} has not ended; its finished tasks are kept`);
-  screen.print(`  continue it with: ${goOn}`);
+  screen.print(`execution ${handle.id} has not ended; its finished tasks are stored`);
+  screen.print(`  to continue the execution: ${goOn}`);
   return detach.exit ?? EXIT.unreachable;
 }
 
@@ -104,7 +104,7 @@ export function checkTimeout(timeout: string | undefined): void {
   if (timeout !== undefined) durationOf(timeout, "--timeout");
 }
 
-/** Waits; returns why the wait ended: the execution ended (also by failing), a signal arrived, or the timeout has passed. */
+/** Waits, and returns why the wait ended: the execution ended or failed, a signal arrived, or the timeout has passed. */
 async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" | "timeout" | "left"> {
   try {
     await result;
@@ -117,13 +117,13 @@ async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" 
   }
 }
 
-/** An error as it is stored with a task. User code decides its content. */
+/** The error that is stored with a failed task. User code decides its content. */
 type StoredError = Readonly<Record<string, unknown>>;
 
-/** How many of the last events are searched for the failed task. */
+/** How many of the last events are searched for the task that failed. */
 const LOOK_BACK = 100;
 
-/** Lines about the failed task; none if the events do not contain it. */
+/** Returns lines that describe the failed task; none if the last events do not contain it. */
 async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionView): Promise<string[]> {
   if (view.error?.task === undefined) return [];
   const error = await findError(handle, view);
@@ -139,7 +139,7 @@ async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionVie
   ];
 }
 
-/** The first stack frame that is neither Rondo's nor the runtime's, as `file:line:column`. */
+/** Returns the first stack frame in the user's code, as `file:line:column`. */
 export function userFrame(stack: string): string | null {
   for (const text of stack.split("\n")) {
     const place = /^\s+at (?:.*\()?((?:file:\/\/)?[^()]+?):(\d+):(\d+)\)?$/.exec(text);

@@ -28,16 +28,16 @@ export class ProcessGuard {
     process.on("exit", this.#onExit);
   }
 
-  /** Ends the process at once, without the explanation for an unexpected end. */
+  /** Ends the process at once, without the message about an unexpected end. */
   leave(exit: ExitCode): never {
     this.release();
     this.#screen.still();
     process.exit(exit);
   }
 
-  /** Ends the process after a bug in a part of Rondo. */
+  /** Ends the process because a part of Rondo failed with a bug. */
   stop(part: "engine" | "worker", thrown: unknown): never {
-    this.#screen.print(["✗", "red"], ` the ${part} had to stop: ${textOf(thrown)}`);
+    this.#screen.print(["✗", "red"], ` the ${part} of Rondo failed and had to stop: ${textOf(thrown)}`);
     this.leave(EXIT.broken);
   }
 
@@ -52,7 +52,7 @@ export class ProcessGuard {
     this.#screen.still();
     this.#screen.print(
       ["✗", "red"],
-      ` code threw outside of any task, which ends this process: ${textOf(error)}`,
+      ` user code threw outside of any task, which ends this process: ${textOf(error)}`,
     );
     this.#printContinue();
     this.leave(EXIT.broken);
@@ -60,14 +60,14 @@ export class ProcessGuard {
 
   #printExit(code: number): void {
     this.#screen.still();
-    this.#screen.print(["✗", "red"], ` code ended this process by process.exit(${code})`);
+    this.#screen.print(["✗", "red"], ` user code ended this process by process.exit(${code})`);
     this.#printContinue();
     // The execution has not ended, so the exit code must not be 0.
     if (code === EXIT.ok) process.exitCode = EXIT.broken;
   }
 
   #printContinue(): void {
-    if (this.goOn !== null) this.#screen.print(`  finished tasks are kept; continue with: ${this.goOn}`);
+    if (this.goOn !== null) this.#screen.print(`  finished tasks are stored; to continue: ${this.goOn}`);
   }
 }
 

@@ -1,4 +1,7 @@
-/** `rondo run FILE` if another process has the engine: this process becomes its worker until the execution ends. */
+/**
+ * `rondo run FILE` if another process (the owner) runs the engine: this process becomes a worker of the owner until the
+ * execution ends.
+ */
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose/compose.ts";
 import { HttpConnection } from "../../net/http-connection.ts";
@@ -21,28 +24,28 @@ import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
 import { goOnCommand, type Wanted } from "./run-options.ts";
 
-/** The process that has the engine. */
+/** The owner: the process that runs the engine for the data directory or the server of --url. */
 export interface Owner {
-  /** The address of the owner: `unix:<path>` or an http(s) URL. */
+  /** The address of the process that runs the engine: `unix:<path>` or an http(s) URL. */
   readonly address: string;
-  /** The name of the owner in messages. */
+  /** The name in messages of the process that runs the engine. */
   readonly name: string;
   readonly token: string | null;
-  /** Whether another process may take over from the owner; false if --url names the owner. */
+  /** Whether another process may take over if the owner ends; false if --url names the owner. */
   readonly mayGo: boolean;
 }
 
-/** The result if the owner has gone away; `id` is the execution that was started there. */
+/** The result if the owner ended during the run. `id` is the execution that was started at the owner. */
 export interface OwnerGone {
   readonly kind: "gone";
   readonly id: string | null;
 }
 
-/** How long an owner may be unreachable before its directory is checked again. */
+/** How long the owner may be unreachable before this process checks whether it still has the data directory open. */
 const AWAY_MS = 2_000;
 const CAPACITY = 1_000;
 
-/** Runs a worker for the owner until the wanted execution ends. */
+/** Runs a worker of the owner (the process with the engine) until the wanted execution ends. */
 export async function hostAttached(
   screen: Screen,
   guard: ProcessGuard,
@@ -83,7 +86,7 @@ export async function hostAttached(
     if (!isOwnerGone) throw thrown;
     return { kind: "gone", id: own.id };
   } finally {
-    // The owner has gone, so this process does not wait until the worker's last reports are acknowledged.
+    // The owner has ended, so nobody acknowledges the worker's last reports, and this process does not wait for that.
     if (isOwnerGone) worker.stop(0).catch(() => {});
     else await (detach.exit === null ? worker.stop(GRACE_MS) : detach.closed());
     detach.stop();
@@ -114,17 +117,18 @@ function makeWorker(
     onLog: (grant, item, logged) => printLog(screen, loggedBy(grant, item, logged), own.id ?? undefined),
     onTrouble: (what) => {
       const isAway = what !== null;
-      if (isAway !== wasAway) screen.print(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);
+      if (isAway !== wasAway)
+        screen.print(`the server ${owner.name} ${isAway ? "does not answer" : "answers again"}`);
       wasAway = isAway;
     },
     onRegistered: () => {},
-    onDrain: () => screen.print(`${owner.name} asks this worker to leave; it gets no further tasks`),
+    onDrain: () => screen.print(`the server ${owner.name} drains this worker: it gets no further tasks`),
     onDropped: (attempt, why) => screen.note(`${attempt}: ${why.message}`),
     onBug: (thrown) => guard.stop("worker", thrown),
   });
 }
 
-/** Whether the error means that the owner is not reachable any more. */
+/** Whether the error means that the owner cannot be reached any more. */
 function isGone(thrown: unknown): boolean {
   return thrown instanceof RondoError && thrown.code === "not_ready" && thrown.cause instanceof HttpFault;
 }

@@ -1,4 +1,4 @@
-/** `rondo run FILE` on a directory without an owner: the engine runs in this process until the execution ends. */
+/** `rondo run FILE` if no other process has the data directory open: the engine runs in this process until the execution ends. */
 import { type Owner, openOwner, type ServerOptions } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, Rondo } from "../../index.ts";
@@ -64,7 +64,7 @@ export async function hostHere(
     return await followWanted(rondo, wanted, { screen, detach, handle, before });
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
-    // The failure was caused by closing the engine, which the user asked for.
+    // Closing the engine caused the error, and the user asked for that with Ctrl-C.
     return detach.exit;
   } finally {
     await (detach.exit === null ? server.close() : detach.closed());
@@ -72,7 +72,7 @@ export async function hostHere(
   }
 }
 
-/** Ids of other open executions that the handlers of this file continue. */
+/** Returns the ids of other open executions that continue because this file has their handlers. */
 async function openExecutions(rondo: Rondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
   const pages = await Promise.all(
     workflows.map(({ name }) => rondo.list({ workflow: name, status: "running", limit: OTHERS_TOLD + 2 })),
@@ -84,14 +84,14 @@ function printOthers(screen: Screen, others: readonly string[]): void {
   if (others.length === 0) return;
   const told = others.slice(0, OTHERS_TOLD).join(", ");
   const more = others.length > OTHERS_TOLD ? " and more" : "";
-  screen.print(`open executions found in the store also go on until this one ends: ${told}${more}`);
+  screen.print(`other open executions in the store also continue until this one ends: ${told}${more}`);
 }
 
-/** A run that ends within this time opens no socket. */
+/** A run that ends within this time opens no socket for other processes. */
 const SHORT_MS = 300;
 
 interface LateOptions extends Pick<ServerOptions, "heartbeatMs" | "retentionMs"> {
-  /** Whether the store has a directory, which is needed for the socket. */
+  /** Whether the store is a directory. The socket is a file in it. */
   readonly hasDirectory: boolean;
 }
 
@@ -111,7 +111,7 @@ class LateServer {
     if (options.hasDirectory) this.#timer = setTimeout(() => this.#open(), SHORT_MS);
   }
 
-  /** Closes the server if it was opened, and the node. */
+  /** Closes the node, and the server if it was opened. */
   async close(options: { graceMs?: number } = {}): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     const opened: Closes = (await this.#opening) ?? this.#owner.rondo;
@@ -120,7 +120,7 @@ class LateServer {
 
   #open(): void {
     this.#timer = null;
-    // If the socket cannot be opened, the run goes on without a socket.
+    // If the socket cannot be opened, the run continues without it.
     this.#opening = this.#owner
       .serve({ ...this.#options, port: null })
       .catch((): Closes => this.#owner.rondo);

@@ -1,4 +1,4 @@
-/** The post-operations of a submitted workflow that failed or are still being tried, for `rondo submit`. */
+/** Finds the post-operations of a submitted workflow that failed or are still being tried. `rondo submit` prints them. */
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { systemClock } from "../../std/clock.ts";
@@ -6,7 +6,7 @@ import { sleep } from "../../std/within.ts";
 import type { Screen } from "../progress/screen.ts";
 import { readPages } from "../server/read-pages.ts";
 
-/** A post-operation that became a dead letter, in the form in which `--json` prints it. */
+/** A post-operation that has become a dead letter, as `--json` prints it. */
 export interface FailedPostOp {
   /** The id of the dead letter. */
   readonly id: number;
@@ -60,7 +60,10 @@ export async function withDeadLetters(
   return failed.length === 0 ? document : { ...document, dead_letters: failed };
 }
 
-/** Prints dead letters and post-operations that are still retried. `retry` returns the command that retries a dead letter. */
+/**
+ * Prints the dead letters, and post-operations that are still being retried. `retry` returns the command that retries a dead
+ * letter.
+ */
 export function printPostOpFailures(
   { workflow_id: id, steps, dead_letters: failed = [] }: ReportedWorkflow,
   screen: Screen,
@@ -68,11 +71,14 @@ export function printPostOpFailures(
 ): void {
   if (failed.length > 0) {
     const count = failed.length === 1 ? "1 post-operation" : `${failed.length} post-operations`;
-    screen.print(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow continued without it`);
+    screen.print(
+      ["!", "yellow"],
+      ` ${id}: ${count} failed for good; the workflow continued without waiting for success`,
+    );
   }
   for (const { id: letter, step, op, target, error } of failed) {
     screen.print(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);
-    screen.print(`    to try it again: ${retry(letter)}`);
+    screen.print(`    to try this post-operation again: ${retry(letter)}`);
   }
   for (const [step, { proc }] of steps.entries())
     for (const { op, target, error } of proc.post_ops ?? [])

@@ -29,5 +29,7 @@ test("an execution that was cancelled can be retried", () => {
 test("an execution that has cleaned up after itself cannot be retried, so no retry is suggested", () => {
   const text = printed({ ...CANCELLED, cleanedUp: true });
   expect(text).not.toContain("--retry");
-  expect(text).toContain("it has cleaned up after itself: start a new one to do its work");
+  expect(text).toContain(
+    "the execution has cleaned up after itself, so it cannot be retried: start a new one",
+  );
 });

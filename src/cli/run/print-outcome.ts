@@ -13,10 +13,10 @@ import type { Screen } from "../progress/screen.ts";
 export interface EndReportOptions {
   /** Whether to print the execution as JSON instead of its output. */
   readonly json?: boolean | undefined;
-  /** The commands that show the whole execution, and that retry it. */
+  /** Two commands that the output suggests: one shows the whole execution, the other retries it. */
   readonly see: string;
   readonly retry: string;
-  /** False if the execution was started without an input. */
+  /** Whether the execution has an input; false if it was started without one. */
   readonly hasInput?: boolean | undefined;
 }
 
@@ -46,16 +46,17 @@ export function printEnd(
   if (view.status === "damaged") {
     screen.print(["✗", "red"], ` ${nameOf(view)} is damaged:`);
     screen.print(`  ${view.error?.message ?? "no reason is known"}`);
-    screen.print("  to see its readable part:  ", options.see);
+    screen.print("  to see the part that can be read:  ", options.see);
     screen.print(`  ${damagedHint(view)}`);
     return EXIT.damaged;
   }
   const isFailed = view.status === "failed";
   printFailure(screen, view, options.failure);
-  if (isFailed && options.hasInput === false) screen.print("  no input was given (-i)");
-  screen.print("  to see all of it:                   ", options.see);
+  if (isFailed && options.hasInput === false)
+    screen.print("  the execution has no input: none was given with -i");
+  screen.print("  to see the whole execution:         ", options.see);
   if (view.cleanedUp === true)
-    screen.print("  it has cleaned up after itself: start a new one to do its work");
+    screen.print("  the execution has cleaned up after itself, so it cannot be retried: start a new one");
   else screen.print("  to run its unfinished tasks again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
@@ -93,10 +94,7 @@ function lasted(view: ExecutionView): string {
   return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
 }
 
-/**
- * Prints that an execution was started or found. `before` is its state when it was found; null if this process has just started
- * it.
- */
+/** Prints that an execution was started or found. `before` is its state when it was found; null if this process started it. */
 export function printStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
   if (before === null) return screen.print(`${name} started ${where}`);
   if (before.status === "damaged") return screen.print(`${name} is damaged`);

@@ -20,9 +20,11 @@ const SHOWN_MAX = 10;
 /** Starts the workflow. Without --wait, prints the id of the execution. */
 export async function runName(name: string, options: RunOptions): Promise<ExitCode> {
   if (!REFERENCE_PATTERN.test(name))
-    throw new CliError(EXIT.notFound, `there is no file ${name}, and it is not a workflow's name`, [
-      "a name is a letter, then up to 39 letters, digits, _ or -; a version of a workflow is NAME@1.2.0",
-    ]);
+    throw new CliError(
+      EXIT.notFound,
+      `there is no file ${name}, and "${name}" is not a valid name of a workflow`,
+      ["a name is a letter, then up to 39 letters, digits, _ or -; a version of a workflow is NAME@1.2.0"],
+    );
   const input =
     options.input === undefined ? undefined : { value: await readInput(options.input, printLine) };
   const screen = new Screen(process.stderr);
@@ -34,7 +36,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       else print(handle.id);
       const what = before === null ? "started" : before.finishedAt === null ? "goes on" : "has already ended";
       printLine(`${name}: execution ${handle.id} ${what} at ${server.name}`);
-      printLine(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
+      printLine(`  to wait for the end of the execution: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;
     }
     return stay(server.rondo, handle.id, {
@@ -48,7 +50,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
   return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
-/** Starts the workflow. If the server does not know the name, the error lists known names. */
+/** Starts the workflow. If the server does not know the name, throws an error that lists the known names. */
 async function attachByName(
   { rondo, name: where }: Server,
   name: string,
@@ -62,7 +64,7 @@ async function attachByName(
     const known = await readAll<{ name: string }>(rondo.requester, "/v1/workflows", {}, KNOWN_MAX);
     const names = known.map((workflow) => workflow.name);
     const near = names.find((candidate) => isNear(name, candidate));
-    const there = `there are: ${names.slice(0, SHOWN_MAX).join(", ")}${names.length > SHOWN_MAX ? ", ..." : ""}`;
+    const there = `the server has: ${names.slice(0, SHOWN_MAX).join(", ")}${names.length > SHOWN_MAX ? ", ..." : ""}`;
     throw new CliError(
       EXIT.notFound,
       `there is no workflow "${name}" at ${where}`,

@@ -6,7 +6,7 @@ import type { Flags, ServerFlags } from "../server/find-server.ts";
 export type RunOptions = ServerFlags &
   Flags<"input" | "id" | "workflow" | "project" | "timeout", "unsafeNoJail" | "wait" | "retry">;
 
-/** The command that continues an execution. */
+/** Returns the command that continues an execution. */
 export function goOnCommand(
   file: string,
   id: string,
@@ -19,7 +19,7 @@ export function goOnCommand(
   return commandLine([...words, ...flags]);
 }
 
-/** A command about an execution at a server, with the flags with which the server was found. */
+/** Returns a command about an execution at a server, with the flags by which the server was found. */
 export function serverCommand(words: readonly string[], flags: ServerFlags): string {
   const { url, store } = flags;
   return commandLine([

@@ -1,10 +1,10 @@
 /**
  * `rondo run`. With a name, the server runs the workflow (run-name.ts). With a file:
- * 1. It reads the input and loads the file before anything is opened.
- * 2. If no process owns the directory, the engine runs here (host-here.ts). Otherwise this process becomes a worker of the
- *    owner (host-attached.ts), and takes over if the owner goes away.
- * 3. It starts the execution, or finds it by --id, and shows its progress until it ends, or until Ctrl-C or --timeout. The
- *    execution can be continued after those.
+ * 1. It reads the input and loads the file before it opens the store.
+ * 2. If no other process has the data directory open, the engine runs in this process (host-here.ts). Otherwise this process
+ *    becomes a worker of the one that has (host-attached.ts), and runs the engine itself if that process ends.
+ * 3. It starts the execution, or finds it by --id, and shows its progress until it ends, or until Ctrl-C or --timeout. After
+ *    Ctrl-C or --timeout the execution can be continued.
  * 4. It prints the output to stdout and returns an exit code.
  */
 import { systemClock } from "../../std/clock.ts";
@@ -50,7 +50,10 @@ async function runFile(file: string, options: RunOptions): Promise<ExitCode> {
   }
 }
 
-/** Runs the engine here if the directory has no owner; else works for the owner, or for the server of --url. */
+/**
+ * Runs the engine in this process if no other process has the data directory open. Otherwise runs a worker for that process, or
+ * for the server of --url.
+ */
 async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise<ExitCode> {
   const { url, token } = asked.options;
   const { config } = await readConfig({ store: asked.options.store, url, token });
@@ -75,14 +78,19 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
     const owner = { address, name: `the owner of ${store}`, token: null, mayGo: true };
     const ended = await hostAttached(screen, guard, wanted, owner);
     if (typeof ended === "number") return ended;
-    // The owner never answered, so only its lock is known.
+    // The owner of the directory never answered. Nothing is known about it except its lock, so the first error is thrown.
     if (ended.id === null) throw owned;
-    screen.print(`the owner of ${store} has gone; checking who owns it now`);
+    screen.print(
+      `the process that had ${store} open has ended; checking whether another process has it open now`,
+    );
     wanted = { ...wanted, input: undefined, options: { ...wanted.options, id: ended.id } };
   }
 }
 
-/** Waits until an owner that has just started listens on its socket. A program that embeds Rondo has no socket. */
+/**
+ * Waits until a process that has just opened the directory listens on its socket. Returns false if it does not; a program that
+ * embeds Rondo has no socket.
+ */
 async function comesToListen(store: string): Promise<boolean> {
   for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
     if (waitedMs >= LISTENS_WITHIN_MS) return false;
@@ -91,7 +99,10 @@ async function comesToListen(store: string): Promise<boolean> {
   return true;
 }
 
-/** Refuses a definition file whose handlers are code, unless a server is named, whose workers may have that code. */
+/**
+ * Refuses a definition file whose handlers are code. If a server is named, its workers may have that code, so the file is
+ * allowed.
+ */
 async function refuseData({ workflows, file }: Wanted): Promise<void> {
   if (workflows.every(({ handlers }) => handlers.length > 0)) return;
   const { refuseWithoutCode } = await import("../load/read-definition.ts");

@@ -49,8 +49,8 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
       printLine(
         `${workflow_id}: ${steps.length} ${steps.length === 1 ? "command" : "commands"} at ${server.name}`,
       );
-      printLine(`  to look at it:        ${serverCommand(["inspect", workflow_id], options)}`);
-      printLine(`  to wait for its end:  ${serverCommand(["wait", workflow_id], options)}`);
+      printLine(`  to look at the workflow: ${serverCommand(["inspect", workflow_id], options)}`);
+      printLine(`  to wait for the end of the workflow: ${serverCommand(["wait", workflow_id], options)}`);
       printPostOpFailures(one, screen, (letter) => retryOf(letter, options));
     }
     return EXIT.ok;
@@ -58,7 +58,7 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
   return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
-/** Waits for the workflows one after the other. The first one that does not end as done decides the exit code. */
+/** Waits for the workflows one after the other. The first workflow that does not end as done decides the exit code. */
 async function stayWith(
   { rondo, name }: Server,
   workflows: readonly WorkflowDocument[],
@@ -103,17 +103,17 @@ async function readDocument(file: string): Promise<unknown> {
   return (await import("../load/read-definition.ts")).readYaml(text, file);
 }
 
-/** Sets the id that --id gives, which is only allowed for a single workflow (`{ steps }`). */
+/** Sets the id of --id in a document. That is allowed only for a single workflow (`{ steps }`). */
 function withId(body: unknown, id: string | undefined): unknown {
   if (id === undefined) return body;
   if (typeof body !== "object" || body === null || !("steps" in body))
-    throw new CliError(EXIT.usage, "--id is for a document of the form { steps }", [
-      "in a project document each workflow has its own: workflow_id, or its key in the map",
+    throw new CliError(EXIT.usage, "--id can be used only with a document of the form { steps }", [
+      "in a project document each workflow has its own id: workflow_id, or its key in the map",
     ]);
   return { ...body, workflow_id: id };
 }
 
-/** The project that a project document names. */
+/** Returns the project that a project document names. */
 function projectOf(body: unknown): string | undefined {
   if (typeof body !== "object" || body === null || "steps" in body) return undefined;
   return Object.keys(body).find((name) => name !== "next");

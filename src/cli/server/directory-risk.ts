@@ -5,12 +5,12 @@ import { directoryOf } from "./find-server.ts";
 
 const EVERYBODY_WRITES = 0o002;
 
-/** Why a store's directory is at risk, and what to do; null if it is not, or if the directory does not exist. */
+/** Returns why a store's directory is at risk, and what to do. Returns null if it is not at risk or does not exist. */
 export function directoryRisk(store: string): { readonly what: string; readonly mend: string } | null {
   const path = directoryOf(store);
   if (path === null || !existsSync(path) || process.getuid === undefined) return null;
   const what = riskOf(statSync(path), process.getuid());
-  const mend = `a user who can replace its files can act as the server; to fix it: ${commandLine(["chmod", "700", path])}`;
+  const mend = `a user who can replace the files of the directory can act as the server; to fix it: ${commandLine(["chmod", "700", path])}`;
   return what === null ? null : { what: `${path} ${what}`, mend };
 }
 

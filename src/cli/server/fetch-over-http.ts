@@ -1,8 +1,8 @@
-/** The client's `fetch` over `node:http`. It loads faster than the global `fetch`, and supports unix sockets. */
+/** The `fetch` of the client, built on `node:http`. It loads faster than the global `fetch`, and supports unix sockets. */
 import type { Fetch } from "../../client/transport.ts";
 import type { HttpConnection } from "../../net/http-connection.ts";
 
-/** Sends requests over one connection. The client's URLs begin with the address of that connection. */
+/** Sends requests over one connection. The URLs of the requests must begin with the address of that connection. */
 export function fetchOver(connection: HttpConnection): Fetch {
   return async (url, { method, headers, body, signal }) => {
     const answer = await connection.open({

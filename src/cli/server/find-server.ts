@@ -16,12 +16,12 @@ import { EXIT } from "../exit-code.ts";
 import { fetchOver } from "./fetch-over-http.ts";
 import { outlastAbsence } from "./outlast-absence.ts";
 
-/** The given flags of a verb: texts, and switches. The table in verbs.ts explains each flag. */
+/** The flags of a verb that were given: flags with a text, and switches. The table in verbs.ts explains each flag. */
 export type Flags<Text extends string, Switch extends string = never> = {
   readonly [name in Text]?: string;
 } & { readonly [name in Switch]?: boolean };
 
-/** Flags of every command that talks to a server. */
+/** Flags of every command that uses a server. */
 export type ServerFlags = Flags<"url" | "token" | "store", "json">;
 
 export interface Server {
@@ -32,12 +32,12 @@ export interface Server {
   readonly rondo: RemoteRondo;
 }
 
-/** The error if no server has the data directory open. The command has not been executed. */
+/** The error that no server has the data directory open. The command was not executed. */
 export class NoServer extends CliError {
   override name = "NoServer";
 }
 
-/** The file name of the socket in a data directory. */
+/** The name of the socket file in a data directory. */
 export const SOCKET = "rondo.sock";
 
 /** Loads the effective configuration for these flags. */
@@ -62,7 +62,7 @@ export async function withServer<T>(
   const connections = addresses.map((one) => new HttpConnection({ address: one }));
   const name = config.url === null ? config.store : addresses.join(" or ");
   const fetch = fetchOverAll(connections);
-  // With several nodes, another node is asked at once instead of waiting for one that does not answer.
+  // If there are several nodes and one does not answer, another node is asked at once.
   const isPatient = say !== undefined && addresses.length === 1;
   try {
     const rondo = new RemoteRondo({
@@ -78,46 +78,46 @@ export async function withServer<T>(
   }
 }
 
-/** Sends each request over the connection whose address its URL begins with. */
+/** Sends each request over the connection whose address is the beginning of its URL. */
 function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
   const fetches = connections.map((one) => ({ begin: `${one.address}/`, fetch: fetchOver(one) }));
   return (url, request) => {
     const found = fetches.find(({ begin }) => url.startsWith(begin));
-    assert(found !== undefined, "a client sends requests only to the servers that it was given");
+    assert(found !== undefined, "the request is for a server that this client was not given");
     return found.fetch(url, request);
   };
 }
 
-/** The directory of a store that is in files; null for other stores. */
+/** Returns the directory of a store that is in files; null for other stores. */
 export function directoryOf(store: string): string | null {
   return store.startsWith("file:") && store.length > 5 ? store.slice(5).replace(/^\/\/(?=\/)/, "") : null;
 }
 
-/** Whether the store's directory has a socket; the server of the socket may run or may have been killed. */
+/** Whether the store's directory has a socket file. The server of the socket may run, or may have been killed. */
 export function hasSocket(store: string): boolean {
   const directory = directoryOf(store);
   return directory !== null && existsSync(join(directory, SOCKET));
 }
 
-/** The address of a store's socket. If there is no socket, it throws an error that says what to do. */
+/** Returns the address of a store's socket. If there is no socket, throws an error that says what to do. */
 export async function socketAddress(store: string): Promise<string> {
   const address = await futureSocketAddress(store);
   if (!hasSocket(store)) throw noServer(store);
   return address;
 }
 
-/** The address of the socket of a store, whether or not its server runs yet. */
+/** Returns the address of the socket of a store, whether or not its server runs already. */
 export async function futureSocketAddress(store: string): Promise<string> {
   const directory = directoryOf(store);
   if (directory === null)
     throw new CliError(
       EXIT.unreachable,
-      `the store ${withoutPassword(store)} has no socket to find its server by`,
-      ["name any node: --url http://<host>:<port>, or RONDO_URL"],
+      `the store ${withoutPassword(store)} is not a directory, so its server cannot be found by a socket`,
+      ["name the URL of any node: --url http://<host>:<port>, or RONDO_URL"],
     );
   const { silent } = await awaitOwner(directory);
   if (silent !== null)
-    throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, but accepts no commands`, [
+    throw new CliError(EXIT.unreachable, `process ${silent} has ${store} open, but accepts no commands`, [
       "the process is a program with openRondo, or it hangs: use that program, or wait for its end",
     ]);
   return `unix:${join(directory, SOCKET)}`;
@@ -129,14 +129,14 @@ function noServer(store: string, cause?: unknown): NoServer {
     `no server works on ${store}`,
     [
       `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
-      "if you have just started one, repeat the command when it is ready",
-      "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
+      "if you have just started a server, repeat the command when it is ready",
+      "or name a server that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
     ],
     { cause },
   );
 }
 
-/** Explains a failed request. A killed server leaves a socket behind at which no process listens. */
+/** Explains a failed request. If no process listens at the socket, the server was killed. */
 function explain(
   thrown: unknown,
   name: string,
@@ -150,7 +150,7 @@ function explain(
   return new CliError(
     EXIT.unreachable,
     `cannot reach ${name}: ${code}`,
-    ["is the server running? Start one: rondo start"],
+    ["check whether the server is running; to start one: rondo start"],
     { cause: thrown },
   );
 }
@@ -160,8 +160,11 @@ function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean
   return hasToken
     ? new CliError(
         EXIT.unauthorised,
-        `${name} does not know this token, or it has expired`,
-        ["check --token and RONDO_TOKEN", `where the server runs, see: rondo token list; ${make}`],
+        `${name} does not know this token, or the token has expired`,
+        [
+          "check --token and RONDO_TOKEN",
+          `on the server's machine, list the tokens: rondo token list; or ${make}`,
+        ],
         { cause: thrown },
       )
     : new CliError(
@@ -173,10 +176,10 @@ function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean
 }
 
 const LOOK_MS = 25;
-/** How long a starting owner may take until it listens, also on a busy machine. */
+/** How long a process that has opened the directory may take until it listens, even on a busy machine. */
 const PATIENCE_MS = 3_000;
 
-/** Waits until the owner of the directory listens. Returns the owner's process id if it runs without listening. */
+/** Waits until the process that has the directory open listens. Returns its process id if it runs but does not listen. */
 export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
   for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     const silent = silentOwner(directory);
@@ -192,7 +195,7 @@ function silentOwner(directory: string): number | null {
     process.kill(pid, 0);
     return pid;
   } catch {
-    // The directory has no owner, or its owner was killed.
+    // No process has the directory open, or that process was killed.
     return null;
   }
 }

@@ -1,7 +1,7 @@
-/** Follows a handle until it ends, or until Ctrl-C, which ends only the following. */
+/** Runs code that follows an execution, until it ends or Ctrl-C is pressed. Ctrl-C does not end the execution. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 
-/** Runs `follow`. A signal disposes of the handle, which ends `follow`. Returns 0, or 130 (143) if it was interrupted. */
+/** Runs `follow`. Ctrl-C or SIGTERM disposes of the handle, which ends `follow`. Returns 0, or 130 or 143 after the signal. */
 export async function interruptible(handle: AsyncDisposable, follow: () => Promise<void>): Promise<ExitCode> {
   let exit: ExitCode = EXIT.ok;
   const leave = (code: ExitCode) => () => {

@@ -1,8 +1,9 @@
 /**
- * A `fetch` for verbs that follow an execution, during which the server may not answer for a while, for example during a
- * restart.
+ * A `fetch` that retries requests, for verbs that follow an execution. The server may not answer for a while, for example
+ * during a restart.
  * 1. It prints one line when the server stops answering, and one when it answers again.
- * 2. Reads are retried for up to a minute. Streams are not retried here, because their reader reconnects.
+ * 2. Reads are retried for up to a minute. Requests for streams are not retried, because the reader of a stream reconnects by
+ *    itself.
  */
 import type { Fetch } from "../../client/transport.ts";
 import { type Clock, systemClock } from "../../std/clock.ts";
@@ -14,14 +15,17 @@ export interface AbsenceOptions {
   readonly clock?: Clock;
 }
 
-/** After this many failures in a row the server counts as away. One failure can be a kept-alive connection that was closed. */
+/**
+ * After this many failures in a row the server counts as unreachable. A single failure may be a kept-alive connection that was
+ * closed.
+ */
 const FAILURES_TOLD = 2;
 const AWAY_MAX_MS = 60_000;
 const PAUSE_MS = 200;
-/** The HTTP status of a server that is closing or not ready yet. */
+/** The HTTP status with which a server answers while it is closing or not ready yet. */
 const UNAVAILABLE = 503;
 
-/** Decorates a `fetch` with retries. */
+/** Returns a `fetch` that retries failed requests of the given `fetch`. */
 export function outlastAbsence(fetch: Fetch, options: AbsenceOptions): Fetch {
   const { name, say, clock = systemClock({ hold: true }) } = options;
   let hasAnswered = false;

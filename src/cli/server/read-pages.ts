@@ -21,7 +21,7 @@ export async function* readPages<T>(
   for await (const { data } of wholePages<Page<T>>(requester, path, query, max)) yield* data;
 }
 
-/** Yields every page as the server returns it, with at most `max` items in total. */
+/** Yields every page in the form in which the server returns it, with at most `max` items in total. */
 export async function* wholePages<P extends Page<unknown>>(
   requester: Requester,
   path: string,

@@ -1,4 +1,4 @@
-/** Opens a server by the configuration, for `start` and `dev`. */
+/** Opens a server with the options of the configuration. `rondo start` and `rondo dev` use it. */
 import { networkInterfaces } from "node:os";
 import { openServer, type ServerOptions } from "../../compose/compose-server.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
@@ -22,7 +22,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** Opens the server and prints its address as the first line of stdout, or with --json all addresses. */
+/** Opens the server. Prints its address as the first line of stdout or, with --json, all addresses. */
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
   const risk = directoryRisk(config.store);
@@ -31,7 +31,7 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
   const { socket } = server;
   const url = reachedAt(server.url, config);
   if (options.json) printJson({ url, socket });
-  // On a terminal, the next line shows the address.
+  // On a terminal the address is not printed here, because the next line shows it.
   else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
   if (options.json) return server;
   const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
@@ -55,19 +55,19 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
     const at = store === "file:.rondo" ? "" : ` --store ${store}`;
     throw new CliError(
       EXIT.unauthorised,
-      `listening on ${host} without a token would let every client in`,
+      `the server would listen on ${host} without a token, so every client could use it`,
       [
         `1. make a token, which needs no server:  rondo token create --role admin${at}`,
         `2. start again:                          rondo start --host ${host}${at}`,
         "3. give the token to its users:          --token, or RONDO_TOKEN",
-        "or set RONDO_ADMIN_TOKEN for the server: openssl rand -hex 32 makes one",
+        "or set RONDO_ADMIN_TOKEN for the server; to make a secret: openssl rand -hex 32",
       ],
       { cause: thrown },
     );
   }
 }
 
-/** The address for other machines: the advertised one, or the machine's first address if the server listens on all. */
+/** Returns the address for other machines: the advertised one, or the machine's first address if the server listens on all. */
 function reachedAt(url: string, { advertise, host }: Config): string {
   if (advertise !== null) return advertise;
   const own = isAnyAddress(host) ? ownAddresses()[0] : undefined;

@@ -26,10 +26,14 @@ export async function startNodes(
   count: number,
 ): Promise<ExitCode> {
   if (!isShared(config.store))
-    throw new CliError(EXIT.usage, `--nodes needs a PostgreSQL: one process owns ${config.store}`, [
-      "several nodes share a database:  rondo start --nodes 4 --store postgres://...",
-      "without --nodes one process serves this store",
-    ]);
+    throw new CliError(
+      EXIT.usage,
+      `--nodes needs a PostgreSQL database: only one process can open ${config.store}`,
+      [
+        "to run several nodes over one database: rondo start --nodes 4 --store postgres://...",
+        "to serve this store by one process, leave out --nodes",
+      ],
+    );
   const shutdown = new Shutdown();
   try {
     const specs = Array.from({ length: count }, (_, i) => specOf(i, config, options));
@@ -41,7 +45,7 @@ export async function startNodes(
       printLine(`rondo serves ${withoutPassword(config.store)} with ${count} nodes at ${urls.join(", ")}`);
     }
     await isAsked;
-    printLine("closing the nodes: open requests are finished; press Ctrl-C again to leave at once");
+    printLine("closing the nodes: open requests are finished; press Ctrl-C again to stop at once");
     await nodes.close();
     return EXIT.ok;
   } finally {
@@ -60,7 +64,7 @@ async function start(specs: readonly NodeSpec[]): ReturnType<typeof NodeProcesse
   }
 }
 
-/** The node with index `i`: its port and its advertised port are those of the first node plus `i`. */
+/** Returns the settings of the node with index `i`. Its port and its advertised port are those of the first node plus `i`. */
 function specOf(i: number, { port, advertise }: LoadedConfig["config"], options: StartFlags): NodeSpec {
   const { store, host, broker } = options;
   const given = Object.entries({ store, host, broker }).flatMap(([flag, value]) =>
@@ -74,7 +78,7 @@ function specOf(i: number, { port, advertise }: LoadedConfig["config"], options:
   };
 }
 
-/** The URL with a port that is higher by `by`. */
+/** Returns the URL with its port increased by `by`. */
 function shifted(url: string, by: number): string {
   const at = new URL(url);
   const standard = at.protocol === "https:" ? 443 : 80;

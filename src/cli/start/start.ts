@@ -10,8 +10,8 @@ import { nodesOf, startNodes } from "./start-nodes.ts";
 
 /**
  * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four
- * times the live objects, so a server with 80 MB of them takes 500 MB. A V8 that does not know the flag reports that on stderr,
- * and the server starts anyway.
+ * times the live objects, so a server with 80 MB of them takes 500 MB. If V8 does not know the flag, it says so on stderr, and
+ * the server starts anyway.
  */
 const HEAP_GROWTH = 40;
 
@@ -30,7 +30,7 @@ export async function start({
     const server = await serve(loaded, options);
     process.send?.({ kind: "ready", url: server.url });
     await shutdown.asked;
-    printLine("closing: open requests are finished; press Ctrl-C again to leave at once");
+    printLine("closing: open requests are finished; press Ctrl-C again to stop at once");
     await server.close();
     return EXIT.ok;
   } finally {

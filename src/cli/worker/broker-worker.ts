@@ -48,7 +48,7 @@ export async function runBrokerWorker(
   const screen = new Screen(process.stderr);
   const guard = new ProcessGuard(screen);
   const shutdown = new Shutdown();
-  // The parent process has ended, or asks this process to end.
+  // The parent process has ended, or it asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {
     const loaded = await loadAll(config.files);
@@ -105,7 +105,8 @@ async function work(parts: WorkParts): Promise<void> {
     workflows: hosted,
     ...(scripts === null || scripts === undefined ? {} : { scripts }),
     ...(settings.spool === null ? {} : { spool: settings.spool }),
-    // No server asks this worker about attempts, so a status port that the user chose is for probes from anywhere.
+    // No server asks this worker about its attempts. So if the user chose a status port, it is for health checks, which may
+    // come from anywhere.
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
@@ -113,7 +114,7 @@ async function work(parts: WorkParts): Promise<void> {
     onTrouble: (what) => {
       if (json) printJson({ kind: "trouble", what });
       else if (what === null) screen.note("the broker is back");
-      else screen.note(`the broker does not answer (${what}); receipts are kept, and the worker tries again`);
+      else screen.note(`the broker does not answer (${what}); the worker keeps its receipts and tries again`);
     },
     onReady: () => {
       const { name, capacity } = settings;
@@ -138,16 +139,18 @@ async function work(parts: WorkParts): Promise<void> {
   await Promise.race([shutdown.asked, worker.start().then(() => shutdown.asked)]);
   clearInterval(telling);
   if (!json)
-    screen.print("leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once");
+    screen.print("leaving: running tasks may finish, no new ones begin; press Ctrl-C again to stop at once");
   await worker.stop(settings.graceMs);
   if (json) printJson({ kind: "ended" });
 }
 
 function checkUrl(broker: string): void {
   if (isBrokerUrl(broker)) return;
-  throw new CliError(EXIT.usage, `--broker ${broker}: is not the URL of a broker`, [
-    "--broker amqp://user:password@host:5672/vhost, or amqps://...",
-  ]);
+  throw new CliError(
+    EXIT.usage,
+    `--broker ${broker}: is not the URL of a broker (amqp://... or amqps://...)`,
+    ["--broker amqp://user:password@host:5672/vhost, or amqps://..."],
+  );
 }
 
 /** Warns that the definitions are not registered at a server, so their workflows cannot be started yet. */
@@ -156,13 +159,13 @@ function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): v
   const names = workflows.map(({ name }) => name).join(", ");
   screen.note(
     `the definitions of ${names} are not registered: a worker over a broker needs --url for that. ` +
-      "Name the server once with --url, or POST /v1/workflows",
+      "Name the server once with --url, or send the definitions with POST /v1/workflows",
   );
 }
 
 /**
- * The options of scripts, with the servers from which the worker reads their runs; null if this worker runs no scripts, after
- * printing why.
+ * Returns the options for scripts, with the servers from which the worker reads the code of their runs. If this worker cannot
+ * run scripts, prints why and returns null.
  */
 async function scriptsFor(
   screen: Screen,
@@ -181,7 +184,7 @@ async function scriptsFor(
     return null;
   };
   if (addresses.length === 0)
-    return refuse("the worker reads their runs from the server, so name the server with --url");
+    return refuse("the worker reads scripts from the server, so name the server with --url");
   const unsafeNoJail = flags.unsafeNoJail === true;
   try {
     await chooseJail({ unsafeNoJail });

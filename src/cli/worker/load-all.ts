@@ -31,8 +31,8 @@ function addPart<T>(
 ): void {
   const same = parts.get(key);
   if (same !== undefined && same.part !== part)
-    throw new CliError(EXIT.usage, `${same.file} and ${file} both have a ${what}`, [
-      `a name stands for one ${what.split(" ")[0]}: rename one, or leave one of the files out`,
+    throw new CliError(EXIT.usage, `${same.file} and ${file} both export a ${what}`, [
+      `a name belongs to one ${what.split(" ")[0]}: rename one, or leave out one of the files`,
     ]);
   parts.set(key, { part, file });
 }

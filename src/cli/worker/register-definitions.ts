@@ -13,13 +13,16 @@ import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
-  /** The addresses of the server, which are tried at the same time; the first one that answers is used. */
+  /** The addresses of the server. All are tried at the same time, and the first one that answers is used. */
   readonly addresses: readonly string[];
   readonly token: string | null;
 }
 
 const UNIX = "unix:";
-/** The time limits of the first and of later answers. They grow, so that a slow network does not count as broken for ever. */
+/**
+ * The time limits for the first answer and for later ones. They grow, so that a slow network is not taken for a broken one for
+ * ever.
+ */
 const TIMEOUT = { minMs: 5_000, maxMs: 60_000 } as const;
 
 /** Reads the server's addresses and the files from flags, environment and configuration. */
@@ -44,7 +47,9 @@ export async function findAddresses(
   return { addresses, token: config.token, wanted: config.files };
 }
 
-/** Registers the definitions, and waits for a server. Returns false if the worker was stopped meanwhile. */
+/**
+ * Registers the definitions, and waits for a server if none answers. Returns false if the worker was stopped during that time.
+ */
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
@@ -66,16 +71,17 @@ export async function registerDefinitions(
       );
       if (kept !== null)
         options.tell(
-          `this token is bound to the project "${kept}" and cannot register definitions: the server keeps those that it has`,
+          `this token is bound to the project "${kept}" and cannot register definitions: the server uses the definitions that it has`,
         );
       return true;
     } catch (thrown) {
       const errors = (thrown as AggregateError).errors as Error[];
-      // A server that refused would refuse again; a server that cannot be reached may answer later.
+      // A refusal is thrown, because it would come again. A server that cannot be reached may answer later, so the request is
+      // repeated.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
       if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
-      // This timer keeps the process alive, because nothing else keeps it alive yet.
+      // This timer keeps the process alive; the worker has nothing else yet that would.
       await atMost(systemClock({ hold: true }), backOff.next(), over);
     } finally {
       for (const connection of connections) connection.close();
@@ -84,7 +90,7 @@ export async function registerDefinitions(
   return false;
 }
 
-/** Explains why no server answers, by the first address. */
+/** Explains why no server answers. The explanation is about the first address. */
 function absence([address = ""]: readonly string[], [error]: readonly Error[]): string {
   const isMissing = error instanceof HttpFault && error.code === "ENOENT";
   return isMissing
@@ -92,7 +98,10 @@ function absence([address = ""]: readonly string[], [error]: readonly Error[]): 
     : String(error?.message);
 }
 
-/** Stores the definitions at the server. A token that is bound to a project may not do that; then that project is returned. */
+/**
+ * Stores the definitions at the server. A token that is bound to a project may not do that; in that case returns the name of
+ * the project.
+ */
 async function postAll(
   connection: HttpConnection,
   workflows: readonly AnyWorkflow[],
@@ -115,8 +124,7 @@ async function post(connection: HttpConnection, definition: unknown, timeoutMs: 
   const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body, timeoutMs });
   if (status >= 200 && status < 300) return;
   const { code, detail, hint } = jsonFields(text) ?? {};
-  // An answer of a starting or stopping server, or of a proxy, counts as unreachable. So does a request that was damaged in
-  // transit.
+  // A server that starts or stops, and a proxy in between, count as unreachable. So does a request that was damaged on its way.
   const isProblem = typeof code === "string" && typeof detail === "string";
   if (status >= 500 || status === 429 || code === "invalid_json" || !isProblem)
     throw new HttpFault(isProblem ? detail : `${connection.address} answers ${status}`, "not_ready");

@@ -27,7 +27,7 @@ export interface WorkerSettings {
   readonly spool: string | null;
   readonly statusPort: number;
   readonly graceMs: number;
-  /** The least and the most worker processes; null if this process is the only one. */
+  /** The minimum and maximum number of worker processes; null if this process is the only worker. */
   readonly scale: { readonly min: number; readonly max: number } | null;
   readonly sampleMs: number;
 }
@@ -43,10 +43,10 @@ export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
   const isScaled = flags.min !== undefined || flags.max !== undefined;
   const min = count(flags.min ?? "1", "--min", [1, PROCESSES_MAX]);
   const max = count(flags.max ?? `${min}`, "--max", [1, PROCESSES_MAX]);
-  if (min > max) throw new CliError(EXIT.usage, `--min ${min} is more than --max ${max}`);
+  if (min > max) throw new CliError(EXIT.usage, `--min ${min} must not be more than --max ${max}`);
   const name = flags.name ?? `${plainName(hostname())}-${process.pid}`;
   if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$/.test(name))
-    throw new CliError(EXIT.usage, `--name "${name}": must be 1 to 40 of A-Z a-z 0-9 _ . -`);
+    throw new CliError(EXIT.usage, `--name "${name}": must have 1 to 40 of the characters A-Z a-z 0-9 _ . -`);
   return {
     capacity: flags.capacity === undefined ? CAPACITY : count(flags.capacity, "--capacity", [1, 100_000]),
     name,

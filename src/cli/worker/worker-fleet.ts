@@ -13,12 +13,12 @@ type FleetSettings = WorkerSettings & { readonly scale: { readonly min: number; 
 interface Member {
   readonly child: ChildProcess;
   readonly number: number;
-  /** The load of the process; null while it does not serve. */
+  /** The load of the worker process; null until it serves. */
   load: Load | null;
   isLeaving: boolean;
 }
 
-/** Exit codes of a process that would end in the same way after a restart. */
+/** Exit codes of a worker process after which a restart would not help. */
 const HOPELESS: readonly number[] = [EXIT.usage, EXIT.notFound, EXIT.conflict, EXIT.unauthorised];
 
 /** Runs worker processes until Ctrl-C or SIGTERM. */
@@ -50,7 +50,7 @@ class WorkerFleet {
   readonly #backOff = new BackOff({ random: systemRandom });
   readonly #members = new Set<Member>();
   #numbers = 0;
-  /** The time before which no process is started, because the last one died. */
+  /** No process is started before this time, because the last one died (back-off). */
   #notBefore = 0;
   #isClosing = false;
   #exit: ExitCode = EXIT.ok;
@@ -64,12 +64,12 @@ class WorkerFleet {
     this.#policy = new ScalePolicy(settings.scale);
   }
 
-  /** Measures the load, and adds or ends a process if needed. */
+  /** Measures the load of the worker processes, and adds or ends a process if needed. */
   sample(): void {
     if (this.#isClosing || Date.now() < this.#notBefore) return;
     const members = [...this.#members].filter(({ isLeaving }) => !isLeaving);
     for (let count = members.length; count < this.#settings.scale.min; count++) this.#add();
-    // While a process starts, no other one is added.
+    // While a worker process is starting, no other process is added.
     if (members.length < this.#settings.scale.min || members.some(({ load }) => load === null)) return;
     const change = this.#policy.sample(members.map(({ load }) => load as Load));
     if (change === 1) this.#add();
@@ -94,7 +94,7 @@ class WorkerFleet {
     const name = `${this.#settings.name}-${number}`;
     const { token } = this.#flags;
     const child = fork(`${packageRoot()}bin/rondo.js`, ["worker", ...this.#args, "--name", name], {
-      // The token is passed in the environment, because all users can see arguments.
+      // The token is passed in the environment, because all users of the machine can see arguments.
       env: { ...process.env, ...(token === undefined ? {} : { RONDO_TOKEN: token }) },
     });
     const member: Member = { child, number, load: null, isLeaving: false };
@@ -127,7 +127,7 @@ class WorkerFleet {
       } else {
         const ms = this.#backOff.next();
         this.#notBefore = Date.now() + ms;
-        printLine(`rondo: worker process ${member.number} died (${signal ?? code}); another is started`);
+        printLine(`rondo: worker process ${member.number} died (${signal ?? code}); another one is started`);
       }
     }
     if (this.#members.size === 0) this.#onEmpty();
@@ -136,7 +136,7 @@ class WorkerFleet {
   #report(what: "added" | "leaving" | "ended", { child, number }: Member): void {
     const processes = [...this.#members].filter(({ isLeaving }) => !isLeaving).length;
     if (this.#flags.json) printJson({ kind: what, number, pid: child.pid ?? null, processes });
-    else printLine(`rondo: worker process ${number} ${what}; ${processes} in all`);
+    else printLine(`rondo: worker process ${number} ${what}; ${processes} processes in all`);
   }
 }
 
@@ -146,7 +146,7 @@ function leastBusy(members: readonly Member[]): Member {
   );
 }
 
-/** The arguments of one worker process: those of the parent without the flags about the number of processes. */
+/** Returns the arguments of one worker process: those of the parent without the flags for the number of processes. */
 function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: WorkerSettings): string[] {
   const { url, store, socket, broker, prefix, spool, unsafeNoJail } = flags;
   const named = {
@@ -177,11 +177,11 @@ interface Load {
   readonly capacity: number;
 }
 
-/** The number of samples over which load is averaged, and over which idleness must last. */
+/** The number of samples of the load that are averaged. The load must be low for as many samples before a process is ended. */
 const SAMPLES_UP = 3;
 const SAMPLES_DOWN = 10;
 const BUSY = 0.8;
-/** One process is ended if the load of the remaining ones would be at most this. */
+/** A process is ended if the load of the remaining ones would then be at most this. */
 const SPARE = 0.5;
 
 export class ScalePolicy {
@@ -211,7 +211,7 @@ export class ScalePolicy {
     return this.#idle >= SAMPLES_DOWN ? this.#decide(-1) : 0;
   }
 
-  /** Clears the samples, so that a change shows its effect before the next decision. */
+  /** Clears the samples, so that the next decision is made with samples from after the change. */
   #decide(change: -1 | 1): -1 | 1 {
     this.#busy = [];
     this.#idle = 0;

@@ -10,8 +10,8 @@ test("a batch that is larger than the capacity is told, one that fits is not", (
       large: handler({ tasks: [1], batch: 101, processBatch: ({ tasks }) => [...tasks] }),
     });
   expect(smallCapacityLines([flow], 100)).toEqual([
-    "rows.insert asks for batches of 500, and this worker takes 100 tasks at a time: its batches have at most 100 (--capacity 500 makes room)",
-    "rows.both.large asks for batches of 101, and this worker takes 100 tasks at a time: its batches have at most 100 (--capacity 101 makes room)",
+    "rows.insert wants batches of 500 tasks, but this worker takes 100 tasks at a time: its batches have at most 100 (to allow more: --capacity 500)",
+    "rows.both.large wants batches of 101 tasks, but this worker takes 100 tasks at a time: its batches have at most 100 (to allow more: --capacity 101)",
   ]);
   expect(smallCapacityLines([flow], 500)).toEqual([]);
 });

@@ -1,7 +1,7 @@
 /**
  * `rondo worker FILES`: registers the workflows of the files with a server and runs their tasks in this process, and scripts if
- * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process only keeps
- * worker processes.
+ * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process runs no
+ * tasks itself, but starts and ends worker processes.
  */
 import { dirname, relative } from "node:path";
 import { scriptsOf } from "../../compose/compose.ts";
@@ -39,7 +39,9 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     return runBrokerWorker(files, { ...flags, broker: flags.broker }, settings);
   }
   if (flags.prefix !== undefined)
-    throw new CliError(EXIT.usage, "--prefix is for --broker", ["name the broker too: --broker amqp://..."]);
+    throw new CliError(EXIT.usage, "--prefix is for --broker", [
+      "a worker over a broker needs its URL: --broker amqp://...",
+    ]);
   const { addresses, token, wanted } = await findAddresses(files, flags);
   const screen = new Screen(process.stderr);
   if (wanted.length === 0)
@@ -49,7 +51,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     );
   const guard = new ProcessGuard(screen);
   const shutdown = new Shutdown();
-  // The parent process has ended, or asks this process to end.
+  // The parent process has ended, or it asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {
     const loaded = await loadAll(wanted);
@@ -88,16 +90,17 @@ interface HostParts {
   readonly server: ServerAddresses;
 }
 
-/** Runs this process as a worker. It serves handlers at once, and scripts as soon as the sandbox was checked. */
+/** Runs this process as a worker. It serves handlers at once, and scripts after the sandbox was checked. */
 class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
   /**
-   * The common part of the ids. Handlers and scripts are registered as two workers; their ids show that they are one process.
+   * The common beginning of two worker ids. Handlers and scripts are registered as two workers; their ids show that they are
+   * one process.
    */
   readonly #id: string;
   #isReady = false;
-  /** How many of the two parts (handlers, scripts) have lost their server. */
+  /** How many of the two workers in this process (handlers, scripts) have lost the connection to the server. */
   #away = 0;
   #isLeaving = false;
 
@@ -118,13 +121,15 @@ class WorkerHost {
     this.#isLeaving = true;
     clearInterval(telling);
     if (!flags.json)
-      screen.print("leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once");
+      screen.print(
+        "leaving: running tasks may finish, no new ones begin; press Ctrl-C again to stop at once",
+      );
     await Promise.all(this.#workers.map((worker) => worker.stop(settings.graceMs)));
     await started;
     if (flags.json) printJson({ kind: "ended" });
   }
 
-  /** Serves scripts if the sandbox works; otherwise prints that it does not. */
+  /** Serves scripts if the sandbox works. Otherwise prints why this worker runs no scripts. */
   async #startScripts(isAll: boolean): Promise<void> {
     const { screen, flags, settings, workflows } = this.#parts;
     const unsafeNoJail = flags.unsafeNoJail === true;
@@ -132,12 +137,12 @@ class WorkerHost {
       await chooseJail({ unsafeNoJail });
     } catch (thrown) {
       if (!(thrown instanceof RondoError)) throw thrown;
-      // Without files, a worker that cannot run scripts has nothing to do.
+      // A worker without files that cannot run scripts has nothing to do, so the error is thrown.
       if (isAll) throw thrown;
       const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
       screen.print(
         [isNeeded ? "✗" : "rondo:", isNeeded ? "red" : "yellow"],
-        ` this worker runs no scripts: ${thrown.message}`,
+        ` this worker does not run scripts: ${thrown.message}`,
       );
       return;
     }
@@ -158,7 +163,10 @@ class WorkerHost {
     await worker.start();
   }
 
-  /** The options of one of the worker's two parts, handlers or scripts; `isMain`: this part reports that the worker serves. */
+  /**
+   * Makes the options of one of the two workers in this process, for handlers or for scripts. With `isMain`, this worker
+   * reports that the process serves.
+   */
   #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
     const { screen, guard, settings, server, shutdown } = this.#parts;
     return {
@@ -183,15 +191,19 @@ class WorkerHost {
       onDrain: () => shutdown.end(),
       onDamagedSpool: ({ path, lines }) =>
         screen.note(
-          `a spool file is damaged: ${lines} of its lines cannot be read, and those reports are lost unless the tasks run again; ` +
-            `the other reports are sent, and the file is kept as ${path}`,
+          `a spool file is damaged: ${lines} of its lines cannot be read, and the reports in them are lost unless their tasks run again; ` +
+            `the reports that can be read are sent, and the damaged file is kept as ${path}`,
         ),
-      onDropped: (attempt, why) => screen.note(`the report of ${attempt} was refused: ${why.message}`),
+      onDropped: (attempt, why) =>
+        screen.note(`the server refused the report of the attempt ${attempt}: ${why.message}`),
       onBug: (thrown) => guard.stop("worker", thrown),
     };
   }
 
-  /** Prints one line for both parts when the server stops answering, and one when it answers again. */
+  /**
+   * Prints one line when the server stops answering, and one when it answers again, even if both handlers and scripts notice
+   * it.
+   */
   #troubled(what: string | null): void {
     const { screen, flags } = this.#parts;
     if (flags.json) printJson({ kind: "trouble", what });
@@ -200,7 +212,7 @@ class WorkerHost {
     const says =
       what === null
         ? "the server is back"
-        : `the server does not answer (${what}); receipts are kept, and the worker tries again`;
+        : `the server does not answer (${what}); the worker keeps its receipts and tries again`;
     screen.note(says);
   }
 
@@ -218,7 +230,7 @@ class WorkerHost {
     process.send?.({ kind: "ready", worker });
   }
 
-  /** Reports the load of the busier part, handlers or scripts, to the parent process. */
+  /** Reports the load to the parent process: that of handlers or of scripts, whichever is higher. */
   #reportLoad(): void {
     const [busiest] = this.#workers
       .map(({ held, capacity }) => ({ kind: "load", held, capacity }))
@@ -227,14 +239,14 @@ class WorkerHost {
   }
 }
 
-/** A hint for the user if every address refuses the registration. */
+/** Hints for the user if every address refuses to register the worker. */
 function refusalHint(status: number): string {
   if (status === 404) return "check --url (RONDO_URL): the address is not that of a Rondo server";
   if (status === 422) return "check --name and the names of the handlers";
   return "check --token (RONDO_TOKEN): it must be valid and have the role worker or admin";
 }
 
-/** The address of a server; for a socket, the store in whose directory the socket is. */
+/** Returns the address of a server for messages. For a socket, it is the store in whose directory the socket is. */
 function shown(address: string): string {
   return address.startsWith("unix:")
     ? `file:${relative(process.cwd(), dirname(address.slice(5))) || "."}`
@@ -248,7 +260,7 @@ interface Batched {
   }[];
 }
 
-/** Warnings for handlers whose `batch` is larger than the worker's capacity. */
+/** Returns warnings about handlers whose `batch` is larger than the worker's capacity. */
 export function smallCapacityLines(
   workflows: readonly { readonly definition: unknown }[],
   capacity: number,
@@ -259,7 +271,7 @@ export function smallCapacityLines(
         batch <= capacity
           ? []
           : [
-              `${use} asks for batches of ${batch}, and this worker takes ${capacity} tasks at a time: its batches have at most ${capacity} (--capacity ${batch} makes room)`,
+              `${use} wants batches of ${batch} tasks, but this worker takes ${capacity} tasks at a time: its batches have at most ${capacity} (to allow more: --capacity ${batch})`,
             ],
       ),
     ),

@@ -94,7 +94,7 @@ test("what is wrong is told with its place, and with the exit codes of all comma
   expect(broken.stderr).toContain('unexpected "}"');
   const named = await cli(["submit", "project.yaml", "--id", "x"], { cwd });
   expect(named.code).toBe(2);
-  expect(named.stderr).toContain("--id is for a document of the form { steps }");
+  expect(named.stderr).toContain("--id can be used only with a document of the form { steps }");
   const elsewhere = await cli(["submit", "project.yaml", "--project", "other"], { cwd });
   expect(elsewhere.code).toBe(2);
   expect(elsewhere.stderr).toContain('project-x: is not the project "other" that this is sent to');
@@ -123,7 +123,7 @@ test("a file with topics and a workflow runs by itself; one with topics only has
   expect(ran).toMatchObject({ code: 0, stdout: '{"did":"a"}\n' });
   const none = await cli(["run", "topics.ts"], { cwd });
   expect(none.code).toBe(2);
-  expect(none.stderr).toContain("topics.ts has topics, but no workflow to run");
+  expect(none.stderr).toContain("topics.ts exports topics, but no workflow that could be run");
   const twice = await cli(["run", "twice.ts"], { cwd });
   expect(twice.code).toBe(2);
   expect(twice.stderr).toContain('twice.ts exports two topics named "A_CMD"');
@@ -143,7 +143,7 @@ test("a broadcast that failed for good is reported, while the workflow is done a
   expect(document?.dead_letters).toMatchObject([{ step: 0, op: "broadcast", target: url }]);
   const id = document?.dead_letters?.[0]?.id;
   expect(waited.stderr).toContain(
-    "! told: 1 post-operation failed for good; the workflow continued without it\n",
+    "! told: 1 post-operation failed for good; the workflow continued without waiting for success\n",
   );
   expect(waited.stderr).toMatch(/step 0, broadcast to http:\/\/nobody-allows-this:6001\/broadcast: .*allow/);
   expect(waited.stderr).toContain(`rondo dlq retry ${id}\n`);

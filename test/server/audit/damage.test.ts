@@ -86,7 +86,7 @@ test("the end is gone, or lists show another status", async () => {
     ),
   );
   expect(cut.findings.map(({ message }) => message)).toContain(
-    "lists show the status done; the journal says running",
+    "execution lists show the status done, but by the journal it is running",
   );
   const listed = unwrap(
     await auditExecution(
@@ -96,7 +96,7 @@ test("the end is gone, or lists show another status", async () => {
     ),
   );
   expect(listed.findings.map(({ message }) => message)).toEqual([
-    "lists show the status failed; the journal says done",
+    "execution lists show the status failed, but by the journal it is done",
   ]);
 });
 

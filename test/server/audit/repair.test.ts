@@ -28,7 +28,7 @@ const DAMAGE: Readonly<Record<string, readonly [sql: string, says: string]>> = {
   "a missing timer": [`DELETE FROM timers ${OF}`, "the stored time is missing"],
   "an extra timer": [
     "INSERT INTO timers SELECT e, 'retry:x', 9e15 FROM executions WHERE id = 'e1'",
-    "timer retry:x is stored, but the journal has not set it",
+    "timer retry:x is stored, but by the journal it is not set",
   ],
 };
 

@@ -84,7 +84,7 @@ describe("found is", () => {
         ["r0", 0],
       ],
       {},
-      "run 0 (r0) comes after 1 finished ones",
+      "run 0 (r0) comes after 1 finished runs: runs are missing or out of order",
     ],
     [
       "a run that was skipped",
@@ -93,10 +93,15 @@ describe("found is", () => {
         ["r2", 2],
       ],
       {},
-      "run 2 (r2) comes after 1 finished ones",
+      "run 2 (r2) comes after 1 finished runs: runs are missing or out of order",
     ],
-    ["a run that the script does not have", [["typo", 0]], {}, "run 0 is typo; the script has r0 there"],
-    ["a run beyond the last", [["r9", 3]], {}, "run 3 is r9; the script has no such run there"],
+    [
+      "a run that the script does not have",
+      [["typo", 0]],
+      {},
+      "run 0 is typo; the script has r0 at this position",
+    ],
+    ["a run beyond the last", [["r9", 3]], {}, "run 3 is r9; the script has no such run at this position"],
     [
       "a new attempt that begins again, where it resumes",
       [
@@ -113,7 +118,7 @@ describe("found is", () => {
         ["r1", 1, 2],
       ],
       { resume: false },
-      "run r1 is the first of attempt 2, which has to begin again",
+      "attempt 2 has to begin with the first run of the script, but its first run is r1",
     ],
   ])("%s", (_, runs, more, message) => {
     expect(findings(runs, scripted(more))).toEqual([expect.stringContaining(message)]);
@@ -122,7 +127,7 @@ describe("found is", () => {
   test("a run of a handler that is not a script", () => {
     const definition = JSON.stringify({ phases: [{ name: "map", handlers: { map: { use: "x" } } }] });
     expect(findings([["zz", 0]], definition)).toEqual([
-      "order: task 0 of map/map has a run zz, and is not a script",
+      "order: task 0 of map/map has a run zz, but the handler is not a script",
     ]);
   });
 });
