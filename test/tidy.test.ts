@@ -134,9 +134,9 @@ const LONG_FILES: Readonly<Record<string, string>> = {};
 
 /** The most lines of each room of src/, without tests. A room grows on purpose: raise its number in the same commit (decision 120). */
 const ROOM_LINES: Readonly<Record<string, number>> = {
-  audit: 1_000,
+  audit: 1_050,
   broker: 5_000,
-  cli: 8_000,
+  cli: 8_100,
   client: 1_950,
   cluster: 5_000,
   commands: 2_000,

@@ -11,22 +11,16 @@ import { type Audit, Auditor } from "./auditor.ts";
 import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
-/**
- * The most times that the auditor asks the node for its state. The node may be a moment behind the store, so the auditor asks
- * again.
- */
+/** The most times that the auditor asks the node for its state. The node may be a moment behind the store, so the auditor asks again. */
 const LOOKS_MAX = 20;
 
-/**
- * The methods of a store that the auditor uses. If the store returns no definition, the auditor checks only the order of script
- * runs.
- */
+/** The methods of a store that the auditor uses. If the store returns no definition, the auditor checks only the order of script runs. */
 type AuditedStore = Pick<Store, "readJournal" | "load"> &
   Partial<Pick<Store, "getDefinition" | "timersOf" | "putDerived">>;
 
 /**
- * Audits an execution. `inspect` returns the state that the node shows. With `repair`, the auditor rewrites derived data that
- * differs from the journal (head, timers, marks of opened pages); without `repair` it changes nothing.
+ * Audits an execution. `inspect` returns the state that the node shows. With `repair`, the auditor rewrites derived data that differs
+ * from the journal (head, timers, marks of opened pages); without `repair` it changes nothing.
  */
 export async function auditExecution(
   store: AuditedStore,

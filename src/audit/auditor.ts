@@ -127,8 +127,8 @@ export class Auditor {
   }
 
   /**
-   * Whether the event is older than the compaction of a gate's journal (`gate.carried`). Such events are not checked, because
-   * compaction deletes them.
+   * Whether the event is older than the compaction of a gate's journal (`gate.carried`). Such events are not checked, because compaction
+   * deletes them.
    */
   #isTrimmed(seq: number, event: Event): boolean {
     if (this.#seq > 0 || seq === 1 || !this.#execution.startsWith(GATE_PREFIX)) return false;
@@ -477,8 +477,8 @@ export class Auditor {
     own.isFinished = false;
     if (!this.#isOver) return;
     this.#isOver = false;
-    // If the execution ended before its next phase started, that phase is next again after the round. If the execution was
-    // done, no phase is next.
+    // If the execution ended before its next phase started, that phase is next again after the round. If the execution was done, no phase
+    // is next.
     this.#nextAfterRound = this.#status === "done" ? null : this.#next;
     this.#next = null;
     this.#status = "running";
@@ -508,8 +508,8 @@ export class Auditor {
   }
 
   /**
-   * Checks that each task that needs a compensation has exactly one that ended. A task needs one if its handler has a
-   * compensation, and the task is done or may have begun.
+   * Checks that each task that needs a compensation has exactly one that ended. A task needs one if its handler has a compensation, and
+   * the task is done or may have begun.
    */
   #checkCompensated(seq: number): void {
     for (const { phase, visit, handlers } of this.#visits.values())

@@ -1,7 +1,7 @@
 /**
- * Data that is derived from a journal and stored beside it: the head, timers, and marks of opened pages. From the journal only
- * the least and the highest value of a mark can be computed. If a stored mark is outside these bounds, all pages count as
- * opened. Their tasks may have begun, so they get a careful start, which is always safe.
+ * Data that is derived from a journal and stored beside it: the head, timers, and marks of opened pages. From the journal only the least
+ * and the highest value of a mark can be computed. If a stored mark is outside these bounds, all pages count as opened. Their tasks may
+ * have begun, so they get a careful start, which is always safe.
  */
 import type { ExecutionView } from "../kernel/view.ts";
 import { type Derived, type Head, headTags, type StoredHead } from "../store/store.ts";
@@ -105,8 +105,8 @@ function isPossible(name: string, value: number, { view, pages }: Said): boolean
 }
 
 /**
- * Returns the repaired marks. All pages of each handler count as opened. Other marks within their bounds are kept. If the mark
- * of published events is wrong, it becomes 0, so that all events are published again.
+ * Returns the repaired marks. All pages of each handler count as opened. Other marks within their bounds are kept. If the mark of
+ * published events is wrong, it becomes 0, so that all events are published again.
  */
 function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<string, number> {
   const right = Object.entries(stored).filter(([name, value]) => isPossible(name, value, said));

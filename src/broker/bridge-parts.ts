@@ -21,10 +21,7 @@ export interface BridgeParts {
   readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /**
-   * The milliseconds since `heardAt` in which no message came. The time in which the broker was unreachable or blocked does not
-   * count.
-   */
+  /** The milliseconds since `heardAt` in which no message came. The time in which the broker was unreachable or blocked does not count. */
   readonly silentMs: (heardAt: number) => number;
   /** The session at the broker; null if there is no connection. */
   readonly session: () => BrokerSession | null;

@@ -2,8 +2,8 @@
  * The bridge: it joins the engine as one worker, which stands for the broker and all workers there.
  *
  * 1. The bridge joins as a worker for code that no other worker serves, and for code that enumerates at the broker.
- * 2. Granted tasks go to the queue of their handler's visit (visit-queues.ts), enumerations to one worker
- *    (open-enumerations.ts), commands to their topics (topics.ts).
+ * 2. Granted tasks go to the queue of their handler's visit (visit-queues.ts), enumerations to one worker (open-enumerations.ts),
+ *    commands to their topics (topics.ts).
  * 3. Messages of workers become reports (receipt-inbox.ts, enumeration.ts), and are acknowledged after the commit.
  * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
  * 5. Requests of clients go to the server that serves them (request-queues.ts).
@@ -85,10 +85,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #requests: RequestQueues;
   #session: BrokerSession | null = null;
   #isBlocked = false;
-  /**
-   * When the broker last became usable. The silence of workers is counted from this time: before it they could not send
-   * anything.
-   */
+  /** When the broker last became usable. The silence of workers is counted from this time: before it they could not send anything. */
   #openedAt = 0;
   #isFull = false;
   #isClosed = false;
@@ -263,8 +260,8 @@ export class AmqpBridge implements WorkerLink {
   }
 
   /**
-   * Called when workers outside of the broker serve this code too. Releases the work for which no worker at the broker consumes
-   * the queue.
+   * Called when workers outside of the broker serve this code too. Releases the work for which no worker at the broker consumes the
+   * queue.
    */
   #giveWay(uses: ReadonlySet<string>): void {
     for (const visit of this.#visits.all()) if (uses.has(visit.facts.use)) visit.giveWay();
@@ -321,8 +318,7 @@ export class AmqpBridge implements WorkerLink {
     this.#topics.detach();
     this.#requests.detach();
     if (this.#isClosed) return;
-    // The bridge joins the engine even before the first connection, so that `why` can name the broker as the reason for
-    // waiting.
+    // The bridge joins the engine even before the first connection, so that `why` can name the broker as the reason for waiting.
     if (!this.#hasJoined) this.#joinEngine();
     this.#options.engine.claim(
       BROKER_WORKER,

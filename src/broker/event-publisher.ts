@@ -1,14 +1,12 @@
 /**
  * Publishes the journal's events on a topic exchange, at least once, in order within an execution.
- * 1. Events are published after their commit. When the broker has confirmed a batch, the publisher tells the engine up to which
- *    event the journal is published.
- * 2. An execution is behind if some of its events were not published: there was no connection, or too many events to keep in
- *    memory. The store lists the executions that are behind (engine/mailbox/outbox.ts). When one is loaded, it hands out its
- *    unpublished events.
+ * 1. Events are published after their commit. When the broker has confirmed a batch, the publisher tells the engine up to which event the
+ *    journal is published.
+ * 2. An execution is behind if some of its events were not published: there was no connection, or too many events to keep in memory. The
+ *    store lists the executions that are behind (engine/mailbox/outbox.ts). When one is loaded, it hands out its unpublished events.
  * 3. Receipts of commands that the engine has counted are also published on an exchange of their own.
  * 4. The end of an execution is also published to a queue of its own, if a client has declared one.
- * 5. Events for which no queue is bound are not published, apart from a few that test whether a queue is bound
- *    (event-routes.ts).
+ * 5. Events for which no queue is bound are not published, apart from a few that test whether a queue is bound (event-routes.ts).
  */
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
@@ -31,9 +29,7 @@ export interface EventPublisherOptions extends Shared {
   readonly isUp: () => boolean;
 }
 
-/**
- * The most commits whose events wait in memory to be published. The events of further commits are later read from the journal.
- */
+/** The most commits whose events wait in memory to be published. The events of further commits are later read from the journal. */
 const WAITING_MAX = 2_000;
 const UNCONFIRMED_MAX = 2_000;
 const SCAN_MAX = 500;
@@ -105,8 +101,7 @@ export class EventPublisher {
 
   async #run(): Promise<void> {
     const { isUp } = this.#options;
-    // Waits until all events of the commit have arrived. One published message then shows for all of them whether a queue is
-    // bound.
+    // Waits until all events of the commit have arrived. One published message then shows for all of them whether a queue is bound.
     await Promise.resolve();
     while (isUp()) {
       if (this.#unconfirmed >= UNCONFIRMED_MAX) return;
@@ -163,8 +158,8 @@ export class EventPublisher {
   }
 
   /**
-   * Publishes events, and also the receipts among them on the exchange of receipts. After the broker's confirmation, tells the
-   * engine up to which event the journal is published.
+   * Publishes events, and also the receipts among them on the exchange of receipts. After the broker's confirmation, tells the engine up
+   * to which event the journal is published.
    */
   async #send({ execution, plan, number }: Origin, events: readonly Recorded[], upTo: number): Promise<void> {
     const { names, engine } = this.#options;
@@ -206,8 +201,8 @@ export class EventPublisher {
   #sendOne(route: Route, message: Outgoing, done: () => void): void {
     const { id } = message;
     const onRouted = route.sent(this.#arrived);
-    // An execution that was loaded again hands out its unconfirmed events again. The confirmation of an event calls the
-    // callbacks of all its copies.
+    // An execution that was loaded again hands out its unconfirmed events again. The confirmation of an event calls the callbacks of all
+    // its copies.
     const before = this.#callbacks.get(id);
     this.#callbacks.set(id, (isRouted) => {
       before?.(isRouted);
@@ -253,19 +248,13 @@ function eventMessage(names: BrokerNames, execution: string, recorded: Recorded)
   };
 }
 
-/**
- * The name of a receipt's route, made of the receipt topic and the command topic. The space in it keeps it apart from kinds of
- * events.
- */
+/** The name of a receipt's route, made of the receipt topic and the command topic. The space in it keeps it apart from kinds of events. */
 function topicsOf({ commands }: Plan, { step }: CommandReceipted): string {
   const { topic = "", receiptTopic = "" } = commands[step]?.command ?? {};
   return `${receiptTopic} ${topic}`;
 }
 
-/**
- * Makes the message for the exchange of receipts, without the attempt's token. Returns null if the plan does not have the
- * command.
- */
+/** Makes the message for the exchange of receipts, without the attempt's token. Returns null if the plan does not have the command. */
 export function receiptMessage(
   names: BrokerNames,
   { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },

@@ -2,10 +2,10 @@
  * The routes of events, and whether a queue is bound to them. A route is an exchange with a routing key.
  *
  * 1. If no queue is bound to a route, nobody gets its messages, so its events need not be published.
- * 2. Bindings change at any time, and the broker does not announce them. So each message is published as mandatory: the broker
- *    returns it if no queue is bound.
- * 3. A returned message shows that no queue was bound for all events that were committed before it was published. A queue that
- *    is bound later does not expect those events.
+ * 2. Bindings change at any time, and the broker does not announce them. So each message is published as mandatory: the broker returns it
+ *    if no queue is bound.
+ * 3. A returned message shows that no queue was bound for all events that were committed before it was published. A queue that is bound
+ *    later does not expect those events.
  * 4. An event that is committed later needs another message, because a queue may be bound by then.
  */
 
@@ -51,8 +51,8 @@ export class Route {
   }
 
   /**
-   * Called when a message is published; all events up to `number` were committed before. Returns a function, to be called with
-   * whether a queue accepted the message.
+   * Called when a message is published; all events up to `number` were committed before. Returns a function, to be called with whether a
+   * queue accepted the message.
    */
   sent(number: number): (isRouted: boolean) => void {
     let probe = this.#probe;

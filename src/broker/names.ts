@@ -1,7 +1,4 @@
-/**
- * Names of queues and exchanges at the broker that only the engine uses. protocol/amqp-wire.ts has the names that workers use
- * too.
- */
+/** Names of queues and exchanges at the broker that only the engine uses. protocol/amqp-wire.ts has the names that workers use too. */
 import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";
@@ -28,9 +25,7 @@ export function brokerNames(prefix: string) {
     ...amqpNames(prefix),
     /** Returns the name of the queue of journaled tasks. */
     tasks: (at: VisitPlace) => `${base(at)}.tasks`,
-    /**
-     * Returns the name of the queue of lone tasks. These are delivered one at a time, because each may have crashed its worker.
-     */
+    /** Returns the name of the queue of lone tasks. These are delivered one at a time, because each may have crashed its worker. */
     alone: (at: VisitPlace) => `${base(at)}.alone.tasks`,
     finished: (at: VisitPlace) => `${base(at)}.finished`,
     /** Returns the name of the intake queue: the tasks that one attempt at an enumeration finds are sent there. */
@@ -48,8 +43,7 @@ export function visitKey({ execution, phase, visit, handler, round }: VisitPlace
 }
 
 /**
- * Shortens an id for the name of a queue. If the id is too long or has characters that are not allowed, its end is replaced by
- * its hash.
+ * Shortens an id for the name of a queue. If the id is too long or has characters that are not allowed, its end is replaced by its hash.
  */
 function shortened(id: string, max: number): string {
   if (id.length <= max && isPlainId(id)) return id;

@@ -46,7 +46,7 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
       "the message lacks `attempt` or `token`, which must repeat those of the message that it answers",
     );
   const at = decodeAttempt(attempt);
-  if (at === null) return invalid("`attempt` has not the form of an attempt id");
+  if (at === null) return invalid("`attempt` is not the id of an attempt");
   if (!checkToken(key, attempt, token))
     return reject("unauthorised", "`token` is not the token of this attempt");
   for (const [name, own] of [
@@ -147,8 +147,8 @@ export function readError(
 }
 
 /**
- * Reads a message in an intake queue. It has one task, or a list of tasks with the position of the first. The message may leave
- * out its attempt.
+ * Reads a message in an intake queue. It has one task, or a list of tasks with the position of the first. The message may leave out its
+ * attempt.
  */
 export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
   const { workflow_id, phase, handler, position, items, attempt, token } = fields;

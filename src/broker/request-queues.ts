@@ -1,12 +1,11 @@
 /**
  * Carries out requests that clients send over the broker. Consumes `<p>.workflow.created` and `<p>.workflow.control`.
  *
- * 1. A message is acknowledged after the commit of its request, and after the broker has confirmed the answer, if `reply_to`
- *    asks for one.
+ * 1. A message is acknowledged after the commit of its request, and after the broker has confirmed the answer, if `reply_to` asks for
+ *    one.
  * 2. Requests for one execution are carried out one after the other.
  * 3. A message that is refused goes to the dead letters with the reason. The client gets the refusal as its answer.
- * 4. While the store or the owner of the execution cannot be reached, the message stays unacknowledged, and the request is
- *    repeated.
+ * 4. While the store or the owner of the execution cannot be reached, the message stays unacknowledged, and the request is repeated.
  */
 import { toFault } from "../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../net/amqp/connection.ts";
@@ -173,8 +172,8 @@ export class RequestQueues {
   }
 
   /**
-   * Publishes an answer if the message asks for one. Calls `then` after the broker has confirmed the answer or said that its
-   * queue does not exist.
+   * Publishes an answer if the message asks for one. Calls `then` after the broker has confirmed the answer or said that its queue does
+   * not exist.
    */
   #answer({ message: { properties } }: Delivery, answer: object, then: () => void): void {
     const { publisher, names } = this.#parts;

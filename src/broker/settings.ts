@@ -11,14 +11,14 @@ export interface BrokerSettings {
   /** How often the bridge checks the state of its queues at the broker. */
   readonly lookMs: number;
   /**
-   * After this time without any receipt, the tasks of a queue are published again. The time doubles after each repetition.
-   * There are at most `silencesMax` repetitions.
+   * After this time without any receipt, the tasks of a queue are published again. The time doubles after each repetition. There are at
+   * most `silencesMax` repetitions.
    */
   readonly silenceMs: number;
   readonly silencesMax: number;
   /**
-   * How long a visit's queue may be unused (`expiresMs`), and how long a message may wait in it (`messageMs`), before the
-   * broker deletes the queue or the message.
+   * How long a visit's queue may be unused (`expiresMs`), and how long a message may wait in it (`messageMs`), before the broker deletes
+   * the queue or the message.
    */
   readonly expiresMs: number;
   readonly messageMs: number;

@@ -68,10 +68,7 @@ export async function removeReady(
   return removed;
 }
 
-/**
- * Removes a batch of messages. Returns true if there may be more. Batches are small, because each message is a request to the
- * broker.
- */
+/** Removes a batch of messages. Returns true if there may be more. Batches are small, because each message is a request to the broker. */
 async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]): Promise<boolean> {
   for (let n = 0; n < BATCH; n++) {
     const message = await channel.get(queue, { noAck: true });
@@ -82,9 +79,7 @@ async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]):
   return true;
 }
 
-/**
- * Returns the id of the attempt of a task's message: the message id, or the id in the body if it is too long for a message id.
- */
+/** Returns the id of the attempt of a task's message: the message id, or the id in the body if it is too long for a message id. */
 function attemptOf({ properties, content }: { properties: MessageProperties; content: Buffer }): string {
   const id = textOr(properties.messageId, "");
   if (!isHashedId(id)) return id;

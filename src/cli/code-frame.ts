@@ -4,8 +4,8 @@ const LINES_BEFORE = 2;
 const WIDTH_MAX = 100;
 
 /**
- * Returns the lines around a place in a source text, with a mark at the column, or at the line if there is no column. Returns
- * nothing if the text has no such line.
+ * Returns the lines around a place in a source text, with a mark at the column, or at the line if there is no column. Returns nothing if
+ * the text has no such line.
  */
 export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
   const lines = text.split("\n");

@@ -3,10 +3,7 @@ import { inspect } from "node:util";
 import type { LogLine } from "../index.ts";
 import type { Screen } from "./progress/screen.ts";
 
-/**
- * Prints a log line. Lines with progress are not printed: they are for programs. `own` is the id of the execution that is
- * shown.
- */
+/** Prints a log line. Lines with progress are not printed: they are for programs. `own` is the id of the execution that is shown. */
 export function printLog(screen: Screen, line: LogLine, own = ""): void {
   if (line.level === "progress") return;
   const attempt = line.attempt > 1 ? ` (attempt ${line.attempt})` : "";

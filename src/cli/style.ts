@@ -16,10 +16,7 @@ export class Painter {
     this.#isColoured = isColoured;
   }
 
-  /**
-   * Makes one line, cut to `width` if that is given. Styles do not count for the width. Line ends are removed from a line that
-   * is cut.
-   */
+  /** Makes one line, cut to `width` if that is given. Styles do not count for the width. Line ends are removed from a line that is cut. */
   line(pieces: readonly Piece[], width = Number.POSITIVE_INFINITY): string {
     const isOneLine = width !== Number.POSITIVE_INFINITY;
     const shownPieces = pieces.map((piece) => {

@@ -1,6 +1,6 @@
 /**
- * Requests that the server answers only after an execution has ended. A request is repeated if its connection breaks, and after
- * a time limit.
+ * Requests that the server answers only after an execution has ended. A request is repeated if its connection breaks, and after a time
+ * limit.
  */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
@@ -50,8 +50,8 @@ export async function awaitAnswer(
 }
 
 /**
- * Starts an execution and waits for its end, or for some time if it does not end. If the server cannot be reached, the start
- * fails at once. If the connection breaks while the server waits for the end, the request is repeated.
+ * Starts an execution and waits for its end, or for some time if it does not end. If the server cannot be reached, the start fails at
+ * once. If the connection breaks while the server waits for the end, the request is repeated.
  */
 export async function startAndAwait(
   parts: RemoteParts,
@@ -69,8 +69,8 @@ export async function startAndAwait(
 }
 
 /**
- * Sends a request. If it fails for a temporary reason, sends it again for at most `reconnectMs`. `isPassing` decides whether
- * the first failure is temporary.
+ * Sends a request. If it fails for a temporary reason, sends it again for at most `reconnectMs`. `isPassing` decides whether the first
+ * failure is temporary.
  */
 export async function patiently<T>(
   { requester, clock, random, reconnectMs }: RemoteParts,

@@ -165,10 +165,7 @@ export class RemoteRondo implements RemoteClient {
     return this.execution<W>(view.id);
   }
 
-  /**
-   * Makes the request of a start. The id is generated before the first try, so that a repeated request finds the same
-   * execution.
-   */
+  /** Makes the request of a start. The id is generated before the first try, so that a repeated request finds the same execution. */
   async #startRequest(
     workflow: AnyWorkflow | string,
     input: unknown,
@@ -177,8 +174,8 @@ export class RemoteRondo implements RemoteClient {
     const { clock, random } = this.#parts;
     const start = await this.#startOf(workflow, input, options);
     const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
-    // With other policies a repeated request is not safe: it could find the execution of the first request, and fail or start
-    // another one.
+    // With other policies a repeated request is not safe: it could find the execution of the first request, and fail or start another
+    // one.
     const isRepeatable = options.ifExists === undefined || options.ifExists === "return";
     return { method: "POST", body, isRepeatable };
   }

@@ -14,8 +14,8 @@ export interface ServerEvent {
 const BUFFER_CHARS_MAX = 64 * 1_048_576;
 
 /**
- * Yields the server-sent events of a response until it ends. Leaving the loop early closes the connection. Throws if the
- * connection breaks.
+ * Yields the server-sent events of a response until it ends. Leaving the loop early closes the connection. Throws if the connection
+ * breaks.
  */
 export async function* readServerEvents(
   response: HttpResponse,

@@ -1,7 +1,4 @@
-/**
- * Follows a stream of server-sent events, and reconnects if the connection is lost. Throws if no server answers for
- * `reconnectMs`.
- */
+/** Follows a stream of server-sent events, and reconnects if the connection is lost. Throws if no server answers for `reconnectMs`. */
 import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -37,8 +34,8 @@ export const PASSING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Yields the events of a stream, and `ended` each time the server ends the stream. If the caller reads on after `ended`, the
- * stream is opened again.
+ * Yields the events of a stream, and `ended` each time the server ends the stream. If the caller reads on after `ended`, the stream is
+ * opened again.
  */
 export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
   const { requester, path, query, clock, signal } = options;

@@ -1,7 +1,6 @@
 /**
- * Sends the client's requests in Node over its HTTP module, because a request over the global `fetch` costs several times the
- * CPU time. The module is looked up at run time, so that this file also loads in browsers. A redirected request is left to
- * `fetch`.
+ * Sends the client's requests in Node over its HTTP module, because a request over the global `fetch` costs several times the CPU time.
+ * The module is looked up at run time, so that this file also loads in browsers. A redirected request is left to `fetch`.
  */
 import type * as Http from "node:http";
 import type * as Https from "node:https";
@@ -23,9 +22,7 @@ interface Target {
 /** The length of `https://`. The host of an address begins at this index or before it. */
 const SCHEME_CHARS = 8;
 
-/**
- * Makes the function that sends requests if the caller gives none: over Node's HTTP module, otherwise over the global `fetch`.
- */
+/** Makes the function that sends requests if the caller gives none: over Node's HTTP module, otherwise over the global `fetch`. */
 export function defaultFetch(): Fetch {
   const global: Fetch = (url, request) => globalThis.fetch(url, request);
   const runtime = (globalThis as { readonly process?: Runtime }).process;

@@ -1,7 +1,4 @@
-/**
- * Converts error responses of the server to `RondoError`s. The responses are RFC 9457 problems with Rondo's code, hint and
- * path.
- */
+/** Converts error responses of the server to `RondoError`s. The responses are RFC 9457 problems with Rondo's code, hint and path. */
 import { jsonFields } from "../std/decode.ts";
 import { type Rejection, type RejectionCode, RondoError, reject } from "../std/rejection.ts";
 
@@ -72,10 +69,7 @@ export function unreachable(urls: readonly string[], cause: unknown): RondoError
   );
 }
 
-/**
- * Makes the error for a successful response that is not JSON. Such a response comes from another kind of server, or from a
- * proxy.
- */
+/** Makes the error for a successful response that is not JSON. Such a response comes from another kind of server, or from a proxy. */
 export function notRondo(urls: readonly string[], cause: unknown): RondoError {
   return new RondoError(
     reject("not_ready", `${urls.join(" or ")} did not answer as a Rondo server does`, {

@@ -210,8 +210,8 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     let last: ExecutionView | null = null;
     try {
       for await (const item of stream) {
-        // If the stream ends early, it is opened again. A server of an earlier version has no such stream, so the execution's
-        // view is read instead.
+        // If the stream ends early, it is opened again. A server of an earlier version has no such stream, so the execution's view is
+        // read instead.
         const view: ExecutionView =
           item === "ended" || item.kind === DAMAGED
             ? await this.#describeAnew(signal, path)

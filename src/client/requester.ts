@@ -133,10 +133,7 @@ export class Requester {
   }
 }
 
-/**
- * Returns the body of a request as text. Throws if it cannot be JSON, so that this error is not reported as an unreachable
- * server.
- */
+/** Returns the body of a request as text. Throws if it cannot be JSON, so that this error is not reported as an unreachable server. */
 function bodyOf({ text, body }: RequestOptions): string | undefined {
   if (text !== undefined || body === undefined) return text;
   try {

@@ -24,8 +24,8 @@ const CHARS_MAX = 1_000_000;
 const REQUESTS_MAX = 2;
 
 /**
- * Checks one start in the way in which `start` does. `newId` is used if the start has no id, so that a repeated request finds
- * the same execution.
+ * Checks one start in the way in which `start` does. `newId` is used if the start has no id, so that a repeated request finds the same
+ * execution.
  */
 export async function startText(
   workflow: Pick<AnyWorkflow, "inputSchema">,

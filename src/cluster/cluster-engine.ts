@@ -1,10 +1,9 @@
 /**
- * The engine of a cluster node. The node that owns an execution answers requests about it; all other reads go to the shared
- * store.
+ * The engine of a cluster node. The node that owns an execution answers requests about it; all other reads go to the shared store.
  * 1. Requests for own executions go to this node's engine, without the network.
- * 2. Requests for other executions are posted to their owner. All requests of one turn of the event loop to the same node are
- *    one HTTP request (send-batches.ts). If it fails, the owner is looked up again (ask-owner.ts). A message that arrives twice
- *    has no effect: a start is identified by its execution, a control or a signal by its id.
+ * 2. Requests for other executions are posted to their owner. All requests of one turn of the event loop to the same node are one HTTP
+ *    request (send-batches.ts). If it fails, the owner is looked up again (ask-owner.ts). A message that arrives twice has no effect: a
+ *    start is identified by its execution, a control or a signal by its id.
  * 3. Mail needs no answer: the sender's commit stores it, and the owner gets a notice (mail-poster.ts).
  * 4. Each node has its own workers, with their attempts, and its own memory.
  */
@@ -38,9 +37,9 @@ export interface ClusterEngineOptions {
   readonly clock: Clock;
   readonly random?: Random;
   readonly monotonic?: () => number;
-  /** The most streams from other nodes about watched executions. */
+  /** The most executions of other nodes that are watched by streams at the same time. */
   readonly streamsMax?: number;
-  /** Why the store does not renew this node's lease; null if it does. */
+  /** Returns why the store does not renew this node's lease; null if it does. */
   readonly storeFault?: () => Error | null;
   /** The length of a node's lease. */
   readonly leaseMs?: number;
@@ -109,7 +108,7 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.outbox;
   }
 
-  // Workers, their attempts and memory belong to this node's own engine.
+  // Calls about workers, their attempts and memory go to this node's own engine.
   readonly epochOf: EnginePort["epochOf"] = (execution) => this.#engine.epochOf(execution);
   readonly usesServed: EnginePort["usesServed"] = () => this.#engine.usesServed();
   readonly holderOf: EnginePort["holderOf"] = (at) => this.#engine.holderOf(at);
@@ -136,13 +135,10 @@ export class ClusterEngine implements EnginePort {
     return this.#owners.isMine(execution);
   }
 
-  /**
-   * Sends a message to the owner of an execution. Most executions are this node's own: for these, a cluster costs no more than
-   * a single engine.
-   */
+  /** Sends a message to the owner of an execution. For an execution of this node itself, that costs no more than without a cluster. */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
-    // The owner may be a node of an older version, which accepts the start but cannot work with it.
+    // The owner may have an older version, which accepts the start but cannot run it.
     if (message.kind === "start" && versionOfStart(message) > this.#owners.reads)
       return { answer: heldBack(execution), existed: false };
     if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
@@ -187,7 +183,8 @@ export class ClusterEngine implements EnginePort {
   }
 
   /**
-   * Passes a request on to the node that owns the execution; `here` answers it if this node has become the owner meanwhile.
+   * Passes a request on to the node that owns the execution. `here` answers the request if this node has become the owner in the
+   * meantime.
    */
   async atOwner<T>(
     execution: string,
@@ -208,7 +205,7 @@ export class ClusterEngine implements EnginePort {
     });
   }
 
-  /** Lists the dropped duplicates of an execution, for display only: the list is empty if the owner does not answer. */
+  /** Lists the dropped duplicate messages of an execution, for display only. Returns an empty list if the owner does not answer. */
   async dropped(execution: string): Promise<readonly Dropped[]> {
     const owner = this.#owners.ownerOf(execution);
     if (owner.kind === "me") return this.#engine.dropped(execution);
@@ -227,7 +224,7 @@ export class ClusterEngine implements EnginePort {
 
   readonly report: EnginePort["report"] = (worker, reports) => this.#reports.report(worker, reports);
 
-  /** Sends heartbeats to the owners. A heartbeat that is lost is not repeated: the next one follows. */
+  /** Sends heartbeats to the owners of their executions. A lost heartbeat is not repeated, because the next one follows soon. */
   beat(worker: string, beats: readonly Beat[]): void {
     const own: Beat[] = [];
     const byUrl = new Map<string, Beat[]>();
@@ -256,12 +253,15 @@ export class ClusterEngine implements EnginePort {
     for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });
   }
 
-  /** This node has released all its partitions and gets no more membership updates, so it asks other nodes for owners. */
+  /**
+   * Called when this node has released all its partitions. It gets no more membership updates, so it asks other nodes for the owners of
+   * executions.
+   */
   hasLeft(): void {
     this.#hasLeft = true;
   }
 
-  /** Closes this node's engine. Watches of executions at other nodes end. */
+  /** Closes this node's engine, and ends its watches of executions at other nodes. */
   async close(): Promise<void> {
     this.#engine.quiesce();
     await this.#options.beforeClose?.();
@@ -272,7 +272,7 @@ export class ClusterEngine implements EnginePort {
     this.#client.close();
   }
 
-  /** Sends a notice to a node, which may be lost. */
+  /** Sends a notice to a node. The notice may be lost. */
   async #nudge(url: string, name: string, body: unknown): Promise<void> {
     await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
   }
@@ -287,8 +287,8 @@ function isElsewhere(answer: unknown): boolean {
 }
 
 /**
- * The reply to a start with a new id. Only the caller knows the id, so an execution that exists was started by an earlier try
- * of the same call.
+ * Handles the reply to a start with a generated id. Only the caller knows the id, so if the execution exists, an earlier try of the same
+ * call started it.
  */
 function ofFresh(reply: Reply, start: StartOf | undefined): Reply {
   return reply.existed && start?.fresh === true ? { ...reply, existed: false } : reply;

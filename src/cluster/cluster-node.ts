@@ -25,7 +25,7 @@ import type { RingView } from "./ring/io.ts";
 import { RingDriver } from "./ring/ring-driver.ts";
 import type { RingSettings } from "./ring/settings.ts";
 
-/** How long the server of a limit waits for reports of adopted attempts, as a multiple of a node's lease. */
+/** How long the node that serves a limit waits for reports about adopted attempts, as a multiple of a node's lease. */
 const TAKEOVER_LEASES = 1.5;
 
 export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
@@ -55,7 +55,7 @@ export class ClusterNode {
   readonly owners: Owners;
   /** The token with which the worker inside this node authenticates at the other nodes. */
   readonly workerToken: string;
-  /** Called before the partitions are handed over. It must be quick. */
+  /** Called before the partitions are handed over. The function must be quick. */
   beforeLeave: (() => Promise<void>) | null = null;
   /** Called while the partitions are handed over. */
   onLeave: (() => Promise<void>) | null = null;
@@ -63,7 +63,7 @@ export class ClusterNode {
   readonly #key: PeerKey;
   readonly #onStop: (reason: Error) => void;
   #check: NodeCheck | null = null;
-  /** Why the last renewal of the lease failed. */
+  /** Why the last renewal of the node's lease failed. */
   #storeFault: Error | null = null;
   readonly #client: PeerClient;
   readonly #ownership: OwnershipDriver;
@@ -230,11 +230,11 @@ export class ClusterNode {
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.notify({ kind: "members", ...membersOf(membership) });
-    // Mail may have been stored for this node without a hint to it.
+    // Mail may have been stored for this node while it had no hint about it, so its mailbox is scanned.
     this.#local.cluster.notify({ kind: "mail-stored" });
   }
 
-  /** Sends the engine's messages to other nodes. The engine repeats messages that are lost. */
+  /** Sends the engine's messages to other nodes. If a message is lost, the engine sends it again. */
   #say(output: ClusterOutput): void {
     switch (output.kind) {
       case "fenced":
@@ -245,7 +245,7 @@ export class ClusterNode {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);
         const node = this.#ownership.view().incarnation;
-        // A node without a lease has no name, so it asks for no permits.
+        // A node without a lease has no incarnation, so it does not ask for permits.
         if (node === null) return;
         const body: PermitsBody = {
           kind: "asks",
@@ -294,8 +294,8 @@ export class ClusterNode {
         const notice = checkMail(body);
         if (isRejection(notice)) return notice;
         const isOwn = notice.partitions.some((partition) => this.owners.ownerAt(partition).kind === "me");
-        // The sender puts a hint on the token.
-        if (!isOwn) return reject("not_owner", "this node owns none of these partitions");
+        // After this refusal the sender puts a hint about the mail on the ring's token.
+        if (!isOwn) return reject("not_owner", "this node owns none of the partitions in the notice");
         this.#local.cluster.notify({ kind: "mail-stored" });
         return {};
       },
@@ -308,7 +308,7 @@ export class ClusterNode {
     };
   }
 
-  /** Hands over all partitions and leaves the cluster. It does not wait for open requests of clients. */
+  /** Hands over all partitions and leaves the cluster, without waiting for open requests of clients. */
   async #leave(): Promise<void> {
     await this.beforeLeave?.();
     const served = this.onLeave?.();

@@ -1,4 +1,4 @@
-/** Reads which projects have tokens bound to them, for nodes that serve no API and so have no list of tokens. */
+/** Reads which projects have tokens that are bound to them. Nodes without an API use it, because they have no list of tokens. */
 import { EVERY_PROJECT } from "../kernel/command/topic-rules.ts";
 import { KEPT, number, object, orNull, string } from "../std/decode.ts";
 import { allDocuments, jsonForm } from "../store/document-form.ts";
@@ -38,7 +38,10 @@ export async function boundProjects(store: Pick<Store, "listDocuments">): Promis
   return projects;
 }
 
-/** The project that a damaged token protects: the one that is still readable, else every project; null if it protects none. */
+/**
+ * Returns the project that a damaged token protects: the token's project if it can be read, otherwise every project; null if the token
+ * protects none.
+ */
 export function guardedBy(body: string): string | null {
   const found = PROJECT.exec(body);
   return found === null ? EVERY_PROJECT : (found[1] ?? null);

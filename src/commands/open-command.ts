@@ -1,8 +1,8 @@
 /**
- * Finds the open command of a receipt that has no mark. Such a command has both hashes of the receipt, its receipt topic is the
- * topic of the receipt, and no other such command was open since the step began (else the receipt could be a duplicate of the
- * other one's). Submitted documents are found by their workflow name, which contains the hash. Other workflows are indexed by
- * hash when they are stored (`withCommandIndex`).
+ * Finds the open command to which a receipt without `cmd_metadata.rondo` belongs. The command must have both hashes of the receipt, and
+ * the receipt must be on the command's receipt topic. No other command with these hashes may have been open since the step began, because
+ * the receipt could belong to that command. Submitted documents are found by their workflow name, which contains the hash. Other
+ * workflows are indexed by hash when they are stored (`withCommandIndex`).
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import { parseStored } from "../kernel/definition/parse-definition.ts";
@@ -24,19 +24,19 @@ export interface CommandHashes {
 
 export interface OpenCommandParts {
   readonly store: Pick<Store, "listHeads" | "listDocuments">;
-  /** Reads a definition by its hash; null if this version can read none with that hash. */
+  /** Reads a definition by its hash; null if there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
-  /** Reads an execution that has not ended from its owner. */
+  /** Asks the owner of an execution that has not ended for its state. */
   readonly lookAt: (execution: string) => Promise<SeenExecution>;
 }
 
-/** The commands of an execution and the attempts whose receipts are awaited. */
+/** The commands of an execution, with the attempts that wait for a receipt. */
 export interface SeenExecution {
   readonly commands: readonly Pick<CommandView, "phase" | "handler" | "startedAt" | "receiptedAt">[];
   readonly attempts: readonly OpenAttempt[];
 }
 
-/** An attempt whose receipt is awaited. */
+/** An attempt that waits for a receipt. */
 export interface OpenAttempt {
   /** The id of the attempt in wire form. */
   readonly attempt: string;
@@ -45,54 +45,60 @@ export interface OpenAttempt {
   readonly task: number;
 }
 
-/** The single matching attempt, or the reason why there is not exactly one. */
+/** The one attempt that matches, or whether no attempt or several attempts match. */
 export type OpenCommand =
   | { readonly kind: "one"; readonly execution: string; readonly attempt: string }
   | { readonly kind: "none" }
   | { readonly kind: "several" };
 
-/** A command that may have been sent. `from`: when its phase began; `until`: when its receipt arrived, or Infinity. */
+/** A command that may have been sent. `from` is when its phase began; `until` is when its receipt arrived, or Infinity. */
 interface Sent {
   readonly execution: string;
   readonly from: number;
   readonly until: number;
-  /** The attempts whose receipt is awaited. */
+  /** The attempts of the command that wait for a receipt. */
   readonly attempts: readonly string[];
-  /** Whether the command is sent once, not for each of several tasks with equal hashes. */
+  /** Whether the command is sent only once; false if several tasks send commands with equal hashes. */
   readonly isSingle: boolean;
 }
 
 const KIND = "command-workflow";
 const NAMES_MAX = 100;
 const HEADS = 100;
-/** The most open executions that are read. If there are more, the receipt is ambiguous. */
+/** The most open executions that are read. If there are more, the receipt counts as ambiguous. */
 const HEADS_MAX = 1_000;
 /** The most ended executions that are read for each status, the newest first. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
 const HASH = /^[\da-f]{64}$/;
 
-/** Makes a function that finds the attempt of a receipt without a mark, or returns the reason why there is none. */
+/**
+ * Makes a function that finds the attempt of a receipt without `cmd_metadata.rondo`, or returns a rejection with the reason why there is
+ * none.
+ */
 export function commandFinder(
   parts: OpenCommandParts,
 ): (receipt: Readonly<Record<string, unknown>>, topic: string) => Promise<ReportedAttempt | Rejection> {
   return async ({ cmd_metadata }, receiptTopic) => {
     const { cmd_hash, workflow_hash } = (cmd_metadata ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof cmd_hash !== "string" || typeof workflow_hash !== "string")
-      return reject("invalid_input", `${NO_MARK} it does not have both hashes`);
+      return reject("invalid_input", `${NO_MARK} the receipt does not have both hashes`);
     const hashes = { cmdHash: cmd_hash, workflowHash: workflow_hash, receiptTopic };
     const found = await findOpenCommand(parts, hashes);
     const at = found.kind === "one" ? decodeAttempt(found.attempt) : null;
     if (at !== null) return at;
     return found.kind === "several"
       ? reject("conflict", `${NO_MARK} ${SEVERAL}`)
-      : reject("not_found", `${NO_MARK} no open command with its hashes has this receipt topic`);
+      : reject(
+          "not_found",
+          `${NO_MARK} no open command with the hashes of the receipt has this receipt topic`,
+        );
   };
 }
 
 const NO_MARK = "`cmd_metadata.rondo` is missing, and";
 const SEVERAL =
-  "several commands have the hashes of the receipt, and it may belong to any that was open at the same time";
+  "several commands with the hashes of the receipt were open at the same time, and the receipt may belong to any of them";
 
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
   if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };
@@ -109,11 +115,11 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   if (one === undefined || attempt === undefined) return { kind: "none" };
   if (another !== undefined || !one.isSingle) return { kind: "several" };
   const isRival = (other: Sent) =>
-    // Within an execution, the commit with the receipt of one command may send the next command.
+    // Within an execution, the commit of one command's receipt may send the next command, so their times may touch.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
   for await (const head of headsOf(parts.store, names, ENDED_STATUSES, ENDED_MAX)) {
-    // For a damaged execution it is unknown which commands were open.
+    // It cannot be known which commands of a damaged execution were open.
     if ((head.finishedAt ?? Number.POSITIVE_INFINITY) < one.from) continue;
     if (placesOf(await parts.planOf(head.hash), hashes).length > 0) return { kind: "several" };
   }
@@ -121,14 +127,14 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
 }
 
 /**
- * Wraps a store so that workflows are indexed by the hash of their commands. A submission needs no index: its name contains the
+ * Wraps a store so that workflows are indexed by the hashes of their commands. Submitted workflows need no index: their names contain the
  * hash.
  */
 export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {
       const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
-      // The index entry is stored before the definition, so that an execution of the definition is found from its start.
+      // The index entry is stored before the definition, so that executions of the definition can be found from their start on.
       const { name: workflow } = splitVersionedName(name);
       if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${workflow}`, "{}");
       await store.putDefinition(name, hash, body);
@@ -171,7 +177,7 @@ async function* headsOf(
   }
 }
 
-/** The places of the command in a workflow. Several places can have equal commands. */
+/** Returns the places (phase and handler) of a command in a workflow. Several places can have equal commands. */
 function placesOf(plan: Plan | null, { cmdHash, workflowHash, receiptTopic }: CommandHashes): Place[] {
   return (plan?.commands ?? []).flatMap(({ phase, handler, command }) =>
     command.hash === cmdHash && command.workflowHash === workflowHash && command.receiptTopic === receiptTopic
@@ -190,7 +196,7 @@ function isSingle({ definition, enumerateUse }: HandlerPlan): boolean {
   return definition.tasks === undefined && enumerateUse === null;
 }
 
-/** The commands of an execution at these places that may have been sent. */
+/** Returns the commands of an execution at these places that may have been sent. */
 function sentOf(execution: string, { commands, attempts }: SeenExecution, places: readonly Place[]): Sent[] {
   return places.flatMap(({ phase, handler, isSingle }) => {
     const isHere = (at: Pick<Place, "phase" | "handler">) => at.phase === phase && at.handler === handler;

@@ -152,14 +152,14 @@ describe("refused, with its path, is", () => {
       { other: { workflows: [{ steps: [step] }] } },
       "invalid_input",
       "other",
-      'other: is not the project "project-x" that this is sent to',
+      'other: is not the project "project-x" to which the document was submitted',
     ],
     [
       "a project without workflows",
       { "project-x": {} },
       "invalid_input",
       "project-x.workflows",
-      "project-x.workflows: nothing is not a list, or an object of workflows by id",
+      "project-x.workflows: nothing is neither a list of workflows nor an object with workflows by id",
     ],
     [
       "an empty project",
@@ -180,7 +180,7 @@ describe("refused, with its path, is", () => {
       { "project-x": { workflows: { a: { workflow_id: "b", steps: [step] } } } },
       "invalid_input",
       "project-x.workflows.a.workflow_id",
-      'project-x.workflows.a.workflow_id: "b" is not "a", the key of this workflow',
+      'project-x.workflows.a.workflow_id: "b" differs from "a", the key of this workflow',
     ],
     [
       "a command that is too large",

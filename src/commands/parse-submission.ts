@@ -1,7 +1,7 @@
 /**
- * Decodes a submission of commands. It has one of two shapes: `{ steps }`, or a whole project document, whose workflows are
- * a map by id or a list. Hashes, results, statuses and times of a document that was read are ignored, so that it can be
- * handed in again; other unknown fields are refused. The definition checks the commands (submission-definition.ts).
+ * Decodes a submission of commands. It has one of two shapes: `{ steps }`, or a whole project document, whose workflows are a map by id
+ * or a list. A document that was read from the API can be submitted again: its hashes, results, statuses and times are ignored. Other
+ * unknown fields are refused. The commands themselves are checked when the definition is made (submission-definition.ts).
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { executionId } from "../kernel/definition/names.ts";
@@ -33,7 +33,7 @@ export interface SubmittedStep {
   /** The command's `cmd_type`, and its `cmd_data` and `cmd_metadata` if they are given. */
   readonly command: { readonly [field: string]: Json };
   readonly topic: Json;
-  /** Options of the command's handler, as in a definition. */
+  /** Options of the command's handler, with the same names as in a definition. */
   readonly options: { readonly [option: string]: Json };
 }
 
@@ -46,23 +46,27 @@ export interface SubmittedWorkflow {
 }
 
 export interface Submission {
-  /** Whether the submission is a project document. If so, the answer is one too. */
+  /** Whether the submission is a project document. The answer then is a project document too. */
   readonly isDocument: boolean;
   readonly workflows: readonly SubmittedWorkflow[];
 }
 
 /** The most workflows in one document. */
 export const SUBMITTED_MAX = 1_000;
-/** A project name that is not allowed: a document uses it for the cursor of its page. */
+/** A name that projects may not have, because documents use it for the cursor of their page. */
 const RESERVED_PROJECT = "next";
 
 /** Refuses the project whose name is reserved for the cursor. */
 export function checkCommandProject(project: string): Rejection | null {
   if (project !== RESERVED_PROJECT) return null;
-  return reject("invalid_input", `project: "${RESERVED_PROJECT}" cannot have command workflows`, {
-    path: "project",
-    hint: "choose another name: documents use this one for the cursor",
-  });
+  return reject(
+    "invalid_input",
+    `project: "${RESERVED_PROJECT}" is reserved and cannot have command workflows`,
+    {
+      path: "project",
+      hint: "choose another name: documents use this name for the cursor of their page",
+    },
+  );
 }
 
 export function parseSubmission(body: unknown, project: string): Submission | Rejection {
@@ -74,7 +78,7 @@ export function parseSubmission(body: unknown, project: string): Submission | Re
     : found;
 }
 
-/** Fields of `proc` that a document contains when it is read, and that a submission may leave out. */
+/** Fields of `proc` that documents have when they are read from the API. A submission may leave them out. */
 const PROC_READ = [
   "proc_status",
   "proc_err",
@@ -90,7 +94,7 @@ const proc = object(
     target_topic_name: where<Json>(
       "the name of a topic",
       (value) => value !== undefined,
-      "name the topic that the command goes to",
+      "name the topic to which the command is sent",
     ),
     receipt_topic_name: anything as Decode<Json | undefined>,
     retry: anything as Decode<Json | undefined>,
@@ -125,7 +129,7 @@ const workflow = object(
 const workflowList = listOf(workflow, { min: 1, max: SUBMITTED_MAX });
 const workflowMap = mapOf(anything, { min: 1, max: SUBMITTED_MAX });
 
-/** The workflows of a document, each with its path in the list or the map. */
+/** Returns the workflows of a document, each with its path in the list or the map. */
 const workflows: Decode<readonly SubmittedWorkflow[]> = (value) => {
   if (Array.isArray(value))
     return workflowList(value).map(({ workflow_id, steps }, i) => ({
@@ -134,7 +138,7 @@ const workflows: Decode<readonly SubmittedWorkflow[]> = (value) => {
       path: `[${i}]`,
     }));
   if (fieldsOf(value) === null)
-    throw new Undecodable(`${show(value)} is not a list, or an object of workflows by id`);
+    throw new Undecodable(`${show(value)} is neither a list of workflows nor an object with workflows by id`);
   return Object.entries(workflowMap(value)).map(([id, one]) => at(id, (given) => underId(id, given), one));
 };
 
@@ -144,9 +148,9 @@ const projectDocument = object({ workflows });
 function underId(id: string, value: unknown): SubmittedWorkflow {
   const given = fieldsOf(value)?.["workflow_id"];
   if (given !== undefined && given !== id)
-    throw new Undecodable(`${show(given)} is not ${show(id)}, the key of this workflow`, {
+    throw new Undecodable(`${show(given)} differs from ${show(id)}, the key of this workflow`, {
       path: "workflow_id",
-      hint: "leave one of the two out",
+      hint: "leave out workflow_id, or use the same id as the key",
     });
   const { steps } = workflow(value);
   return { id: executionId(id), steps, path: `.${id.slice(0, 60)}` };
@@ -161,7 +165,7 @@ function submission(body: unknown, project: string): Submission {
   return { isDocument: false, workflows: [{ id: workflow_id, steps, path: "" }] };
 }
 
-/** Decodes `{ [project]: { workflows } }`. The cursor of a document that was read is ignored. */
+/** Decodes `{ [project]: { workflows } }`. The cursor of a document that was read from the API is ignored. */
 function document(fields: Fields, project: string): SubmittedWorkflow[] {
   const names = Object.keys(fields).filter((name) => name !== RESERVED_PROJECT);
   if (names.length === 0)
@@ -172,7 +176,7 @@ function document(fields: Fields, project: string): SubmittedWorkflow[] {
   if (other !== undefined) {
     if (fieldsOf(fields[other])?.["workflows"] === undefined)
       throw unknownField(other, ["steps", "workflow_id", project]);
-    throw new Undecodable(`is not the project "${project}" that this is sent to`, {
+    throw new Undecodable(`is not the project "${project}" to which the document was submitted`, {
       path: other.slice(0, 60),
       hint: "submit the workflows of each project separately",
     });

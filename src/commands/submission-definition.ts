@@ -15,26 +15,29 @@ export const COMMANDS_TAG = "rondo.commands";
 const NAME_DIGITS = 16;
 const SUBMISSION_NAME = /^commands-[\da-f]{16}$/;
 
-/** The name of submitted workflows whose commands have this hash. The hash is cut, so different commands may share a name. */
+/**
+ * Returns the name of submitted workflows whose commands have this hash. The name has only the first part of the hash, so different
+ * commands may share a name.
+ */
 export function submissionName(workflowHash: string): string {
   return `commands-${workflowHash.slice(0, NAME_DIGITS)}`;
 }
 
-/** The range of all names of submitted workflows. Their definitions are deleted after their last executions. */
+/** The range of the names of all submitted workflows. Their definitions are deleted after their last executions. */
 export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
 
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);
 }
 
-/** Makes the definition and the hash of its commands, or a rejection with the path in the submission. */
+/** Makes the definition, with the hash of its commands. Returns a rejection with the path in the submission if a command is wrong. */
 export function submissionDefinition(
   workflow: SubmittedWorkflow,
 ): { readonly definition: Definition; readonly workflowHash: string } | Rejection {
   const phases = workflow.steps.map(({ command, topic, options }, i) => {
     const name = `step-${i}`;
     const { receiptTopic, ...others } = options;
-    // A document that was read names the receipt topic. If it is submitted again, it must give the same workflow.
+    // A document that was read from the API names the receipt topic. If it is submitted again, the result must be the same workflow.
     const isImplied = typeof topic === "string" && receiptTopic === receiptTopicOf(topic);
     const given = isImplied ? others : options;
     return { name, handlers: { [name]: { command, topic, ...given } } };
@@ -48,7 +51,7 @@ export function submissionDefinition(
   return { definition: { ...parsed, name: submissionName(workflowHash) }, workflowHash };
 }
 
-/** The field of a document for each option of the handler. */
+/** For each option of the handler, the name of the document's field. */
 const FIELDS: Readonly<Record<string, string>> = {
   command: "cmd",
   topic: "proc.target_topic_name",
@@ -57,7 +60,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   timeout: "proc.timeout",
 };
 
-/** Rewrites a rejection of the definition in terms of the submitted document. */
+/** Changes the path and the message of a rejection, so that they refer to the submitted document instead of the definition. */
 export function inDocument({ code, message, hint, path = "" }: Rejection, at: string): Rejection {
   const before = at === "" ? "" : `${at}.`;
   const renamed = (text: string): string =>
@@ -65,7 +68,7 @@ export function inDocument({ code, message, hint, path = "" }: Rejection, at: st
       const field = option === undefined ? "" : `.${FIELDS[option] ?? option}`;
       return `${before}steps[${step}]${field}`;
     });
-  // A rejection of the whole definition has the step in its message, and the path within the step's command.
+  // A rejection of the whole definition names the step in its message. Its path is relative to the step's command.
   const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
   const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
   const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;

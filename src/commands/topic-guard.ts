@@ -1,7 +1,6 @@
 /**
- * Checks the topics of a workflow before it starts: by the rules of its project, by the roles of the names, and by the contents
- * of the receipt queue. The engine checks them again when it sends a command, because children and schedules start without this
- * check.
+ * Checks the topics of a workflow before it starts: against the rules of its project, the roles of the topic names, and the contents of
+ * the receipt queue. The engine checks them again when it sends a command, because children and schedules start without this check.
  */
 import { atCommand, type TopicRules } from "../kernel/command/topic-rules.ts";
 import type { PlannedCommand } from "../kernel/definition/plan.ts";

@@ -80,7 +80,7 @@ test("a duplicate without a mark does not complete an equal command that was ope
   await until("one of them is done", async () => (await isDone()).length === 1);
   topics.say("B_RECEIPT", receipt(first));
   expect(await reasons(1)).toEqual([
-    "`cmd_metadata.rondo` is missing, and several commands have the hashes of the receipt, and it may belong to any that was open at the same time",
+    "`cmd_metadata.rondo` is missing, and several commands with the hashes of the receipt were open at the same time, and the receipt may belong to any of them",
   ]);
   expect(await isDone()).toHaveLength(1);
   topics.say("B_RECEIPT", { ...second, cmd_result: { ok: true } });

@@ -59,7 +59,7 @@ test("names, ids and levels that are none are answered with those that are", asy
       3,
       'there is no file flows.tss, and "flows.tss" is not a valid name of a workflow',
     ],
-    [["run", "qiuet"], 3, 'there is no workflow "qiuet"', "did you mean quiet?", "there are: "],
+    [["run", "qiuet"], 3, 'there is no workflow "qiuet"', "did you mean quiet?", "the server has: "],
     [["inspect", "nope"], 3, "rondo ps"],
     [["cancel", "q"], 4, "rondo inspect"],
     [["dlq", "retry", "nope"], 3, "ids of dead letters are numbers", "rondo dlq"],

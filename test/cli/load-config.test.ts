@@ -281,7 +281,7 @@ test.each([
   ["stateStores", { a: { kind: "postgres", url: "postgres://p", table: "a;b" } }, "stateStores.a.table"],
   ["stateStores", { a: "http://user:hunter2@h" }, "stateStores.a.url: this is not an http address"],
   ["stateStores", { a: 5 }, "stateStores.a: this is not a state store"],
-  ["stateStores", { embedded: "redis://r" }, "nothing else can have its name"],
+  ["stateStores", { embedded: "redis://r" }, "is the name of Rondo's own store"],
   ["stateStores", "{", "is not JSON"],
   ["allowTargets", ["ok", "http://x"], "allowTargets[1]"],
   ["allowTargets", 5, "is not a list"],

@@ -1,13 +1,13 @@
 /**
  * Tells workers about cancelled commands, and removes the messages of these commands from their topics.
  *
- * 1. The announcement goes out on the fanout `cancel.consumer`. The message of a cancelled command may still be in its topic or
- *    at a worker. Rondo's workers stop the command, or acknowledge the message without running it. `task_queue` names a queue
- *    that commands never have, so workers that do not know the field `commands` stop nothing.
- * 2. To remove a message, the bridge reads the topic's queue, which may be shared with other applications. It returns all other
- *    messages. Each return counts as a delivery, and a quorum queue drops a message that was delivered too often. So the search
- *    ends at a message that was delivered a few times, and a message near the limit is published as a new one. A command that
- *    the search does not find may still be delivered to a worker, whose receipt then changes nothing.
+ * 1. The announcement goes out on the fanout `cancel.consumer`. The message of a cancelled command may still be in its topic or at a
+ *    worker. Rondo's workers stop the command, or acknowledge the message without running it. `task_queue` names a queue that commands
+ *    never have, so workers that do not know the field `commands` stop nothing.
+ * 2. To remove a message, the bridge reads the topic's queue, which may be shared with other applications. It returns all other messages.
+ *    Each return counts as a delivery, and a quorum queue drops a message that was delivered too often. So the search ends at a message
+ *    that was delivered a few times, and a message near the limit is published as a new one. A command that the search does not find may
+ *    still be delivered to a worker, whose receipt then changes nothing.
  */
 import type { Channel, GetMessage } from "amqplib";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -25,8 +25,8 @@ const PORTION = 500;
 export class CancelAnnouncer {
   readonly #parts: Parts;
   /**
-   * Ids of the attempts that were cancelled in this turn of the event loop, by the name of their handler's task queue. Commands
-   * have no such queue.
+   * Ids of the attempts that were cancelled in this turn of the event loop, by the name of their handler's task queue. Commands have no
+   * such queue.
    */
   readonly #ids = new Map<string, string[]>();
 

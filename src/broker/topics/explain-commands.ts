@@ -1,6 +1,4 @@
-/**
- * Explains the state of an execution's commands at the broker. A command is PENDING as long as no worker can have received it.
- */
+/** Explains the state of an execution's commands at the broker. A command is PENDING as long as no worker can have received it. */
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -18,10 +16,7 @@ export interface ExplainParts {
   readonly lastConsumers: (topic: string) => number | undefined;
 }
 
-/**
- * Returns the inspection with the status of each command at the broker. Adds to `why` a sentence for each topic that delays a
- * command.
- */
+/** Returns the inspection with the status of each command at the broker. Adds to `why` a sentence for each topic that delays a command. */
 export async function explainCommands(parts: ExplainParts, inspection: Inspection): Promise<Inspection> {
   const { why, commands = [] } = inspection;
   const sentences: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * The open commands of this node, by topic and by handler of a visit. Functions of this file find the commands that are lost,
- * settled, or too many to keep in memory.
+ * The open commands of this node, by topic and by handler of a visit. Functions of this file find the commands that are lost, settled, or
+ * too many to keep in memory.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { QueueCounts } from "../../net/amqp/connection.ts";
@@ -17,8 +17,8 @@ export interface Command {
   /** The id of the command's attempt, which is also the id of its message. */
   readonly id: string;
   /**
-   * The body of the message. It is null once the broker has the command, or if another process sent it. To send such a command
-   * again, its task is released, and the engine grants it anew.
+   * The body of the message. It is null once the broker has the command, or if another process sent it. To send such a command again, its
+   * task is released, and the engine grants it anew.
    */
   body: Buffer | null;
   readonly receiptTopic: string;
@@ -35,8 +35,7 @@ export interface Topic {
   /** Commands without a receipt, by their `commandKey`. */
   readonly open: Map<string, Command>;
   /**
-   * Keys of commands that counted as lost and were released. Sending such a command again does not count as a sign of life of
-   * the topic.
+   * Keys of commands that counted as lost and were released. Sending such a command again does not count as a sign of life of the topic.
    */
   readonly returning: Set<string>;
   /** The running or finished declaration of the topic's queue; null if the queue has to be declared. */
@@ -136,10 +135,7 @@ export class OpenCommands {
 /** After this many checks that find a topic's queue empty and without consumers, the topic's commands count as lost. */
 const STRIKES_MAX = 2;
 
-/**
- * The most commands of a topic that are kept in memory. If the engine asks about another command, it is added again
- * (`Topics.adopt`).
- */
+/** The most commands of a topic that are kept in memory. If the engine asks about another command, it is added again (`Topics.adopt`). */
 const KEPT_MAX = 30_000;
 /** How many commands are sent again at a time (a portion), and the pause between two portions. */
 const PORTION = 500;
@@ -186,10 +182,7 @@ export function findLost(
   return { stuck, gone };
 }
 
-/**
- * Returns the keys of commands that are settled or belong to another node. Commands of executions that are not in memory count
- * as open.
- */
+/** Returns the keys of commands that are settled or belong to another node. Commands of executions that are not in memory count as open. */
 export function settledIn(
   topic: Topic,
   { engine, worker }: { readonly engine: EnginePort; readonly worker: string },
@@ -212,10 +205,7 @@ export function overflowOf({ open }: Topic): readonly (readonly [string, Command
   return overflow;
 }
 
-/**
- * Calls `send` for all commands, in portions with a pause between them. To send a command again the engine has to load its
- * execution.
- */
+/** Calls `send` for all commands, in portions with a pause between them. To send a command again the engine has to load its execution. */
 export function sendInPortions<T>(all: readonly T[], clock: Clock, send: (one: T) => unknown): void {
   for (const one of all.slice(0, PORTION)) send(one);
   const rest = all.slice(PORTION);

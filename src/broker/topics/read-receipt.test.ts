@@ -37,7 +37,7 @@ describe("a message is a receipt only if it says how the command ended", () => {
     const errorOf = (proc_err: unknown) =>
       JSON.parse((readReceipt({ proc_err }) as { payload: string }).payload) as Record<string, unknown>;
     expect(errorOf("no such repo")).toMatchObject({ message: "no such repo", proc_err: "no such repo" });
-    expect(errorOf("")).toMatchObject({ message: expect.stringContaining("empty text"), proc_err: "" });
+    expect(errorOf("")).toMatchObject({ message: expect.stringContaining("empty string"), proc_err: "" });
     expect(errorOf(0)).toMatchObject({ message: "0", proc_err: 0 });
     expect(errorOf({ name: "E", message: "m" })).toEqual({ name: "E", message: "m" });
   });

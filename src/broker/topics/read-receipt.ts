@@ -17,8 +17,8 @@ import { isStatus, notStorable, readAttempt, readError } from "../read-message.t
 import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 
 /**
- * Reads `cmd_metadata.rondo` of a receipt, the mark that Rondo has put into the command; null if the receipt has none. Rejects
- * a mark that is not an object.
+ * Reads `cmd_metadata.rondo` of a receipt, the mark that Rondo has put into the command; null if the receipt has none. Rejects a mark
+ * that is not an object.
  */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
   const metadata = fields["cmd_metadata"];
@@ -51,8 +51,8 @@ export function readReceipt(fields: Fields): Outcome | Rejection {
 }
 
 /**
- * Reads the error of a receipt. An error that is not an object is also kept unchanged as `proc_err`, for readers of the
- * command's document.
+ * Reads the error of a receipt. An error that is not an object is also kept unchanged as `proc_err`, for readers of the command's
+ * document.
  */
 function readProcErr(procErr: unknown): Pick<Outcome, "payload" | "fatal" | "retryAfterMs"> {
   const text = toStoredText(procErr, { bytesMax: LIMITS.resultBytes, what: "proc_err" });
@@ -74,18 +74,15 @@ export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" 
 }
 
 /**
- * Finds the one open command to which a receipt without `cmd_metadata.rondo` can belong, by its hashes and its topic. Otherwise
- * returns a rejection with the reason.
+ * Finds the one open command to which a receipt without `cmd_metadata.rondo` can belong, by its hashes and its topic. Otherwise returns a
+ * rejection with the reason.
  */
 export type FindCommand = (
   receipt: Readonly<Record<string, unknown>>,
   topic: string,
 ) => Promise<ReportedAttempt | Rejection>;
 
-/**
- * Reads a message from a receipt topic. Calls `onReceipt` with the attempt and its outcome, or puts the message into the dead
- * letters.
- */
+/** Reads a message from a receipt topic. Calls `onReceipt` with the attempt and its outcome, or puts the message into the dead letters. */
 export function readDelivery(
   parts: ReceiptIntakeParts,
   delivery: Delivery,

@@ -1,11 +1,11 @@
 /**
  * The receipt topics that this node consumes.
  *
- * 1. A topic is consumed while a command of this node waits for a receipt from it, and a little longer, so that a chain of
- *    commands does not start and stop a consumer for each command. Some waiting commands may be only in the store:
- *    waiting-commands.ts searches for them, and the topic is consumed if it finds one.
- * 2. A queue that Rondo has not consumed before is consumed only if it does not exist, or is empty and without other consumers,
- *    or is listed by the operator. So a workflow that names a wrong queue does not take the messages of another application.
+ * 1. A topic is consumed while a command of this node waits for a receipt from it, and a little longer, so that a chain of commands does
+ *    not start and stop a consumer for each command. Some waiting commands may be only in the store: waiting-commands.ts searches for
+ *    them, and the topic is consumed if it finds one.
+ * 2. A queue that Rondo has not consumed before is consumed only if it does not exist, or is empty and without other consumers, or is
+ *    listed by the operator. So a workflow that names a wrong queue does not take the messages of another application.
  * 3. The store registers the queues that were consumed (QueueRegistry) and the role of each name (TopicRegistry).
  */
 import type { TopicRegistry } from "../../commands/topic-registry.ts";
@@ -21,10 +21,7 @@ type Shared = Pick<BridgeParts, "queueRegistry" | "repair" | "clock" | "session"
 
 export interface ReceiptTopicsParts extends Shared {
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
-  /**
-   * Patterns of queue names from the operator's setting. Rondo may consume these queues although they have messages or
-   * consumers.
-   */
+  /** Patterns of queue names from the operator's setting. Rondo may consume these queues although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
   readonly onReceipt: (delivery: Delivery) => void;
   /** Called when no command in memory waits for receipts from a topic, but a command in the store may. */
@@ -37,10 +34,7 @@ interface ReceiptTopic {
   readonly open: Set<string>;
   /** The consumer's tag, or the reason why the topic may not be consumed; null if the topic is not consumed. */
   consumer: Promise<string | Rejection> | null;
-  /**
-   * Not null while commands that are not in memory may wait for receipts on this topic. Each call of `mayHaveMore` sets a new
-   * object.
-   */
+  /** Not null while commands that are not in memory may wait for receipts on this topic. Each call of `mayHaveMore` sets a new object. */
   unsure: object | null;
   stopLater: (() => void) | null;
 }
@@ -71,8 +65,8 @@ export class ReceiptTopics {
   }
 
   /**
-   * Called when a search has shown that no further command waits for receipts on this topic. `since` is the object of `unsure`
-   * from before the search: if it has changed, the call has no effect.
+   * Called when a search has shown that no further command waits for receipts on this topic. `since` is the object of `unsure` from
+   * before the search: if it has changed, the call has no effect.
    */
   hasNoMore(name: string, since: object): void {
     const topic = this.#topics.get(name);
@@ -82,8 +76,8 @@ export class ReceiptTopics {
   }
 
   /**
-   * Returns the topics for which commands may wait that are only in the store, and none in memory does. Each has the object to
-   * pass to `hasNoMore`.
+   * Returns the topics for which commands may wait that are only in the store, and none in memory does. Each has the object to pass to
+   * `hasNoMore`.
    */
   get unsure(): ReadonlyMap<string, object> {
     const found = new Map<string, object>();

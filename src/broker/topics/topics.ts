@@ -1,7 +1,7 @@
 /**
- * Sends commands to topics, and consumes their receipts. A topic is a queue with the topic's name, shared with other
- * applications. A node consumes the receipt topics of its own open commands. If it gets the receipt of another node's command,
- * the engine passes it on to that node.
+ * Sends commands to topics, and consumes their receipts. A topic is a queue with the topic's name, shared with other applications. A node
+ * consumes the receipt topics of its own open commands. If it gets the receipt of another node's command, the engine passes it on to that
+ * node.
  */
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
@@ -138,8 +138,8 @@ export class Topics {
         const known = this.#open.remove(topic, commandKey(at));
         const id = known?.id ?? encodeAttempt(at);
         this.#canceller.add(at);
-        // If the broker has not confirmed the command, the command is not sent over the next connection. It may still arrive
-        // over this one.
+        // If the broker has not confirmed the command, the command is not sent over the next connection. It may still arrive over this
+        // one.
         if (known?.sentAt !== null) publisher.withdraw(id, () => this.#cleaner.remove(name, id));
       }
     }
@@ -214,8 +214,8 @@ export class Topics {
   }
 
   /**
-   * Consumes the receipt topics of open commands that are not consumed yet: the commands were sent by another process, or an
-   * earlier try failed.
+   * Consumes the receipt topics of open commands that are not consumed yet: the commands were sent by another process, or an earlier try
+   * failed.
    */
   #consumeMissing(): void {
     for (const receiptTopic of this.#receipts.missing)
@@ -236,8 +236,8 @@ export class Topics {
     const { task, attempt, claim, ...place } = command.at;
     const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
     const receipts = [{ task, attempt, claim, ms: 0, outcome }];
-    // If another node owns the execution by now, the report has no effect. That node sends the command again, and refuses it
-    // for the same reason.
+    // If another node owns the execution by now, the report has no effect. That node sends the command again, and refuses it for the same
+    // reason.
     engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
@@ -257,8 +257,8 @@ export class Topics {
     const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
     if (gone === null) return;
     const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
-    // If the broker does not confirm messages although the queue is empty and without consumers, the queue's process at the
-    // broker has died.
+    // If the broker does not confirm messages although the queue is empty and without consumers, the queue's process at the broker has
+    // died.
     if (counts?.consumers === 0 && stuck) {
       await repair.remove(session, topic.name);
       topic.declared = null;

@@ -1,6 +1,5 @@
 /**
- * Finds open commands that are in the store but not in memory: after a restart or a takeover, or if the bridge had too many to
- * keep.
+ * Finds open commands that are in the store but not in memory: after a restart or a takeover, or if the bridge had too many to keep.
  *
  * 1. An execution that leaves memory while its command is at the broker has a row `~retry` among the timers in the store.
  * 2. After a takeover, such commands may wait on each receipt topic that was ever consumed.
@@ -103,10 +102,7 @@ export class WaitingCommands {
     for (const [name, since] of asked) if (isWanted(name)) this.#receipts.hasNoMore(name, since);
   }
 
-  /**
-   * Reports the open commands of an execution at these topics. Returns false if the engine cannot say now which commands are
-   * open.
-   */
+  /** Reports the open commands of an execution at these topics. Returns false if the engine cannot say now which commands are open. */
   async #report({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
     const found = await this.#parts.engine.inspect(id);
     // An execution that has ended or belongs to another node now has no open command at this node.
@@ -120,8 +116,8 @@ export class WaitingCommands {
   }
 
   /**
-   * Yields the executions of this node that may wait for receipts, page by page. A row that changes during the search moves to
-   * a later time, so it is not missed.
+   * Yields the executions of this node that may wait for receipts, page by page. A row that changes during the search moves to a later
+   * time, so it is not missed.
    */
   async *#executions(): AsyncGenerator<readonly string[]> {
     const { store, engine } = this.#parts;

@@ -1,8 +1,8 @@
 /**
- * One enumeration that a worker runs over the broker. The worker sends the tasks that it finds to the intake, a queue of the
- * attempt. The engine journals the tasks in pages, in the order of their positions, and messages are acknowledged after the
- * commit. The message `enumerated` arrives on a shared queue, perhaps before the last tasks. It has the number of tasks, and
- * the enumeration ends when that many are journaled.
+ * One enumeration that a worker runs over the broker. The worker sends the tasks that it finds to the intake, a queue of the attempt. The
+ * engine journals the tasks in pages, in the order of their positions, and messages are acknowledged after the commit. The message
+ * `enumerated` arrives on a shared queue, perhaps before the last tasks. It has the number of tasks, and the enumeration ends when that
+ * many are journaled.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
@@ -29,8 +29,7 @@ export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" 
   /** Whether tasks are told apart by their identities. If not, identities are ignored. */
   readonly byIdentity: boolean;
   /**
-   * The most unacknowledged deliveries of a consumer. If that many tasks wait for a missing one, the missing task cannot arrive
-   * any more.
+   * The most unacknowledged deliveries of a consumer. If that many tasks wait for a missing one, the missing task cannot arrive any more.
    */
   readonly prefetch: number;
   /** Whether short messages are allowed: `enumerated` without attempt, token and total, and bare tasks (short-messages.ts). */
@@ -45,10 +44,7 @@ interface Item extends ReadItem {
 
 /** The most items that are kept in memory while an earlier item is missing. */
 const EARLY_MAX = 10_000;
-/**
- * The attempt fails after this many checks in which items are missing although `enumerated` has arrived and the intake is
- * empty.
- */
+/** The attempt fails after this many checks in which items are missing although `enumerated` has arrived and the intake is empty. */
 const STRIKES_MAX = 2;
 
 export class Enumeration {
@@ -95,9 +91,7 @@ export class Enumeration {
     return this.#next === this.#first && this.#items.length === 0 && this.#end === null;
   }
 
-  /**
-   * Called when the connection is lost. Drops what was received, because the broker delivers all unacknowledged messages again.
-   */
+  /** Called when the connection is lost. Drops what was received, because the broker delivers all unacknowledged messages again. */
   detach(): void {
     this.#next -= this.#items.length;
     this.#items = [];
@@ -168,10 +162,7 @@ export class Enumeration {
     return deliveries >= this.#parts.prefetch || this.#early.size > EARLY_MAX;
   }
 
-  /**
-   * Fails the attempt at the enumeration. The next attempt, if the retry policy allows one, continues after the journaled
-   * tasks.
-   */
+  /** Fails the attempt at the enumeration. The next attempt, if the retry policy allows one, continues after the journaled tasks. */
   #failMissing(message: string): void {
     this.#fail({ name: "TasksMissing", code: "tasks_missing", message });
   }
@@ -198,10 +189,7 @@ export class Enumeration {
   }
 
   onEnumerated({ outcome }: TaskReport, delivery: Delivery): void {
-    assert(
-      endsEnumeration(outcome),
-      "the end of an enumeration has no total after it was checked: this is a bug",
-    );
+    assert(endsEnumeration(outcome), "the end of an enumeration must have a total once it was read");
     if (this.#isOver) return delivery.ack();
     this.#end?.delivery.ack();
     this.#end = { outcome, delivery };
@@ -209,8 +197,7 @@ export class Enumeration {
   }
 
   /**
-   * Handles a short `enumerated`, which has no total: the enumeration ends with the tasks that have arrived, once the intake
-   * stays empty.
+   * Handles a short `enumerated`, which has no total: the enumeration ends with the tasks that have arrived, once the intake stays empty.
    */
   onShortEnumerated(delivery: Delivery): void {
     if (this.#isOver) return delivery.ack();

@@ -1,6 +1,6 @@
 /**
- * Lone tasks: workers get them one at a time, from a separate queue. If a lone task is redelivered too often, it counts as the
- * cause of its worker's crash.
+ * Lone tasks: workers get them one at a time, from a separate queue. If a lone task is redelivered too often, it counts as the cause of
+ * its worker's crash.
  */
 import type { TaskCopy } from "../write-message.ts";
 

@@ -104,8 +104,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Handles an `enumerated` message. If another node has the enumeration, passes the message on to the intake queue, which that
-   * node consumes.
+   * Handles an `enumerated` message. If another node has the enumeration, passes the message on to the intake queue, which that node
+   * consumes.
    */
   onEnumerated(report: TaskReport, delivery: Delivery): void {
     const { engine, publisher, names } = this.#parts;
@@ -115,8 +115,8 @@ export class OpenEnumerations {
     if (engine.isOwn(report.at.execution)) return delivery.ack();
     publisher.publish({
       key: names.intake(report.at),
-      // The broker may deliver the same message twice. The delivery tag makes the ids of the two copies differ, so that each
-      // delivery is acknowledged.
+      // The broker may deliver the same message twice. The delivery tag makes the ids of the two copies differ, so that each delivery is
+      // acknowledged.
       id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
       body: delivery.message.content,
       mandatory: true,
@@ -125,9 +125,7 @@ export class OpenEnumerations {
     });
   }
 
-  /**
-   * Handles a short `enumerated`. It ends the one open enumeration of its `task_queue` or, without that field, of its handler.
-   */
+  /** Handles a short `enumerated`. It ends the one open enumeration of its `task_queue` or, without that field, of its handler. */
   #onShort(fields: Fields, delivery: Delivery): void {
     const { publisher, dead } = this.#parts;
     const { task_queue: intake } = fields;
@@ -238,8 +236,7 @@ export class OpenEnumerations {
   }
 
   /**
-   * Deletes the intake queues of earlier processes and releases their enumerations. The next attempts continue after the
-   * journaled tasks.
+   * Deletes the intake queues of earlier processes and releases their enumerations. The next attempts continue after the journaled tasks.
    */
   async restore(): Promise<void> {
     const { queueRegistry, engine } = this.#parts;
@@ -300,8 +297,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Releases an enumeration whose message is lost. Other enumerations share the queue, so the message is surely lost only if
-   * the queue is empty.
+   * Releases an enumeration whose message is lost. Other enumerations share the queue, so the message is surely lost only if the queue is
+   * empty.
    */
   async #check(session: BrokerSession, open: Open): Promise<void> {
     const { settings, repair, silentMs } = this.#parts;
@@ -324,8 +321,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Called when the worker of an enumeration sends nothing. Releases the enumeration. After a few such times the enumeration
-   * counts as crashed.
+   * Called when the worker of an enumeration sends nothing. Releases the enumeration. After a few such times the enumeration counts as
+   * crashed.
    */
   #onSilence(enumeration: Enumeration, silences: number): void {
     const { silencesMax } = this.#parts.settings;

@@ -1,6 +1,6 @@
 /**
- * Collects the receipts that workers send over the broker. All receipts of one turn of the event loop go to the engine in one
- * report. A delivery is acknowledged after the commit that counts its receipt.
+ * Collects the receipts that workers send over the broker. All receipts of one turn of the event loop go to the engine in one report. A
+ * delivery is acknowledged after the commit that counts its receipt.
  */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -36,8 +36,7 @@ interface Waiting {
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
   /**
-   * Whether all nodes consume this queue. Returning a message to it would count as a delivery, so the message is kept and
-   * reported again.
+   * Whether all nodes consume this queue. Returning a message to it would count as a delivery, so the message is kept and reported again.
    */
   readonly isShared: boolean;
 }
@@ -133,8 +132,8 @@ export class ReceiptInbox {
   }
 
   /**
-   * Handles a dead-lettered task. An expired task is released. A task that was delivered too often becomes a lone task; if it
-   * is one already, it has crashed its worker.
+   * Handles a dead-lettered task. An expired task is released. A task that was delivered too often becomes a lone task; if it is one
+   * already, it has crashed its worker.
    */
   #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
     const { engine, worker, dead } = this.#parts;
@@ -191,8 +190,8 @@ export class ReceiptInbox {
   }
 
   /**
-   * Handles a receipt that the engine did not count. If its execution is damaged, the receipt goes to the dead letters;
-   * otherwise it is acknowledged.
+   * Handles a receipt that the engine did not count. If its execution is damaged, the receipt goes to the dead letters; otherwise it is
+   * acknowledged.
    */
   #keepIfDamaged(one: Waiting): void {
     const { delivery, place } = one;

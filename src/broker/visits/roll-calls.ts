@@ -1,15 +1,14 @@
 /**
- * Roll calls of one task queue. They find single tasks that are lost at the broker: purged, or acknowledged by a consumer that
- * sent no receipt.
+ * Roll calls of one task queue. They find single tasks that are lost at the broker: purged, or acknowledged by a consumer that sent no
+ * receipt.
  *
- * 1. When the queue is empty, the engine's side notes the published attempts without a receipt. The next `process` broadcast
- *    asks every worker which of these attempts it has.
- * 2. A roll call is complete when as many workers answered as there are consumers of the queue. Its missing attempts are those
- *    that no answer names. An attempt that is missing in two complete roll calls in a row is lost: an attempt that was on its
- *    way to a worker during the first is named in the second.
- * 3. A consumer that does not answer, such as a worker in another language, may have attempts that were published while it
- *    consumed the queue. A roll call never declares those attempts lost. They count as lost only when no receipt arrives for a
- *    long time.
+ * 1. When the queue is empty, the engine's side notes the published attempts without a receipt. The next `process` broadcast asks every
+ *    worker which of these attempts it has.
+ * 2. A roll call is complete when as many workers answered as there are consumers of the queue. Its missing attempts are those that no
+ *    answer names. An attempt that is missing in two complete roll calls in a row is lost: an attempt that was on its way to a worker
+ *    during the first is named in the second.
+ * 3. A consumer that does not answer, such as a worker in another language, may have attempts that were published while it consumed the
+ *    queue. A roll call never declares those attempts lost. They count as lost only when no receipt arrives for a long time.
  */
 import { rollCallId } from "../../protocol/amqp-wire.ts";
 import { signAttempt } from "../../protocol/attempt-id.ts";

@@ -1,7 +1,4 @@
-/**
- * Finds out which code enumerates at the broker, by the consumers of its enumerate queue. Such code gets its work at the
- * broker.
- */
+/** Finds out which code enumerates at the broker, by the consumers of its enumerate queue. Such code gets its work at the broker. */
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { BrokerNames } from "../names.ts";

@@ -1,12 +1,11 @@
 /**
- * Short messages are a simple form of workers' messages: `finished` and `enumerated` without attempt, token, task and total,
- * and bare tasks, each of which is the whole body of a message in the intake. They are accepted only with the setting
- * `shortMessages`, because they are less safe:
+ * Short messages are a simple form of workers' messages: `finished` and `enumerated` without attempt, token, task and total, and bare
+ * tasks, each of which is the whole body of a message in the intake. They are accepted only with the setting `shortMessages`, because
+ * they are less safe:
  * 1. Nothing proves who the sender is: whoever may publish to the queue can end a task.
- * 2. A short `finished` ends the open task with the lowest number, as done. If the message is sent twice, it ends two tasks, so
- *    a handler can finish too early. The task's result is the field `result`, or null.
- * 3. A short `enumerated` ends an enumeration with the tasks that have arrived, once its intake stays empty. A lost task is not
- *    noticed.
+ * 2. A short `finished` ends the open task with the lowest number, as done. If the message is sent twice, it ends two tasks, so a handler
+ *    can finish too early. The task's result is the field `result`, or null.
+ * 3. A short `enumerated` ends an enumeration with the tasks that have arrived, once its intake stays empty. A lost task is not noticed.
  * 4. Bare tasks are numbered in the order of their arrival. A bare task that is sent or delivered twice counts as two tasks.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
@@ -28,8 +27,8 @@ export function isShort(fields: Fields): boolean {
 }
 
 /**
- * Whether a message in the intake is a bare task: it is not a JSON object, or it is one without a position that names neither
- * this execution nor this attempt. Invalid JSON is not a task.
+ * Whether a message in the intake is a bare task: it is not a JSON object, or it is one without a position that names neither this
+ * execution nor this attempt. Invalid JSON is not a task.
  */
 export function isBareTask(fields: Fields | Rejection, at: VisitPlace, attempt: string): boolean {
   if (isRejection(fields)) return fields.code === "invalid_input";
@@ -55,10 +54,7 @@ export class ShortReceipts {
     this.#parts = parts;
   }
 
-  /**
-   * Makes a `done` receipt for the open task with the lowest number. Returns a rejection if no task is open or the message says
-   * more.
-   */
+  /** Makes a `done` receipt for the open task with the lowest number. Returns a rejection if no task is open or the message says more. */
   read(fields: Fields, place: VisitPlace): TaskReport | Rejection {
     if (!isAbout(fields, place))
       return invalid(

@@ -1,13 +1,13 @@
 /**
- * Single tasks: if the definition names no source of tasks for a handler, the execution's input is its one task. Code that
- * enumerates must not get a single task: the definition may be an old one that was meant as a fan-out (docs/decisions/031).
+ * Single tasks: if the definition names no source of tasks for a handler, the execution's input is its one task. Code that enumerates
+ * must not get a single task: the definition may be an old one that was meant as a fan-out (docs/decisions/031).
  *
  * 1. The queues of the visit are opened and announced, but the task is not published while its queue has no consumer.
- * 2. When a worker consumes the task queue, the bridge counts the consumers of the code's enumerate queue. Without consumers
- *    there, the task is published. With one, the claim is released. The engine knows by then that this code enumerates at the
- *    broker, so the task waits, and `why` says what to do.
- * 3. A receipt counts only if the enumerate queue has no consumer when the receipt arrives, because a worker that enumerates
- *    may have connected since the task was published. Each decision asks the broker anew and never uses an earlier count.
+ * 2. When a worker consumes the task queue, the bridge counts the consumers of the code's enumerate queue. Without consumers there, the
+ *    task is published. With one, the claim is released. The engine knows by then that this code enumerates at the broker, so the task
+ *    waits, and `why` says what to do.
+ * 3. A receipt counts only if the enumerate queue has no consumer when the receipt arrives, because a worker that enumerates may have
+ *    connected since the task was published. Each decision asks the broker anew and never uses an earlier count.
  */
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
@@ -32,10 +32,7 @@ interface Held {
   isChecking: boolean;
 }
 
-/**
- * The time after an announcement at which to check for consumers. Workers that connect later are found after the next
- * announcement.
- */
+/** The time after an announcement at which to check for consumers. Workers that connect later are found after the next announcement. */
 const CHECK_AFTER_MS = [0, 5, 10, 20, 40, 80, 160, 320] as const;
 
 export class SingleTasks {
@@ -73,8 +70,8 @@ export class SingleTasks {
   }
 
   /**
-   * Called when workers outside of the broker serve this code too. Releases its claims, unless a worker at the broker consumes
-   * the task's queue.
+   * Called when workers outside of the broker serve this code too. Releases its claims, unless a worker at the broker consumes the task's
+   * queue.
    */
   giveWay(uses: ReadonlySet<string>): void {
     for (const held of this.#held.values())

@@ -43,8 +43,7 @@ export class VisitAnnouncer {
         key: "",
         id: `process~${++messages}`,
         body: processBody(this.#place, this.#facts, names, { alone, rollCall: call }),
-        // If the exchange was deleted, publishing to it would break the connection. So the exchange is declared before each
-        // announcement.
+        // If the exchange was deleted, publishing to it would break the connection. So the exchange is declared before each announcement.
         isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,
       });

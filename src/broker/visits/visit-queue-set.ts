@@ -38,8 +38,8 @@ export class VisitQueueSet {
   }
 
   /**
-   * Returns the queues of this handler of a visit, and creates them if there are none. `isOld` says that an earlier process
-   * registered them.
+   * Returns the queues of this handler of a visit, and creates them if there are none. `isOld` says that an earlier process registered
+   * them.
    */
   getOrAdd(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
     let visit = this.get(place);

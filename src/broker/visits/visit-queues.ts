@@ -2,11 +2,10 @@
  * The queues of one handler of a visit at the broker: a queue of tasks, a queue of lone tasks, and a queue of receipts.
  *
  * 1. The queues are declared before the first task is published, and again after every loss. Steps run one after the other.
- * 2. Tasks are published as they are granted. A task that reached the delivery limit goes to the queue of lone tasks, which
- *    holds one task at a time.
+ * 2. Tasks are published as they are granted. A task that reached the delivery limit goes to the queue of lone tasks, which holds one
+ *    task at a time.
  * 3. When the handler is paused, failing or cancelled, consumers are cancelled, and tasks that no worker took are released.
- * 4. The queues are checked from time to time. Tasks that are lost at the broker are released, and the engine grants them
- *    again.
+ * 4. The queues are checked from time to time. Tasks that are lost at the broker are released, and the engine grants them again.
  * 5. When the visit is over, the queues are deleted.
  */
 import { BrokerFault, toReported } from "../../net/amqp/broker-fault.ts";
@@ -104,10 +103,7 @@ export class VisitQueues {
     else if (wasWithdrawn) this.broadcast();
   }
 
-  /**
-   * Called when a task was delivered too often. Either this task or another task of the same worker may have crashed the
-   * worker.
-   */
+  /** Called when a task was delivered too often. Either this task or another task of the same worker may have crashed the worker. */
   suspect(task: TaskCopy): void {
     if (this.#isWithdrawn) this.release([task.id]);
     else this.#lone.add(task);
@@ -203,8 +199,7 @@ export class VisitQueues {
   /** Checks that each published task is in a queue or at a worker. Releases tasks that are lost. */
   check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
-    // Skips the check if the last one still runs. On a busy machine checks would pile up, and count strikes without a pause
-    // between them.
+    // Skips the check if the last one still runs. On a busy machine checks would pile up, and count strikes without a pause between them.
     if (this.#isChecking) return;
     this.#isChecking = true;
     this.#run(async (session) => {
@@ -236,8 +231,8 @@ export class VisitQueues {
   }
 
   /**
-   * Deletes queues that are empty and without consumers although they should have tasks: a quorum queue that is broken does not
-   * recover by itself.
+   * Deletes queues that are empty and without consumers although they should have tasks: a quorum queue that is broken does not recover
+   * by itself.
    */
   async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
     this.#parts.publisher.forget((message) => this.#isOwn(message));

@@ -53,8 +53,8 @@ const SOURCES: Readonly<Record<string, string>> = { ".js": ".ts", ".mjs": ".mts"
 const FILES_MAX = 5_000;
 
 /**
- * Returns the absolute paths of the entry files and of all files that they import. For an import whose file is missing, returns
- * all paths that it could have.
+ * Returns the absolute paths of the entry files and of all files that they import. For an import whose file is missing, returns all paths
+ * that it could have.
  */
 export function importGraph(entries: readonly string[]): string[] {
   const found = new Set(entries.map((entry) => resolve(entry)));

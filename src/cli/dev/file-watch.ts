@@ -1,7 +1,4 @@
-/**
- * Reports that the content of files has changed, once no file has changed for a moment. Watches the folders that contain the
- * files.
- */
+/** Reports that the content of files has changed, once no file has changed for a moment. Watches the folders that contain the files. */
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readFileSync, watch } from "node:fs";
 import { dirname } from "node:path";

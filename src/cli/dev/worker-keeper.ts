@@ -2,8 +2,7 @@
  * Keeps one worker running. It has the newest version of the user's files that can be loaded.
  * 1. A change starts a new worker; once it serves, the former worker is drained.
  * 2. If the new worker cannot load the files, it prints the reason and ends, and the former worker keeps running.
- * 3. If files change during a replacement, another replacement follows. A worker that dies is started again, with exponential
- *    back-off.
+ * 3. If files change during a replacement, another replacement follows. A worker that dies is started again, with exponential back-off.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";

@@ -153,8 +153,8 @@ const viewAfter = (handle: ExecutionHandle<unknown>): Promise<ExecutionView | nu
   afterwards(() => handle.describe());
 
 /**
- * Reads something after a change. Returns null if the server has ended: the server of `rondo run` ends with its execution,
- * perhaps because of this change.
+ * Reads something after a change. Returns null if the server has ended: the server of `rondo run` ends with its execution, perhaps
+ * because of this change.
  */
 async function afterwards<T>(read: () => Promise<T>): Promise<T | null> {
   try {

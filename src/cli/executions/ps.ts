@@ -33,8 +33,7 @@ export async function ps(options: PsOptions): Promise<void> {
     do {
       const page = await rondo.list({
         ...defined({ workflow, project, q, tags, status: status as ExecutionView["status"] | undefined }),
-        // If some executions are left out because they have continued as others, larger pages are read: there are probably more
-        // of them.
+        // If some executions are left out because they have continued as others, larger pages are read: there are probably more of them.
         limit: left > 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.length),
         ...(cursor === null ? {} : { cursor }),
       });
@@ -90,8 +89,8 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
 }
 
 /**
- * Shows the numbers of settled and known tasks: of the current phase, or of all phases after the end. Phases and handlers that
- * Rondo adds itself are left out.
+ * Shows the numbers of settled and known tasks: of the current phase, or of all phases after the end. Phases and handlers that Rondo adds
+ * itself are left out.
  */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");

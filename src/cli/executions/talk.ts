@@ -1,6 +1,4 @@
-/**
- * `rondo update ID NAME`, `rondo stream ID NAME` and `rondo published ID`: these verbs exchange data with a running execution.
- */
+/** `rondo update ID NAME`, `rondo stream ID NAME` and `rondo published ID`: these verbs exchange data with a running execution. */
 import { UpdateRefused } from "../../sdk/errors.ts";
 import { defined } from "../../std/defined.ts";
 import type { Duration } from "../../std/duration.ts";

@@ -55,8 +55,8 @@ export async function tasks(id: string, options: TasksFlags): Promise<void> {
 }
 
 /**
- * Returns the handlers to show: those that the flags name, otherwise those of the current phase. After the end of the
- * execution, or with `--failed`, all phases are shown.
+ * Returns the handlers to show: those that the flags name, otherwise those of the current phase. After the end of the execution, or with
+ * `--failed`, all phases are shown.
  */
 function placesOf(
   view: ExecutionView,

@@ -8,8 +8,8 @@ const NAMED_CHILD = /such as (\S+~[0-9a-f]+)\.$/;
 const DEPTH_MAX = 16;
 
 /**
- * Returns the sentence that explains why an execution waits. If the sentence names a child, the explanation of the last child
- * in the chain follows.
+ * Returns the sentence that explains why an execution waits. If the sentence names a child, the explanation of the last child in the
+ * chain follows.
  */
 export async function whyChain(id: string, whyOf: WhyOf): Promise<string> {
   const first = await whyOf(id);

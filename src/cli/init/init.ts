@@ -66,8 +66,8 @@ function shown(at: string): string {
 const FILE = "file:";
 
 /**
- * Returns the version of `rondo` for the new project's dependencies. It is a path if this package is a checkout, otherwise the
- * version that the installing project names, otherwise the path of the installed package.
+ * Returns the version of `rondo` for the new project's dependencies. It is a path if this package is a checkout, otherwise the version
+ * that the installing project names, otherwise the path of the installed package.
  */
 export function dependencyOf(at: string, root: string): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);

@@ -15,8 +15,8 @@ interface Place {
 }
 
 /**
- * Makes the CLI error for a file that could not be loaded. `path` is the file that the user named; the error may be in a file
- * that it imports.
+ * Makes the CLI error for a file that could not be loaded. `path` is the file that the user named; the error may be in a file that it
+ * imports.
  */
 export function explainLoadError(thrown: unknown, path: string): CliError {
   const error = toError(thrown);

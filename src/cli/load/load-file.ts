@@ -1,6 +1,6 @@
 /**
- * Loads the workflows of a file argument. An argument that has neither a known file extension nor a slash is the name of a
- * workflow at a server.
+ * Loads the workflows of a file argument. An argument that has neither a known file extension nor a slash is the name of a workflow at a
+ * server.
  */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";

@@ -21,10 +21,7 @@ export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
-/**
- * Loads a file that seldom imports `rondo`, such as a configuration. The runtime itself loads the file if it is plain
- * JavaScript.
- */
+/** Loads a file that seldom imports `rondo`, such as a configuration. The runtime itself loads the file if it is plain JavaScript. */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
   const text = await explained(path, () => readFile(path, "utf8"));
   if (PLAIN.includes(extname(path))) {
@@ -36,8 +33,8 @@ export async function loadLightModule(path: string): Promise<ModuleExports> {
 }
 
 /**
- * Imports a JavaScript file with the runtime itself. Returns null if it has a syntax error, because only jiti reports the place
- * of the error.
+ * Imports a JavaScript file with the runtime itself. Returns null if it has a syntax error, because only jiti reports the place of the
+ * error.
  */
 async function importPlain(path: string): Promise<ModuleExports | null> {
   try {

@@ -1,6 +1,6 @@
 /**
- * Formats rows as aligned columns, in the same way on a terminal and in a pipe. Only a terminal gets colours and lines that are
- * cut at its right edge.
+ * Formats rows as aligned columns, in the same way on a terminal and in a pipe. Only a terminal gets colours and lines that are cut at
+ * its right edge.
  */
 import type { Piece, Style } from "../style.ts";
 import { isColoured, isLive, Painter } from "../style.ts";

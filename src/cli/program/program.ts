@@ -54,8 +54,8 @@ export function buildProgram(end: End): Command {
 }
 
 /**
- * Refuses an empty argument, which comes from an unset shell variable. Refuses `.` and `..` as an id, because they would change
- * the path of a URL.
+ * Refuses an empty argument, which comes from an unset shell variable. Refuses `.` and `..` as an id, because they would change the path
+ * of a URL.
  */
 function refuseNameless(command: Command): void {
   command.registeredArguments.forEach((argument, i) => {

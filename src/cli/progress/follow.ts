@@ -1,6 +1,5 @@
 /**
- * Shows the progress of an execution: follows its events, prints a line for each ended phase, and redraws the line of the
- * current phase.
+ * Shows the progress of an execution: follows its events, prints a line for each ended phase, and redraws the line of the current phase.
  */
 import type { ExecutionHandle } from "../../index.ts";
 import { RETURNS } from "../../kernel/definition/definition.ts";
@@ -110,8 +109,8 @@ class LiveView {
   }
 
   /**
-   * Prints why the execution waits, if the output cannot be redrawn. A reason that differs from the last one only in its
-   * numbers is not printed again.
+   * Prints why the execution waits, if the output cannot be redrawn. A reason that differs from the last one only in its numbers is not
+   * printed again.
    */
   printWhy(now: number): void {
     if (now - this.#movedAt <= LASTING_SILENCE_MS) return;

@@ -15,10 +15,7 @@ export interface PhaseProgress {
   done: number;
   failed: number;
   cancelled: number;
-  /**
-   * The number of attempts that failed and are retried, and of lost attempts. Attempts from before the display started are not
-   * counted.
-   */
+  /** The number of attempts that failed and are retried, and of lost attempts. Attempts from before the display started are not counted. */
   retried: number;
   /** When the phase began; null if it began before the display started. */
   startedAt: number | null;
@@ -144,8 +141,7 @@ function count(phase: PhaseProgress, kind: string, event: PublicEvent): void {
       phase.total = Math.max(phase.total, phase.done + phase.failed);
       break;
     case "handler.finished":
-      // Tasks that had not begun when their phase failed have no event of their own, so they are counted as cancelled at its
-      // end.
+      // Tasks that had not begun when their phase failed have no event of their own, so they are counted as cancelled at its end.
       phase.cancelled += number("cancelled");
       phase.total = Math.max(phase.total, phase.done + phase.failed + phase.cancelled);
       break;

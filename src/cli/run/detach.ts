@@ -1,8 +1,7 @@
 /**
- * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may finish, no new
- * tasks begin, and the execution stays in the store. The second signal ends the process at once; finished tasks are not lost.
- * Under npm a process gets each Ctrl-C twice, once from the terminal and once from npm, so a second signal right after the
- * first is ignored.
+ * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may finish, no new tasks
+ * begin, and the execution stays in the store. The second signal ends the process at once; finished tasks are not lost. Under npm a
+ * process gets each Ctrl-C twice, once from the terminal and once from npm, so a second signal right after the first is ignored.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Screen } from "../progress/screen.ts";

@@ -1,7 +1,4 @@
-/**
- * `rondo run FILE` if another process (the owner) runs the engine: this process becomes a worker of the owner until the
- * execution ends.
- */
+/** `rondo run FILE` if another process (the owner) runs the engine: this process becomes a worker of the owner until the execution ends. */
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose/compose.ts";
 import { HttpConnection } from "../../net/http-connection.ts";

@@ -60,10 +60,7 @@ export async function withDeadLetters(
   return failed.length === 0 ? document : { ...document, dead_letters: failed };
 }
 
-/**
- * Prints the dead letters, and post-operations that are still being retried. `retry` returns the command that retries a dead
- * letter.
- */
+/** Prints the dead letters, and post-operations that are still being retried. `retry` returns the command that retries a dead letter. */
 export function printPostOpFailures(
   { workflow_id: id, steps, dead_letters: failed = [] }: ReportedWorkflow,
   screen: Screen,

@@ -1,10 +1,10 @@
 /**
  * `rondo run`. With a name, the server runs the workflow (run-name.ts). With a file:
  * 1. It reads the input and loads the file before it opens the store.
- * 2. If no other process has the data directory open, the engine runs in this process (host-here.ts). Otherwise this process
- *    becomes a worker of the one that has (host-attached.ts), and runs the engine itself if that process ends.
- * 3. It starts the execution, or finds it by --id, and shows its progress until it ends, or until Ctrl-C or --timeout. After
- *    Ctrl-C or --timeout the execution can be continued.
+ * 2. If no other process has the data directory open, the engine runs in this process (host-here.ts). Otherwise this process becomes a
+ *    worker of the one that has (host-attached.ts), and runs the engine itself if that process ends.
+ * 3. It starts the execution, or finds it by --id, and shows its progress until it ends, or until Ctrl-C or --timeout. After Ctrl-C or
+ *    --timeout the execution can be continued.
  * 4. It prints the output to stdout and returns an exit code.
  */
 import { systemClock } from "../../std/clock.ts";
@@ -51,8 +51,8 @@ async function runFile(file: string, options: RunOptions): Promise<ExitCode> {
 }
 
 /**
- * Runs the engine in this process if no other process has the data directory open. Otherwise runs a worker for that process, or
- * for the server of --url.
+ * Runs the engine in this process if no other process has the data directory open. Otherwise runs a worker for that process, or for the
+ * server of --url.
  */
 async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise<ExitCode> {
   const { url, token } = asked.options;
@@ -88,8 +88,8 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
 }
 
 /**
- * Waits until a process that has just opened the directory listens on its socket. Returns false if it does not; a program that
- * embeds Rondo has no socket.
+ * Waits until a process that has just opened the directory listens on its socket. Returns false if it does not; a program that embeds
+ * Rondo has no socket.
  */
 async function comesToListen(store: string): Promise<boolean> {
   for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
@@ -99,10 +99,7 @@ async function comesToListen(store: string): Promise<boolean> {
   return true;
 }
 
-/**
- * Refuses a definition file whose handlers are code. If a server is named, its workers may have that code, so the file is
- * allowed.
- */
+/** Refuses a definition file whose handlers are code. If a server is named, its workers may have that code, so the file is allowed. */
 async function refuseData({ workflows, file }: Wanted): Promise<void> {
   if (workflows.every(({ handlers }) => handlers.length > 0)) return;
   const { refuseWithoutCode } = await import("../load/read-definition.ts");

@@ -1,9 +1,8 @@
 /**
- * A `fetch` that retries requests, for verbs that follow an execution. The server may not answer for a while, for example
- * during a restart.
+ * A `fetch` that retries requests, for verbs that follow an execution. The server may not answer for a while, for example during a
+ * restart.
  * 1. It prints one line when the server stops answering, and one when it answers again.
- * 2. Reads are retried for up to a minute. Requests for streams are not retried, because the reader of a stream reconnects by
- *    itself.
+ * 2. Reads are retried for up to a minute. Requests for streams are not retried, because the reader of a stream reconnects by itself.
  */
 import type { Fetch } from "../../client/transport.ts";
 import { type Clock, systemClock } from "../../std/clock.ts";
@@ -15,10 +14,7 @@ export interface AbsenceOptions {
   readonly clock?: Clock;
 }
 
-/**
- * After this many failures in a row the server counts as unreachable. A single failure may be a kept-alive connection that was
- * closed.
- */
+/** After this many failures in a row the server counts as unreachable. A single failure may be a kept-alive connection that was closed. */
 const FAILURES_TOLD = 2;
 const AWAY_MAX_MS = 60_000;
 const PAUSE_MS = 200;

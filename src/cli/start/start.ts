@@ -9,9 +9,8 @@ import { Shutdown } from "./shutdown.ts";
 import { nodesOf, startNodes } from "./start-nodes.ts";
 
 /**
- * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four
- * times the live objects, so a server with 80 MB of them takes 500 MB. If V8 does not know the flag, it says so on stderr, and
- * the server starts anyway.
+ * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four times the live
+ * objects, so a server with 80 MB of them takes 500 MB. If V8 does not know the flag, it says so on stderr, and the server starts anyway.
  */
 const HEAP_GROWTH = 40;
 

@@ -105,8 +105,8 @@ async function work(parts: WorkParts): Promise<void> {
     workflows: hosted,
     ...(scripts === null || scripts === undefined ? {} : { scripts }),
     ...(settings.spool === null ? {} : { spool: settings.spool }),
-    // No server asks this worker about its attempts. So if the user chose a status port, it is for health checks, which may
-    // come from anywhere.
+    // No server asks this worker about its attempts. So if the user chose a status port, it is for health checks, which may come from
+    // anywhere.
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
@@ -164,8 +164,8 @@ function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): v
 }
 
 /**
- * Returns the options for scripts, with the servers from which the worker reads the code of their runs. If this worker cannot
- * run scripts, prints why and returns null.
+ * Returns the options for scripts, with the servers from which the worker reads the code of their runs. If this worker cannot run
+ * scripts, prints why and returns null.
  */
 async function scriptsFor(
   screen: Screen,

@@ -19,10 +19,7 @@ export interface ServerAddresses {
 }
 
 const UNIX = "unix:";
-/**
- * The time limits for the first answer and for later ones. They grow, so that a slow network is not taken for a broken one for
- * ever.
- */
+/** The time limits for the first answer and for later ones. They grow, so that a slow network is not taken for a broken one for ever. */
 const TIMEOUT = { minMs: 5_000, maxMs: 60_000 } as const;
 
 /** Reads the server's addresses and the files from flags, environment and configuration. */
@@ -47,9 +44,7 @@ export async function findAddresses(
   return { addresses, token: config.token, wanted: config.files };
 }
 
-/**
- * Registers the definitions, and waits for a server if none answers. Returns false if the worker was stopped during that time.
- */
+/** Registers the definitions, and waits for a server if none answers. Returns false if the worker was stopped during that time. */
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
@@ -76,8 +71,7 @@ export async function registerDefinitions(
       return true;
     } catch (thrown) {
       const errors = (thrown as AggregateError).errors as Error[];
-      // A refusal is thrown, because it would come again. A server that cannot be reached may answer later, so the request is
-      // repeated.
+      // A refusal is thrown, because it would come again. A server that cannot be reached may answer later, so the request is repeated.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
       if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
@@ -99,8 +93,7 @@ function absence([address = ""]: readonly string[], [error]: readonly Error[]): 
 }
 
 /**
- * Stores the definitions at the server. A token that is bound to a project may not do that; in that case returns the name of
- * the project.
+ * Stores the definitions at the server. A token that is bound to a project may not do that; in that case returns the name of the project.
  */
 async function postAll(
   connection: HttpConnection,

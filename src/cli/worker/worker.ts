@@ -1,7 +1,7 @@
 /**
- * `rondo worker FILES`: registers the workflows of the files with a server and runs their tasks in this process, and scripts if
- * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process runs no
- * tasks itself, but starts and ends worker processes.
+ * `rondo worker FILES`: registers the workflows of the files with a server and runs their tasks in this process, and scripts if the
+ * sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process runs no tasks itself,
+ * but starts and ends worker processes.
  */
 import { dirname, relative } from "node:path";
 import { scriptsOf } from "../../compose/compose.ts";
@@ -95,8 +95,7 @@ class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
   /**
-   * The common beginning of two worker ids. Handlers and scripts are registered as two workers; their ids show that they are
-   * one process.
+   * The common beginning of two worker ids. Handlers and scripts are registered as two workers; their ids show that they are one process.
    */
   readonly #id: string;
   #isReady = false;
@@ -164,8 +163,8 @@ class WorkerHost {
   }
 
   /**
-   * Makes the options of one of the two workers in this process, for handlers or for scripts. With `isMain`, this worker
-   * reports that the process serves.
+   * Makes the options of one of the two workers in this process, for handlers or for scripts. With `isMain`, this worker reports that the
+   * process serves.
    */
   #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
     const { screen, guard, settings, server, shutdown } = this.#parts;
@@ -200,10 +199,7 @@ class WorkerHost {
     };
   }
 
-  /**
-   * Prints one line when the server stops answering, and one when it answers again, even if both handlers and scripts notice
-   * it.
-   */
+  /** Prints one line when the server stops answering, and one when it answers again, even if both handlers and scripts notice it. */
   #troubled(what: string | null): void {
     const { screen, flags } = this.#parts;
     if (flags.json) printJson({ kind: "trouble", what });

@@ -1,4 +1,7 @@
-/** Drives an `OwnershipNode` over a store: performs its calls, notifies the engine, backs off. It decides nothing. */
+/**
+ * Drives an `OwnershipNode` over a store: it performs the calls to the store, informs the engine, and waits (back-off) after faults. It
+ * decides nothing itself.
+ */
 import { unreachable } from "../../std/assert.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -11,17 +14,20 @@ import { type Ownership, StoreFault } from "../../store/store.ts";
 import { OwnershipNode } from "./ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
 
-/** The back-off after a fault. It is well below a lease, so that one fault does not cost the lease. */
+/** The back-off after a fault. It is much shorter than a lease, so that the lease can still be renewed after one fault. */
 const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
 export interface OwnedEngine {
   /**
-   * Begins to serve these partitions, after it has read their data. Partitions that are lost during the read are not served.
+   * The engine reads the data of these partitions and then begins to serve them. Partitions that are lost during the read are not served.
    */
   taken(owned: readonly Ownership[]): Promise<void> | void;
-  /** Stops serving these partitions; resolves when everything for the next owner is written. False if the end is unclean. */
+  /**
+   * The engine stops serving these partitions. Resolves after everything for the next owner is written; false if the hand-over is not
+   * clean.
+   */
   yield(partitions: readonly number[]): Promise<boolean | void>;
-  /** Drops these partitions at once, without writing anything. */
+  /** The engine drops these partitions at once, without writing anything. */
   lost(partitions: readonly number[], why: string): void;
 }
 
@@ -33,7 +39,7 @@ export interface OwnershipOptions {
   readonly monotonic?: () => number;
   readonly random?: Random;
   readonly settings?: Partial<OwnershipSettings>;
-  /** Called with each answer of the store about the members of the cluster. */
+  /** Called with the members of the cluster each time the store returns them. */
   readonly onMembership?: (membership: Membership) => void;
   /** Called when the store hints at mail in these partitions. */
   readonly onMail?: (partitions: readonly number[]) => void;
@@ -120,7 +126,7 @@ export class OwnershipDriver {
     }
   }
 
-  /** Runs until the machine has no more output: a performed output may cause input at once. */
+  /** Runs until the machine has no more output, because an output may at once cause another input. */
   #run(): void {
     this.#isRunning = true;
     try {
@@ -177,14 +183,14 @@ export class OwnershipDriver {
   }
 
   async #renew(): Promise<OwnershipInput> {
-    // The time is read before the call, because the lease begins after it.
+    // The time is taken before the call to the store, so that the node assumes its lease to end early rather than late.
     const askedAt = this.#now();
     const membership = await this.#options.store.renew();
     if (!this.#hasEnded) this.#options.onMembership?.(membership);
     return { kind: "membership", membership, askedAt };
   }
 
-  /** Lets the engine begin with partitions. If it cannot begin with one, that partition is given up and taken again. */
+  /** Lets the engine begin to serve partitions. If that fails for a partition, the node gives it up and takes it again. */
   async #begin(owned: readonly Ownership[]): Promise<void> {
     try {
       await this.#options.engine.taken(owned);
@@ -208,7 +214,7 @@ export class OwnershipDriver {
     this.#track(this.#answer(call).then((input) => this.#input(input)));
   }
 
-  /** Makes a call to the store and returns its answer as input. After a fault, it waits before it returns. */
+  /** Makes a call to the store and returns its answer as an input. After a fault, waits for the back-off before it returns. */
   async #answer(call: () => Promise<OwnershipInput>): Promise<OwnershipInput> {
     try {
       const input = await call();

@@ -3,18 +3,18 @@ import { LEASE_MS, type MemberNode, type Membership } from "../../store/cluster-
 import type { Ownership } from "../../store/store.ts";
 
 export type OwnershipInput =
-  /** The answer of `renew`, with the time at which the request was sent: the lease begins no earlier. */
+  /** The answer to `renew`, with the time at which the request was sent. The lease does not begin before that time. */
   | { readonly kind: "membership"; readonly membership: Membership; readonly askedAt: number }
   | { readonly kind: "taken"; readonly owned: readonly Ownership[] }
   | { readonly kind: "released" }
   | { readonly kind: "has-left" }
-  /** A call to the store failed. It may or may not have had its effect. */
+  /** A call to the store failed. The store may or may not have carried it out. */
   | { readonly kind: "call-failed" }
-  /** The engine has stopped serving the partitions of this `yield`, and has written everything for the next owner. */
+  /** The engine has stopped serving the partitions of the `yield` with this number, and has written everything for the next owner. */
   | { readonly kind: "yielded"; readonly yield: number }
-  /** The engine could not hand over cleanly; the partitions are released as unclean. */
+  /** The engine could not hand over the partitions cleanly, so they are released as unclean. */
   | { readonly kind: "yield-failed"; readonly yield: number }
-  /** The store refused a write of the engine: another node owns these partitions, or their state differs. */
+  /** The store refused a write of the engine, because another node owns these partitions or their state differs. */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }
   /** The engine found data in these partitions that it cannot read. A node of a newer version should own them. */
   | { readonly kind: "unreadable"; readonly partitions: readonly number[] }
@@ -35,7 +35,7 @@ export type OwnershipOutput =
   | { readonly kind: "engine-taken"; readonly owned: readonly Ownership[] }
   /** The engine must drop these partitions at once, without a write. */
   | { readonly kind: "engine-lost"; readonly partitions: readonly number[]; readonly why: string }
-  /** `may-grant`: the lease has begun. `stop-granting`: the lease may have ended. */
+  /** `may-grant`: the node's lease has begun. `stop-granting`: the node's lease may have ended. */
   | { readonly kind: "may-grant" }
   | { readonly kind: "stop-granting" }
   /** The node has left: it owns no partition any more. */
@@ -47,30 +47,30 @@ export interface OwnershipView {
   readonly incarnation: string | null;
   /** Until when the node may act as an owner, by its own monotonic clock. */
   readonly mayActUntil: number;
-  /** Members as of the last renewal, and since when they are unchanged. */
+  /** The members of the cluster as of the last renewal, and since when they are unchanged. */
   readonly nodes: readonly MemberNode[];
   readonly stableSince: number;
   readonly owned: readonly { readonly partition: number; readonly epoch: number }[];
   /** The partitions that the node is handing over. */
   readonly yielding: readonly number[];
-  /** For each partition, the URL of the node that it is assigned to, and of its owner as of the last renewal. */
+  /** For each partition: the URL of the node to which it is assigned, and the URL of its owner as of the last renewal. */
   readonly places: readonly string[];
   readonly owners: readonly (string | null)[];
 }
 
 export interface OwnershipSettings {
   readonly renewMs: number;
-  /** The share of a lease that the node uses; the rest allows for clocks of different speed. */
+  /** The share of a lease during which the node acts as an owner. The rest is a margin for clocks of different speed. */
   readonly leaseShare: number;
   /** How long the members must be unchanged before a partition moves to the node that it is assigned to. */
   readonly stableMs: number;
   /** The most partitions that are handed over at the same time. */
   readonly yieldMax: number;
-  /** After this time without an owner, any node takes a partition, whichever node it is assigned to. */
+  /** After this time without an owner, any node may take a partition, even if it is assigned to another node. */
   readonly orphanMs: number;
-  /** How long a node keeps such an orphaned partition, unless members change. */
+  /** How long a node keeps a partition that it took although it is assigned to another node, unless the members change. */
   readonly orphanKeepMs: number;
-  /** The shortest time between two renewals that hints cause. */
+  /** The shortest time between two renewals of the lease that are caused by hints. */
   readonly hintGapMs: number;
 }
 

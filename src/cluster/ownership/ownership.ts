@@ -1,15 +1,14 @@
 /**
- * Decides which partitions a node owns. A deterministic machine with inputs and outputs, on the node's own monotonic clock.
+ * Decides which partitions a node owns. It is a deterministic machine with inputs and outputs, on the node's own monotonic clock.
  * 1. It renews the node's lease. When the lease may have ended, it drops all partitions.
- * 2. From each answer it finds partitions that are free and belong here, and takes them; the engine begins with those that it
- *    got.
- * 3. It hands over partitions that belong elsewhere, a few at a time, once members have been unchanged for a while.
- * 4. It hands over partitions with data of a newer version at once, while a newer node is there.
- * 5. To leave, it hands over all partitions, releases them as clean, and ends its membership, so that no node has to wait for a
- *    lease.
- * The machine never assumes more than the store says. It owns a partition from the answer of `take` until it is yielded, lost
- * or in doubt. If the store says that it owns another one (because an answer was lost), it takes that in a new epoch, or
- * releases it.
+ * 2. From each answer of the store it finds free partitions that are assigned to this node, and takes them. The engine then begins to
+ *    serve them.
+ * 3. It hands over partitions that are assigned to other nodes, a few at a time, once the members have been unchanged for a while.
+ * 4. It hands over partitions with data of a newer version at once, as long as a node of a newer version is a member.
+ * 5. To leave, it hands over all partitions, releases them as clean, and ends its membership, so that no node has to wait for a lease.
+ *    The machine never assumes more than the store says. The node owns a partition from the answer to `take` until the partition is
+ *    handed over or lost, or the lease may have ended. If the store says that the node owns a further partition (because an answer was
+ *    lost), the node takes it in a new epoch, or releases it.
  */
 import { assert, unreachable } from "../../std/assert.ts";
 import type { Membership } from "../../store/cluster-store.ts";
@@ -26,10 +25,10 @@ import { placement } from "./placement.ts";
 /** A partition that the engine serves. */
 interface Held {
   readonly epoch: number;
-  /** When the partition was taken, and the members of the cluster at that time. */
+  /** When this node took the partition, and who the members of the cluster were at that time. */
   readonly takenAt: number;
   readonly members: string;
-  /** The number of the yield that hands the partition over; null if it is not being handed over. */
+  /** The number of the `yield` that hands over the partition; null if it is not being handed over. */
   yield: number | null;
 }
 
@@ -40,18 +39,18 @@ export class OwnershipNode {
   #outputs: OwnershipOutput[] = [];
   #now = Number.NEGATIVE_INFINITY;
   #status: "active" | "leaving" | "left" = "active";
-  /** Whether the lease runs; it runs until `#actUntil` at least. */
+  /** Whether the node has a lease. The lease lasts at least until `#actUntil`. */
   #isMember = false;
   #actUntil = Number.NEGATIVE_INFINITY;
   #incarnation: string | null = null;
   #membership: Membership | null = null;
   #places: readonly string[] = [];
-  /** The incarnations of the members, and since when they are unchanged. */
+  /** The incarnations of all members of the cluster, and since when they are unchanged. */
   #members = "";
   #membersSince = 0;
   #call: Call | null = null;
   #renewAt = Number.NEGATIVE_INFINITY;
-  /** When the last renewal was sent, and whether members or owners may have changed since. */
+  /** When the last renewal was sent, and whether a hint has arrived since that members or owners may have changed. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #isHinted = false;
   readonly #held = new Map<number, Held>();
@@ -60,7 +59,10 @@ export class OwnershipNode {
   readonly #yielded = new Set<number>();
   /** The partitions in the release call that is under way. */
   #releasing: readonly number[] = [];
-  /** As of the last renewal: the partitions to take, and partitions of this node that it neither serves nor wants. */
+  /**
+   * As of the last renewal: the partitions that this node will take, and the partitions that it owns in the store but neither serves nor
+   * wants.
+   */
   #wanted: readonly number[] = [];
   #strays: readonly number[] = [];
   /** The partitions that this node handed over last. */
@@ -93,7 +95,7 @@ export class OwnershipNode {
         return this.#leaveForGood();
       case "call-failed":
         this.#answered(this.#call);
-        // Planned changes are dropped until the next renewal shows the present state.
+        // The partitions to take or release are forgotten. The next renewal shows the present state and decides anew.
         this.#wanted = [];
         this.#strays = [];
         this.#renewAt = this.#now;
@@ -133,14 +135,14 @@ export class OwnershipNode {
     return outputs;
   }
 
-  /** When `advance` is needed next without an input; Infinity if it is not. */
+  /** Returns when `advance` has to be called next if no input arrives before; Infinity if it need not be called. */
   nextWakeAt(): number {
     if (this.#status === "left") return Number.POSITIVE_INFINITY;
     const lapseAt = this.#isMember ? this.#actUntil : Number.POSITIVE_INFINITY;
     return this.#call === null ? Math.min(lapseAt, this.#renewAt) : lapseAt;
   }
 
-  /** Whether the node may act as owner now. */
+  /** Whether the node may act as the owner of its partitions now. */
   mayAct(now: number): boolean {
     return this.#isMember && now < this.#actUntil;
   }
@@ -169,7 +171,7 @@ export class OwnershipNode {
     };
   }
 
-  /** Handles the time before an input: an input that arrives after the lease may have ended is too late. */
+  /** Advances the time before an input is applied. If the lease may have ended by then, all partitions are dropped first. */
   #pass(now: number): void {
     this.#now = Math.max(this.#now, now);
     if (!this.#isMember || this.#now < this.#actUntil) return;
@@ -184,7 +186,10 @@ export class OwnershipNode {
   }
 
   #answered(call: Call | null): void {
-    assert(call !== null && this.#call === call, `an answer is to the call under way (${call})`);
+    assert(
+      call !== null && this.#call === call,
+      `an answer must belong to the call that is under way (${call})`,
+    );
     this.#call = null;
   }
 
@@ -208,7 +213,7 @@ export class OwnershipNode {
     this.#giveUp(membership);
   }
 
-  /** Whether a partition has unreadable data and is left to a newer node, while there is one. */
+  /** Whether a partition has data that this node cannot read, and a member of a newer version could own it. */
   #isForNewer(partition: number): boolean {
     if (!this.#unreadable.has(partition)) return false;
     const { nodes = [] } = this.#membership ?? {};
@@ -227,7 +232,7 @@ export class OwnershipNode {
     );
   }
 
-  /** When the lease of another node ends unless that node renews it. Its partitions are free then. */
+  /** Returns when the next lease of another node ends if it is not renewed. That node's partitions are then free. */
   #nextLapseAt({ nodes, now, incarnation }: Membership): number {
     const others = nodes.filter((node) => node.incarnation !== incarnation);
     const left = Math.min(...others.map(({ leaseUntil }) => leaseUntil - now));
@@ -245,7 +250,7 @@ export class OwnershipNode {
     );
   }
 
-  /** Compares the store's answer with the partitions that the engine serves. The store is right. */
+  /** Compares the partitions in the store's answer with those that the engine serves. If they differ, the store is right. */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
     const url = this.#url();
@@ -280,7 +285,8 @@ export class OwnershipNode {
   }
 
   /**
-   * Hands over partitions that are assigned to other nodes, a few at a time. An orphaned partition is kept while members stay.
+   * Hands over partitions that are assigned to other nodes, a few at a time. A partition that was taken because it had no owner is kept
+   * for a while, unless the members change.
    */
   #giveUp({ partitions, nodes }: Membership): void {
     const { stableMs, orphanKeepMs, yieldMax } = this.#settings;
@@ -301,13 +307,14 @@ export class OwnershipNode {
   #taken(owned: readonly Ownership[]): void {
     this.#wanted = [];
     if (!this.#isMember || owned.length === 0) return;
-    // The node did nothing in these epochs, and data left for them is not passed on, so they are released as unclean.
+    // The node is leaving and has done nothing in these epochs. It does not pass on the data of the last owner, so the partitions are
+    // released as unclean.
     if (this.#status === "leaving") {
       this.#strays = owned.map(({ partition }) => partition);
       return;
     }
     for (const { partition, epoch } of owned) {
-      assert(!this.#held.has(partition), "a partition that is held is not taken again");
+      assert(!this.#held.has(partition), "a partition that the node holds must not be taken again");
       this.#held.set(partition, { epoch, takenAt: this.#now, members: this.#members, yield: null });
       this.#freeSince.delete(partition);
     }
@@ -329,10 +336,11 @@ export class OwnershipNode {
     this.#emit({ kind: "left" });
   }
 
-  /** Makes the next call to the store. Only one call is open at a time, so that each answer describes the present state. */
+  /** Makes the next call to the store. Only one call is under way at a time, so that each answer describes the present state. */
   #callNext(): void {
     if (this.#status === "left") return;
-    // A node that owns nothing needs no lease. A renewal after a `leave` that seemed to fail would join the cluster again.
+    // A leaving node that owns nothing does not renew its lease. If `leave` had its effect although it seemed to fail, a renewal would
+    // join the cluster again.
     const isEmpty = this.#status === "leaving" && this.#held.size === 0;
     if (!isEmpty && this.#now >= this.#renewAt) this.#renew();
     else if (!this.#isMember) return;
@@ -370,7 +378,7 @@ export class OwnershipNode {
     const number = ++this.#yields;
     for (const partition of partitions) {
       const held = this.#held.get(partition);
-      assert(held !== undefined, "a yielded partition is held");
+      assert(held !== undefined, "a partition that is yielded must be held by the node");
       held.yield = number;
     }
     this.#emit({ kind: "yield", yield: number, partitions });

@@ -7,11 +7,11 @@ import { hashText } from "../../std/random.ts";
  */
 export function placement(partitions: number, urls: Iterable<string>): readonly string[] {
   const nodes = [...new Set(urls)].sort();
-  assert(nodes.length > 0, "there is a node to place partitions on");
+  assert(nodes.length > 0, "there must be a node to which partitions can be assigned");
   return Array.from({ length: partitions }, (_, partition) => bestFor(partition, nodes));
 }
 
-/** The node with the highest score for a partition; of equal scores, the first wins. */
+/** Returns the node with the highest score for a partition. If scores are equal, the first node wins. */
 function bestFor(partition: number, nodes: readonly string[]): string {
   let best = "";
   let bestScore = -1;

@@ -1,6 +1,6 @@
 /**
- * Asks the owner of an execution until there is an answer, for a little longer than a lease: the partitions of a dead node
- * are free when its lease has ended. A request may arrive twice.
+ * Sends a request to the owner of an execution, and repeats it until there is an answer. The time limit is a little longer than a lease,
+ * because the partitions of a dead node are free when its lease has ended. A request may arrive twice.
  */
 import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -16,31 +16,29 @@ export interface AskParts {
   readonly random: Random;
   /** A monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
-  /** How long the request is repeated in vain. */
+  /** For how long the request is repeated if there is no answer. */
   readonly patienceMs: number;
   /** Whether this node has stopped. */
   readonly isOver: () => boolean;
 }
 
-/**
- * Functions that ask a question: `here` asks this node's own engine, which may answer `not-owner`; `there` asks another node.
- */
+/** Functions that ask a question. `here` asks this node's own engine, which may answer `not-owner`; `there` asks another node. */
 export interface Question<T> {
   readonly execution: string;
   readonly here: () => Promise<PeerAnswer<T>>;
-  /** Asks another node. `isRepeat`: the same request may have arrived there before. */
+  /** Asks another node. `isRepeat` says that the same request may have arrived there before. */
   readonly there: (url: string, options: CallOptions, isRepeat: boolean) => Promise<PeerAnswer<T>>;
 }
 
 /** The back-off between two requests to a node. */
 export const PEER_RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** How long an owner is asked for: a lease, plus the time to notice its end and to take the partition. */
+/** How long a request is repeated: the length of a lease, plus the time to notice its end and to take the partition. */
 export function patienceFor(leaseMs: number): number {
   return leaseMs + 5_000;
 }
 
-/** Returns the owner's answer, or a rejection if no answer arrived in time or a repeat cannot succeed. */
+/** Asks the owner and returns its answer. Returns a rejection if no answer arrived in time, or if a repeat cannot succeed. */
 export async function askOwner<T>(parts: AskParts, question: Question<T>): Promise<T | Rejection> {
   const { owners, monotonic, isOver, random } = parts;
   let inVainSince: number | null = null;
@@ -95,7 +93,7 @@ export function moved(
 
 function noOwner(execution: string, last: PeerAnswer<unknown>): Rejection {
   const why = last.kind === "unreached" ? last.why : "no node owns it";
-  return reject("not_ready", `execution ${execution} could not be reached: ${why}`, {
+  return reject("not_ready", `the owner of execution ${execution} could not be reached: ${why}`, {
     hint: "try again a little later; `rondo ring` shows the nodes and their partitions",
   });
 }

@@ -1,8 +1,8 @@
 /**
- * Watches executions, wherever their owner is. All watchers of an execution share one subscription.
- * 1. An execution of this node is watched at its own engine, one of another node by a stream from there.
- * 2. When the execution moves, or the stream ends, the new owner is asked. Something may have happened in between, so the
- *    watchers get the present state.
+ * Watches executions, whichever node owns them. All watchers of an execution share one subscription.
+ * 1. An execution of this node is watched at this node's engine, an execution of another node by a stream from that node.
+ * 2. When the execution moves to another node, or the stream ends, the subscription begins again at the present owner. The execution may
+ *    have changed in between, so the watchers get its present state.
  * 3. The number of streams is bounded. Beyond it, executions are polled every two seconds.
  */
 import type { Progress } from "../../engine/driver-options.ts";
@@ -37,7 +37,7 @@ interface Following {
   readonly logged: SparseSet<() => void>;
   /** The owner and the epoch of the execution when the subscription began. */
   term: string;
-  /** The number of the last event that watchers know. */
+  /** The number of the last event that the watchers were told. */
   seq: number;
   isDamaged: boolean;
   tries: number;
@@ -62,7 +62,7 @@ export class Followers {
 
   /** Calls `progress` after every commit of the execution. Returns a function that stops the calls. */
   watch(execution: string, progress: Progress): () => void {
-    // Each call makes its own watcher, even with the same function.
+    // Each call adds a separate watcher, even if the function is the same.
     const watcher: Progress = (seq, end) => progress(seq, end);
     const following = this.#following(execution);
     following.progress.add(watcher);
@@ -124,7 +124,7 @@ export class Followers {
     following.cut();
   }
 
-  /** Called when an owner changed: subscriptions to executions that moved begin again. */
+  /** Called when partitions have changed their owners. Subscriptions to executions that moved begin again. */
   #moved(): void {
     for (const following of [...this.#byExecution.values()]) {
       if (following.term === this.#parts.owners.termOf(following.execution)) continue;
@@ -172,7 +172,7 @@ export class Followers {
       isCut = true;
       for (const stop of stops) stop();
     };
-    // A new watcher reads the present state by itself. After a move, watchers do not, so they get it here.
+    // A new watcher reads the present state itself. After a move to another node, the watchers get the present state by this call.
     if (isFirst) return;
     void engine.inspect(execution).then((found) => {
       if (isCut) return;
@@ -191,7 +191,7 @@ export class Followers {
     );
   }
 
-  /** Follows a stream to its end; true if at least one line arrived. */
+  /** Follows a stream to its end. Returns true if at least one line arrived. */
   async #stream(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const silence = new AbortController();
@@ -212,7 +212,7 @@ export class Followers {
         if (logged === true) this.#tellLogged(following);
       }
     } catch (thrown) {
-      // The stream was cut: the present owner is asked for another one.
+      // The stream was cut. The caller opens another one at the present owner.
       if (!(thrown instanceof HttpFault)) throw thrown;
     } finally {
       cancel();
@@ -238,11 +238,11 @@ export class Followers {
     return true;
   }
 
-  /** Passes the present state to watchers if they do not know it yet. */
+  /** Passes the state of an execution to its watchers, if they do not know it yet. */
   #heardOf(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
-    // The polled state may be older than one that arrived by the stream meanwhile.
+    // The polled state may be older than one that has arrived by the stream in the meantime.
     if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
     this.#tellLogged(following);
   }

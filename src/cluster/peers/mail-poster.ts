@@ -1,7 +1,7 @@
 /**
- * Tells owners that mail was stored for their executions. The mail itself is in the store, where the sender's commit put it. An
- * owner that is reached reads it at once. For partitions without an owner, or whose owner cannot be reached, the ring carries a
- * hint. At most one notice to a node is under way; partitions that come meanwhile share the next one.
+ * Notifies the owners of executions that mail was stored for them. The mail itself is in the store, where the sender's commit put it. An
+ * owner that gets the notice reads the mail at once. For partitions without an owner, or whose owner cannot be reached, the ring carries
+ * a hint. At most one notice to a node is under way; partitions that are added meanwhile are in the next notice.
  */
 import type { Owners } from "./owners.ts";
 import type { PeerClient } from "./peer-client.ts";
@@ -9,7 +9,7 @@ import type { PeerClient } from "./peer-client.ts";
 export interface MailPosterParts {
   readonly owners: Pick<Owners, "ownerAt">;
   readonly client: Pick<PeerClient, "call">;
-  /** Called when this node owns the partitions of new mail: scans its own mailbox. */
+  /** Called when mail was stored in partitions that this node owns: scans this node's mailbox. */
   readonly scan: () => void;
   /** Adds a hint about a partition to the ring's token. */
   readonly hint: (partition: number) => void;

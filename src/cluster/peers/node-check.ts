@@ -1,8 +1,8 @@
 /**
- * Checks that a node may join: no other living node has its URL, and all nodes have the same secret. Both are mistakes of
- * configuration that would show later as partitions that no node can reach.
- * The secret of a store generation is the first one. A node with another secret is refused if an older living node says so.
- * Otherwise all nodes were stopped and the secret was changed, and the oldest starting node stores the new one.
+ * Checks that a node may join: no other living node has its URL, and all nodes have the same secret. Otherwise the configuration is
+ * wrong, and later some partitions could not be reached by any node. The store keeps a hash of the first node's secret. A node with
+ * another secret is refused if an older living node refuses its signature. If there is no such node, all nodes were stopped to change the
+ * secret, and the oldest of the starting nodes stores the new one.
  */
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -15,9 +15,9 @@ export interface NodeCheckOptions {
   readonly store: Pick<Store, "swapDocument" | "getDocument" | "putDocument">;
   readonly generation: string;
   readonly url: string;
-  /** A hash of the secret, by which nodes compare it. */
+  /** A hash of the cluster's secret. Nodes compare the hashes. */
   readonly check: string;
-  /** Asks the node at a URL whether it refuses this node's signature; false also if that node cannot be reached. */
+  /** Asks the node at a URL whether it refuses this node's signature. Returns false also if that node cannot be reached. */
   readonly isRefusedBy: (url: string) => Promise<boolean>;
   readonly onFault: (fault: Error) => void;
 }
@@ -27,7 +27,7 @@ export class NodeCheck {
   #secretDiffers: boolean;
   /** Whether an older node refused this node's signature. */
   #isRefused = false;
-  /** When a different secret was first seen in the store; null if none was. */
+  /** When another secret than this node's was first seen in the store; null if there was none. */
   #differsSince: number | null = null;
   /** The end of each other node's lease when that node was first seen, by incarnation. */
   readonly #seen = new Map<string, number>();
@@ -37,14 +37,14 @@ export class NodeCheck {
     this.#secretDiffers = secretDiffers;
   }
 
-  /** Compares the secret with the stored one. */
+  /** Compares the hash of this node's secret with the stored one. */
   static async open(options: NodeCheckOptions): Promise<NodeCheck> {
     const { store, check, generation } = options;
     const isFirst = await store.swapDocument(KIND, generation, { was: null, body: check });
     return new NodeCheck(options, !isFirst && (await store.getDocument(KIND, generation)) !== check);
   }
 
-  /** Why this node may not be a member of the cluster; null if it may. */
+  /** Returns why this node may not be a member of the cluster; null if it may. */
   look({ incarnation, nodes, now }: Membership): string | null {
     const own = nodes.find((node) => node.incarnation === incarnation);
     if (own === undefined) return null;
@@ -55,7 +55,7 @@ export class NodeCheck {
     const alive = older.filter((other) => this.#isAlive(other));
     const twin = alive.find(({ url }) => url === this.#options.url);
     if (twin !== undefined)
-      return `another node is alive at ${twin.url}: give this one an address of its own (--port, RONDO_ADVERTISE)`;
+      return `another node is alive at ${twin.url}: give this node an address of its own (--port, RONDO_ADVERTISE)`;
     if (!this.#secretDiffers) return null;
     this.#differsSince ??= now;
     if (this.#isRefused && alive.length > 0)
@@ -73,17 +73,14 @@ export class NodeCheck {
     return leaseUntil > first;
   }
 
-  /** Stores this node's secret as the cluster's, because this is the oldest node. */
+  /** Stores the hash of this node's secret as that of the cluster. Only the oldest node does so. */
   #replace(): void {
     const { store, check, generation } = this.#options;
     this.#secretDiffers = false;
     this.#track(store.putDocument(KIND, generation, check));
   }
 
-  /**
-   * Compares the stored secret again, since the oldest node may have stored this one meanwhile. If it differs, older nodes are
-   * asked.
-   */
+  /** Compares the stored secret again, because the oldest node may have stored it in the meantime. If it differs, asks the older nodes. */
   async #compare(older: readonly MemberNode[]): Promise<void> {
     const { store, check, generation, isRefusedBy } = this.#options;
     this.#secretDiffers = (await store.getDocument(KIND, generation)) !== check;

@@ -1,6 +1,6 @@
 /**
- * The owners of executions as this node knows them. They may be stale: after an answer `not-owner`, the node reads the store
- * again.
+ * The owners of executions as this node knows them. This knowledge may be out of date: after an answer `not-owner`, the node reads the
+ * store again.
  */
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
@@ -46,14 +46,14 @@ export class Owners {
     this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
   }
 
-  /** The highest version of events that every node can read; 1 until the store was read. */
+  /** The highest version of events that every node of the cluster can read; 1 until the store was read. */
   get reads(): number {
     return this.#reads;
   }
 
   update({ incarnation, nodes, partitions }: Membership): void {
     const { url } = this.#options;
-    // A node with this node's own URL is an earlier process of this node, which cannot be asked.
+    // A member with this node's URL is an earlier process of this node. It has ended, so it cannot be asked.
     this.#peers = nodes.filter((node) => node.url !== url);
     this.#reads = Math.min(...nodes.map(({ reads }) => reads));
     const byIncarnation = new Map(
@@ -69,7 +69,7 @@ export class Owners {
     this.#become(terms);
   }
 
-  /** Called when this node serves these partitions. */
+  /** Called when this node begins to serve these partitions. */
   taken(owned: readonly Ownership[]): void {
     const terms = [...this.#terms];
     for (const { partition, epoch } of owned) terms[partition] = { owner: ME, epoch };
@@ -96,7 +96,7 @@ export class Owners {
     return this.#termOf(execution).owner === ME;
   }
 
-  /** A text that names the owner of an execution and its epoch. While it is unchanged, the execution has not moved. */
+  /** Returns a text that names the owner of an execution and its epoch. If the text has changed, the execution has moved. */
   termOf(execution: string): string {
     const { owner, epoch } = this.#termOf(execution);
     return termName(owner, epoch);

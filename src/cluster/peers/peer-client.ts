@@ -1,6 +1,6 @@
 /**
- * Sends requests to other nodes. Each request ends with a value, never with an exception; after `unreached` it may have
- * arrived. No request is repeated.
+ * Sends requests to other nodes. Each request returns a value and never throws. After the result `unreached`, the request may have
+ * arrived all the same. This class repeats no request.
  */
 import {
   type HttpAnswer,
@@ -17,15 +17,15 @@ import { BODY_BYTES_MAX, HEADER, PEER_PATH, SCHEME } from "./peer-wire.ts";
 export type PeerAnswer<T> =
   | { readonly kind: "answered"; readonly value: T }
   | { readonly kind: "not-owner" }
-  /** The node could not be reached, or could not answer now; then with the HTTP status of its answer. */
+  /** The node could not be reached, or could not answer now. In the second case the HTTP status of its answer is given. */
   | { readonly kind: "unreached"; readonly why: string; readonly status?: number }
-  /** The node refused the request and would refuse a repeat too. */
+  /** The node refused the request, and would refuse it again. */
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
 export interface PeerClientOptions {
   readonly url: string;
   readonly key: PeerKey;
-  /** Called once for a node that refuses this node's signature: the configuration is wrong. */
+  /** Called once for each node that refuses this node's signature, which means that the secrets in the configurations differ. */
   readonly onFault?: (fault: Error) => void;
 }
 
@@ -68,7 +68,7 @@ export class PeerClient {
     }
   }
 
-  /** Passes a client's request on unchanged. Any answer counts, except from a node that is not the owner or not ready. */
+  /** Passes a client's request on unchanged. Returns any answer, unless the node is not the owner or not ready. */
   async pass(to: string, request: HttpRequest, options: CallOptions = {}): Promise<PeerAnswer<HttpAnswer>> {
     const { timeoutMs = TIMEOUT_MS, signal } = options;
     const limits = signal === undefined ? { timeoutMs } : { timeoutMs, signal };
@@ -80,13 +80,13 @@ export class PeerClient {
     return { kind: "answered", value: answer };
   }
 
-  /** Asks a node whether it refuses this node's signature; false also if that node cannot be reached. */
+  /** Asks a node whether it refuses this node's signature. Returns false also if that node cannot be reached. */
   async isRefusedBy(url: string): Promise<boolean> {
     await this.call(url, "state", {}, { timeoutMs: PROBE_MS });
     return this.#strangers.has(url);
   }
 
-  /** Opens a stream of JSON lines. When the stream ends, reading ends or throws an `HttpFault`. */
+  /** Opens a stream of JSON lines. Reading ends with the stream, or throws an `HttpFault` if the connection breaks. */
   async open<T>(
     to: string,
     name: string,
@@ -166,7 +166,7 @@ export class PeerClient {
     if (status === 421) return { kind: "not-owner" };
     const { detail = text.slice(0, 200), hint, path, code: said } = readProblem(text);
     if (status === 401) {
-      const why = `${to} refuses the signature of this node: ${detail}`;
+      const why = `the node ${to} refuses the signature of this node: ${detail}`;
       if (!this.#strangers.has(to)) this.#options.onFault?.(new Error(why));
       this.#strangers.add(to);
       return {
@@ -191,7 +191,7 @@ async function askOver<T>(link: Link, ask: (connection: HttpConnection) => Promi
   try {
     return await ask(link.connection).catch((thrown: unknown) => {
       if (!(thrown instanceof HttpFault)) throw thrown;
-      // If one connection is dead, idle connections to the same node may be dead too, and each would cost a time-out.
+      // If one connection is dead, idle connections to the same node are closed too: they may be dead, and each would cost a time-out.
       link.connection.dropIdle();
       if (thrown.isStale) return ask(link.connection);
       throw thrown;
@@ -242,6 +242,6 @@ function parseLine(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch (cause) {
-    throw new HttpFault("a line that is not JSON", "invalid_json", { cause });
+    throw new HttpFault("the stream has a line that is not JSON", "invalid_json", { cause });
   }
 }

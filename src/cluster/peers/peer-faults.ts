@@ -1,11 +1,12 @@
 /**
- * Remembers store faults that other nodes report. A node without partitions writes nothing, so it learns from the answers to
- * messages that it passes on whether the store accepts writes. It is not ready until such a message is written.
+ * Remembers store faults that other nodes report. A node without partitions writes nothing, so it learns from the answers to messages
+ * that it passes on whether the store accepts writes. After such a fault the node is not ready, until a message that it passes on is
+ * written.
  */
 import { StoreFault } from "../../store/store.ts";
 import type { PeerAnswer } from "./peer-client.ts";
 
-/** How long such an answer counts. Owners repeat their commits more often than this. */
+/** How long a reported fault counts. Owners repeat their commits more often than this. */
 const COUNTS_MS = 10_000;
 
 export class PeerFaults {
@@ -16,14 +17,15 @@ export class PeerFaults {
     this.#monotonic = monotonic;
   }
 
-  /** Why the store accepts no writes, by the last report of another node; null without a recent report. */
+  /** Returns why the store accepts no writes, by the last report of another node; null if there is no recent report. */
   get fault(): StoreFault | null {
     if (this.#last !== null && this.#monotonic() - this.#last.at > COUNTS_MS) this.#last = null;
     return this.#last?.fault ?? null;
   }
 
   /**
-   * Records the answer to a message that was passed on. A message that could not be written counts as lost and is repeated.
+   * Records the answer to a message that was passed on to another node. If the message could not be written, it counts as lost, so that
+   * it is sent again.
    */
   heard<T>(url: string, answer: PeerAnswer<T>): PeerAnswer<T> {
     if (answer.kind === "answered") this.#last = null;

@@ -1,4 +1,4 @@
-/** Authenticates nodes: each request is signed with the cluster's secret. A replayed request does no harm. */
+/** Authenticates nodes: each request is signed with the cluster's secret. A request that is recorded and sent again does no harm. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { sha256 } from "../../std/hash.ts";
 import type { StoreInfo } from "../../store/store.ts";
@@ -14,7 +14,8 @@ export class PeerKey {
 
   /** `secret` is the shared secret of all nodes; null to use the key in the store. */
   constructor(secret: string | null, { key, generation }: Pick<StoreInfo, "key" | "generation">) {
-    // A restored copy of a store has another generation, so its nodes refuse those of the original.
+    // The key depends on the store's generation. A restored copy of a store has another generation, so its nodes and those of the
+    // original refuse each other.
     this.#key = createHmac("sha256", secret ?? key)
       .update(`rondo peer 1\n${generation}`)
       .digest();
@@ -25,7 +26,7 @@ export class PeerKey {
     return `node_${createHmac("sha256", this.#key).update("worker").digest("base64url")}`;
   }
 
-  /** A hash of the secret, by which nodes compare it. */
+  /** A hash of the cluster's secret. Nodes compare the hashes. */
   get check(): string {
     return createHmac("sha256", this.#key).update("check").digest("base64url");
   }

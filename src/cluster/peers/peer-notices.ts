@@ -1,4 +1,4 @@
-/** Checks notices between nodes about limits, timers and mail. */
+/** Checks the notices about limits, timers and mail that nodes send each other. */
 import { z } from "zod";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import type { Rejection } from "../../std/rejection.ts";
@@ -27,7 +27,7 @@ const ask: z.ZodType<PermitAsk> = z.object({
 const grant: z.ZodType<PermitGrant> = z.object({ name, n: count, quota: count, isContended: z.boolean() });
 const timer: z.ZodType<StoredTimer> = z.object({ execution: name, timer: name, due: z.number() });
 
-/** A notice about limits: a node's request, a grant, or facts that the server of a limit needs. */
+/** A notice about limits: a request for permits, a grant of permits, or facts that the node that serves a limit needs. */
 const permits = z.union([
   z.object({ kind: z.literal("asks"), node: name, asks: z.array(ask).max(WORDS_MAX), declares: partitions }),
   z.object({ kind: z.literal("grants"), grants: z.array(grant).max(WORDS_MAX) }),

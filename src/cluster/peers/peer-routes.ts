@@ -1,14 +1,12 @@
 /**
  * The routes for other nodes over HTTP. The API server passes on every request whose path begins with `PEER_PATH`:
  *
- *   const answer = await peers.answer(incoming, outgoing);
- *   dropBody(incoming);
- *   if (answer.kind === "json") sendAnswer(outgoing, answer, undefined);
- *   else if (answer.kind === "rejection") sendProblem(outgoing, answer);
+ * const answer = await peers.answer(incoming, outgoing); dropBody(incoming); if (answer.kind === "json") sendAnswer(outgoing,
+ * answer, undefined); else if (answer.kind === "rejection") sendProblem(outgoing, answer);
  *
  * 1. The signature is checked before the body is read, and then the body against the signed digest.
- * 2. Only this node's own engine answers. A request about an execution of another node is refused as `not_owner`.
- * 3. The ring, permits and other notices are hooks, by name.
+ * 2. Only this node's own engine answers requests. A request about an execution of another node is refused as `not_owner`.
+ * 3. The ring, permits and other notices are handled by hooks, which are found by name.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -34,7 +32,7 @@ import {
 import { PlanLoader } from "./plan-loader.ts";
 import { WatchStream } from "./watch-stream.ts";
 
-/** Handles a message of another node and returns the answer. Only the signature of the body has been checked. */
+/** Handles a message of another node and returns the answer. The signature of the body was checked before, but not its fields. */
 export type PeerHook = (body: unknown, from: string) => unknown;
 
 export interface PeerRoutesOptions {
@@ -46,20 +44,20 @@ export interface PeerRoutesOptions {
   readonly clock: Pick<Clock, "after">;
   /** Hooks by the last part of the path: `token`, `state`, `timer-due`, `letters`, `permits`. */
   readonly hooks?: Readonly<Record<string, PeerHook>>;
-  /** The most watches of other nodes at a time. */
+  /** The most watches by other nodes that are open at a time. */
   readonly streamsMax?: number;
   readonly bodyBytesMax?: number;
   readonly onFault?: (fault: Error) => void;
 }
 
-/** The answer to a request of another node; `streamed` if the answer is being written already. */
+/** The answer to a request of another node; `streamed` if it was written to the connection already. */
 export type RouteAnswer =
   | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
   | { readonly kind: "streamed" }
   | Rejection;
 
 const STREAMS_MAX = 5_000;
-/** How long a message waits for a store that accepts no writes before the sender gets an answer. */
+/** How long a message waits while the store accepts no writes. After that the sender gets an answer with the reason. */
 const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
@@ -74,7 +72,7 @@ export class PeerRoutes {
     this.#plans = new PlanLoader(options.store);
   }
 
-  /** Answers one request; never throws. */
+  /** Answers one request of another node. Never throws. */
   async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RouteAnswer> {
     try {
       const body = await this.#admit(incoming);
@@ -93,7 +91,7 @@ export class PeerRoutes {
     this.#options.onFault?.(toError(thrown));
     return thrown instanceof StoreFault
       ? reject("store_unavailable", "the store could not execute the request just now")
-      : reject("not_ready", "the node failed to answer");
+      : reject("not_ready", "the node failed to answer because of an error in it: see its log");
   }
 
   close(): void {
@@ -107,16 +105,21 @@ export class PeerRoutes {
     const digest = headerOf(incoming, HEADER.digest);
     const [scheme, signature = ""] = headerOf(incoming, "authorization").split(" ");
     if (scheme !== SCHEME || !this.#options.key.isSignedBy({ path, from, digest }, signature))
-      return reject("unauthorised", "this route is for nodes of the same cluster", {
+      return reject("unauthorised", "this route is only for nodes of the same cluster", {
         hint: "give all nodes the same RONDO_SECRET",
       });
     if (headerOf(incoming, HEADER.hops) !== "1")
-      return reject("invalid_input", "a request of another node is not passed on again", {
-        path: HEADER.hops,
-      });
+      return reject(
+        "invalid_input",
+        "a request that another node has passed on must not be passed on again",
+        {
+          path: HEADER.hops,
+        },
+      );
     const text = await readBody(incoming, this.#options.bodyBytesMax ?? BODY_BYTES_MAX);
     if (isRejection(text)) return text;
-    if (digestOf(text) !== digest) return reject("unauthorised", "this is not the body that was signed");
+    if (digestOf(text) !== digest)
+      return reject("unauthorised", "the body differs from the one that was signed");
     try {
       return { value: JSON.parse(text) as unknown };
     } catch (thrown) {
@@ -195,15 +198,13 @@ export class PeerRoutes {
       });
     const plan = await this.#plans.plan(message.hash);
     if (plan === null)
-      return reject("not_ready", `this node knows no definition ${message.hash}`, {
-        hint: "the node may have an older version",
+      return reject("not_ready", `this node cannot read the definition ${message.hash}`, {
+        hint: "the node may have an older version of Rondo",
       });
     return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
   }
 
-  /**
-   * Waits for the reply of the engine. While the store accepts no writes there is none, and the sender gets the reason instead.
-   */
+  /** Waits for the reply of the engine. While the store accepts no writes, there is no reply, and the sender gets the reason instead. */
   async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
     const { engine, clock } = this.#options;
     const reply = await within<Rejection | Awaited<ReturnType<EnginePort["send"]>>>(
@@ -214,14 +215,14 @@ export class PeerRoutes {
         const fault = engine.commitFault;
         if (fault === null) return new Longer(STORE_WAIT_MS);
         return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
-          hint: "send the message again: it is not applied twice",
+          hint: "send the message again: it cannot be applied twice",
         });
       },
     );
     return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
   }
 
-  /** Returns a refusal if another node or a later try can answer the request; null if this answer is final. */
+  /** Returns a refusal if another node, or a later try, could answer the request. Returns null if this node's answer is final. */
   #unlessElsewhere(answer: unknown): Rejection | null {
     if (this.#options.engine.hasStopped) return stopped();
     return isRejection(answer) && answer.code === "not_owner" ? answer : null;
@@ -232,10 +233,7 @@ export class PeerRoutes {
     const asked = checkBody<{ execution: string }>(BODIES.watch, body);
     if (isRejection(asked)) return asked;
     if (this.#streams.size >= streamsMax)
-      return reject(
-        "rate_limited",
-        `${this.#streams.size} watches of other nodes are open, which is the limit`,
-      );
+      return reject("rate_limited", `the maximum of ${this.#streams.size} watches by other nodes is reached`);
     const stream = new WatchStream(this.#options, asked.execution, outgoing);
     this.#streams.add(stream);
     outgoing.once("close", () => this.#streams.delete(stream));
@@ -243,7 +241,7 @@ export class PeerRoutes {
   }
 }
 
-/** Whether a request is for the routes of other nodes. */
+/** Whether a request is for the routes between nodes. */
 export function isPeerPath(url: string | undefined): boolean {
   return url?.startsWith(PEER_PATH) === true;
 }
@@ -263,7 +261,7 @@ async function readBody(incoming: IncomingMessage, bytesMax: number): Promise<st
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    // The server discards the rest of a body that is too large, so that the refusal can still be sent.
+    // The rest of a body that is too large is read and discarded, so that the refusal can still be sent.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > bytesMax) return tooLarge();

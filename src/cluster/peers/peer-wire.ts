@@ -13,13 +13,13 @@ export const PEER_PATH = "/peer/v1/";
 export const HEADER = {
   from: "rondo-from",
   digest: "rondo-digest",
-  /** How often a request was passed on, this time included. The number is always 1: no node passes a request on again. */
+  /** How many times a request was passed on, including this time. The number is always 1, because no node passes a request on again. */
   hops: "rondo-hops",
 } as const;
 
 export const SCHEME = "Rondo-Peer";
 
-/** The largest body in both directions: the most that a worker may send at once, plus the envelope. */
+/** The largest body of requests and answers: the most that a worker may send at once, plus the envelope. */
 export const BODY_BYTES_MAX = 32 * 1_048_576;
 
 /** The most messages of a request. */
@@ -28,7 +28,7 @@ export const SENDS_MAX = 500;
 /** The longest time without a line in the stream of a watch. */
 export const ALIVE_MS = 5_000;
 
-/** A line in the stream of a watch; an empty object only shows that the connection is alive. */
+/** A line in the stream of a watch. An empty object only shows that the connection is alive. */
 export interface WatchLine {
   readonly seq?: number;
   readonly end?: Ending | null;
@@ -43,7 +43,7 @@ export interface SendBody {
 
 export interface InspectBody {
   readonly execution: string;
-  /** Asks for the state of this attempt too. Nodes of version 0.2 refuse the field. */
+  /** If set, the answer also has the state of this attempt. Nodes of version 0.2 refuse the field. */
   readonly attempt?: ReportedAttempt;
 }
 
@@ -152,7 +152,7 @@ const control = z.strictObject({
   tasks: chosen.optional(),
 });
 
-/** An event on its way into a gate, as `GateEntry` has it. */
+/** An event on its way to a gate, with the fields of `GateEntry`. */
 const gateEntry = z.strictObject({
   event: id,
   data: text,
@@ -173,7 +173,7 @@ const gateEntry = z.strictObject({
   batch: z.array(z.strictObject({ event: id, data: text })).optional(),
 });
 
-/** The messages of an event. They are sent by the node that owns the event, in the commit that creates it. */
+/** The messages that pass an event on. The node that owns the event sends them in the commit that creates the event. */
 const relays = z.strictObject({
   messages: z.array(
     z.strictObject({
@@ -329,14 +329,14 @@ const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(a
 
 const send = { execution: id, message, fresh: z.boolean() };
 
-/** The names of the fields of a type, with the kind of the message in a union of messages. */
+/** A type: the names of the fields of `T`. In a union of messages, each name is combined with the kind of the message. */
 type Fields<T> = T extends { readonly kind: infer Kind extends string }
   ? `${Kind}.${keyof T & string}`
   : T extends unknown
     ? keyof T & string
     : never;
 
-/** `true`, if a schema has all fields of the type that is sent; otherwise the names of the fields that are missing. */
+/** A type: `true` if a schema has all fields of the type that is sent, otherwise the names of the missing fields. */
 type Covers<Sent, Schema extends z.ZodType, Left extends string = never> = [
   Exclude<Fields<Sent>, Fields<z.infer<Schema>> | Left>,
 ] extends [never]
@@ -344,8 +344,8 @@ type Covers<Sent, Schema extends z.ZodType, Left extends string = never> = [
   : Exclude<Fields<Sent>, Fields<z.infer<Schema>> | Left>;
 
 /**
- * The receiver refuses fields that it does not know, so a field that is missing here works in one process and fails in a cluster. A
- * field that is missing does not compile. Left out are fields of messages that are stored as mail and not sent by requests.
+ * Checks at compile time that the schemas have all fields. The receiver refuses unknown fields, so a field without a schema would work in
+ * one process and fail in a cluster. Fields of messages that are only stored as mail are exempt.
  */
 const _isComplete: readonly [
   Covers<
@@ -362,7 +362,7 @@ const _isComplete: readonly [
   Covers<GateEntry, typeof gateEntry>,
 ] = [true, true, true, true, true, true, true, true];
 
-/** Schemas of all bodies except those of hooks. */
+/** Schemas of the bodies of all requests except those to hooks. */
 export const BODIES = {
   send: z.strictObject({ v, ...send }),
   sends: z.strictObject({ v, sends: z.array(z.strictObject(send)).min(1).max(SENDS_MAX) }),

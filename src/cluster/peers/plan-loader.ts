@@ -4,7 +4,7 @@ import { readDefinition } from "../../kernel/definition/read-definition.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 
-/** Reads plans from the store by the hash of their definition: starts that other nodes pass on carry no plan. */
+/** Reads plans from the store by the hash of their definition. Starts that other nodes pass on have only the hash, not the plan. */
 export class PlanLoader {
   readonly #store: Pick<Store, "getDefinition">;
   readonly #plans = new PlanCache();

@@ -1,7 +1,4 @@
-/**
- * Routes reports of workers to the owners of their executions, in order. A report without an owner gets the verdict
- * `elsewhere`.
- */
+/** Routes reports of workers to the owners of their executions, in order. If no owner accepts a report, its verdict is `elsewhere`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
@@ -16,7 +13,7 @@ export interface ReportRouterParts extends AskParts {
 
 type Verdicts = readonly Verdict[];
 
-/** How long reports wait for an owner: long enough for a partition that is being handed over, not for one whose owner died. */
+/** How long reports wait for an owner. It is long enough for a partition that is being handed over, but not for one whose owner died. */
 const PATIENCE_MS = 2_000;
 const ELSEWHERE: Verdicts = ["elsewhere"];
 
@@ -64,7 +61,7 @@ export class ReportRouter {
     const verdicts = said === null ? reports.map(() => ELSEWHERE) : [...said];
     const since = monotonic();
     for (let tries = 0; ; tries++) {
-      // The first try sends all reports; later tries send only those that found no owner.
+      // The first try sends all reports. Later tries send only those for which no owner was found.
       const left = reports.flatMap((report, index) =>
         isElsewhere(verdicts[index] ?? []) ? [{ report, index }] : [],
       );
@@ -91,7 +88,7 @@ export class ReportRouter {
     }
   }
 
-  /** Groups reports by owner; a null URL stands for this node. Reports without an owner are left out. */
+  /** Groups reports by the URL of their owner; null means this node. Reports without a known owner are left out. */
   #byOwner<T extends { readonly report: Report }>(items: readonly T[]): { url: string | null; items: T[] }[] {
     const groups = new Map<string | null, T[]>();
     for (const item of items) {
@@ -105,9 +102,7 @@ export class ReportRouter {
     return Array.from(groups, ([url, group]) => ({ url, items: group }));
   }
 
-  /**
-   * Sends reports and returns the verdicts; null if there was no answer, so that it is unknown whether the reports arrived.
-   */
+  /** Sends reports and returns the verdicts. Returns null if there was no answer; the reports may have arrived all the same. */
   async #say(
     url: string | null,
     worker: string,

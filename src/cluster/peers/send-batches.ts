@@ -1,7 +1,7 @@
 /**
- * Sends messages to other nodes. All messages to one node that are sent in the same turn of the event loop share a request, whose
- * answers come one by one, as lines, so that no message waits for another. A single message is a request of its own. So is each
- * message to a node of an earlier version, which does not know such requests.
+ * Sends messages to other nodes. All messages to one node that are sent in the same turn of the event loop share one HTTP request. Its
+ * answers arrive one by one, as lines, so that no message waits for another. A single message is sent alone. So is each message to a node
+ * of an earlier version, which does not know requests with several messages.
  */
 import type { Reply } from "../../engine/driver-options.ts";
 import { HttpFault } from "../../net/http-fault.ts";
@@ -10,17 +10,17 @@ import type { Rejection, RejectionCode } from "../../std/rejection.ts";
 import type { CallOptions, PeerAnswer, PeerClient } from "./peer-client.ts";
 import { SENDS_MAX, type SendBody } from "./peer-wire.ts";
 
-/** A line of the answer: the reply to the message with this index, or why there is none. */
+/** A line of the answer: the reply to the message with this index, or the reason why there is no reply. */
 export interface SentLine {
   readonly i: number;
   readonly reply?: Reply;
   readonly rejection?: Rejection;
 }
 
-/** About how large the messages of a request may be, in characters. */
+/** The largest size of a request with several messages, in characters, approximately. */
 const CHARS_MAX = 4_194_304;
 const TIMEOUT_MS = 30_000;
-/** Codes of refusals that a repeat would get too. */
+/** Codes of refusals that would be the same if the request were repeated. */
 const REFUSED: readonly RejectionCode[] = [
   "store_unavailable",
   "invalid_json",
@@ -48,7 +48,7 @@ export class SendBatches {
     this.#clock = clock;
   }
 
-  /** Sends a message. Resolves as `PeerClient.call` does. */
+  /** Sends a message to another node. Resolves with the same results as `PeerClient.call`. */
   send(url: string, body: SendBody, { signal }: CallOptions): Promise<PeerAnswer<Reply>> {
     return new Promise((resolve) => {
       const chars = body.message.kind === "start" ? body.message.input.length : 0;
@@ -86,7 +86,7 @@ export class SendBatches {
       open.delete(i);
     };
     const over = new AbortController();
-    // A message whose execution has moved waits no longer. The others do.
+    // If a message's execution has moved to another node, the message waits no longer for its reply. The other messages do.
     const onMoved = (i: number): void => {
       settle(i, { kind: "unreached", why: "another node owns it" });
       if (open.size === 0) abort.abort();
@@ -107,7 +107,7 @@ export class SendBatches {
     } else for (const [i] of left) settle(i, { kind: "unreached", why: end.why });
   }
 
-  /** Settles messages by the lines of the answer. Returns why there are no more lines. */
+  /** Settles messages by the lines of the answer. Returns why the lines ended. */
   async #readLines(
     url: string,
     {
@@ -138,7 +138,7 @@ export class SendBatches {
   }
 }
 
-/** Takes the messages of the next request. */
+/** Takes the messages of the next request from the queue. */
 function take(items: Item[]): Item[] {
   let [count, chars] = [0, 0];
   for (const item of items) {
@@ -151,7 +151,8 @@ function take(items: Item[]): Item[] {
 
 function answerOf(url: string, { reply, rejection }: SentLine): PeerAnswer<Reply> {
   if (reply !== undefined) return { kind: "answered", value: reply };
-  if (rejection === undefined) return { kind: "unreached", why: `${url} sent a line without a reply` };
+  if (rejection === undefined)
+    return { kind: "unreached", why: `${url} sent a line that is not the reply to a message` };
   if (rejection.code === "not_owner") return { kind: "not-owner" };
   return REFUSED.includes(rejection.code)
     ? { kind: "refused", rejection: { ...rejection, message: `${url}: ${rejection.message}` } }

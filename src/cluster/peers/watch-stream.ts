@@ -1,6 +1,6 @@
 /**
- * The owner's side of a watch by another node: JSON lines, of which the first has the present state. For a slow reader, notices
- * are merged.
+ * Sends the changes of an execution to another node that watches it, as JSON lines. The first line has the present state. If the reader
+ * is slow, several changes are merged into one line.
  */
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -34,7 +34,7 @@ export class WatchStream {
     this.#outgoing = outgoing;
   }
 
-  /** Begins the stream. Returns a rejection if the stream could not begin; then nothing was written. */
+  /** Begins the stream. Returns a rejection if that fails; in that case nothing was written. */
   async begin(): Promise<Rejection | null> {
     const { engine, owners } = this.#parts;
     const execution = this.#execution;
@@ -64,7 +64,7 @@ export class WatchStream {
     return null;
   }
 
-  /** Ends the stream. The other node then asks the present owner. */
+  /** Ends the stream. The other node then opens one at the present owner. */
   end(): void {
     this.#stop();
     if (!this.#isOpen) return;
@@ -80,7 +80,8 @@ export class WatchStream {
     this.#cancelAlive = this.#parts.clock.after(ALIVE_MS, () => {
       this.#endUnlessMine();
       if (!this.#isOpen) return;
-      // The reader has read none of these few bytes for two intervals. If it is alive, it connects again.
+      // The reader has read nothing for two intervals, although the lines are short. The connection is closed; a reader that is alive
+      // connects again.
       if (this.#isBlocked && this.#wasBlocked) this.#outgoing.destroy();
       this.#wasBlocked = this.#isBlocked;
       if (!this.#isBlocked) this.#write([{}]);
@@ -119,7 +120,7 @@ export class WatchStream {
   }
 }
 
-/** The state of an execution in the form in which watchers get it. */
+/** Returns the state of an execution in the form that watchers get. */
 export function standingOf(found: Inspection): { readonly seq: number; readonly end: Ending | null } {
   return { seq: found.view.revision, end: endingOf(found) };
 }

@@ -1,6 +1,4 @@
-/**
- * Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. The driver decides nothing.
- */
+/** Drives a `RingNode`: it posts the token, requests states, scans watched timers and notifies owners. The driver decides nothing. */
 import { z } from "zod";
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -16,7 +14,7 @@ import { RingNode } from "./ring-node.ts";
 import type { RingSettings } from "./settings.ts";
 import type { Token } from "./token.ts";
 
-/** The time limit of a request to another node. */
+/** The time limit for requests to other nodes. */
 const ANSWER_MS = 1_000;
 
 export interface RingDriverOptions {
@@ -28,7 +26,7 @@ export interface RingDriverOptions {
   /** Called when the ring noticed a change that the store may know already. */
   readonly readMembers: () => void;
   readonly scanMail: (partitions: readonly number[]) => void;
-  /** Called with overdue timers of this node's executions, as a watching node has reported them. */
+  /** Called with overdue timers of this node's executions. Another node that watches them has reported them. */
   readonly timersDue: (timers: readonly StoredTimer[]) => void;
   readonly onFault: (fault: Error) => void;
 }
@@ -71,7 +69,7 @@ export class RingDriver {
     return this.#node.view();
   }
 
-  /** Stops, and sends a goodbye to the ring if that is possible without waiting. */
+  /** Stops. Sends a goodbye to the other nodes of the ring if that is possible without waiting. */
   stop(): void {
     this.input({ kind: "leaving" });
     this.#hasEnded = true;

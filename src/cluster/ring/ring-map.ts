@@ -11,7 +11,7 @@ export interface RingMember {
 /** A map as nodes send it to each other. */
 export interface RingState {
   readonly v: 1;
-  /** The store's clock at that read. */
+  /** The time of the store's clock when the map was read. */
   readonly asOf: number;
   readonly members: readonly RingMember[];
   /** For each partition the index of its owner among the members; -1 if it has none. */
@@ -32,7 +32,7 @@ export class RingMap {
     this.#text = members.map(({ url, incarnation }) => `${url} ${incarnation}\n`).join("");
   }
 
-  /** The hash of the ordered members and their incarnations. */
+  /** The hash of the members in their order, with their incarnations. */
   get hash(): string {
     this.#hash ??= sha256(this.#text).slice(0, 16);
     return this.#hash;
@@ -47,7 +47,7 @@ export class RingMap {
     return new RingMap({ asOf: -1, members: [], owners: [] });
   }
 
-  /** Makes a map from a read of the store. If several incarnations have one URL, the latest counts. */
+  /** Makes a map from a read of the store. If several members have the same URL, the latest incarnation counts. */
   static of({ now, nodes, partitions }: Membership): RingMap {
     const byUrl = new Map<string, MemberNode>();
     for (const node of nodes) {
@@ -72,7 +72,7 @@ export class RingMap {
     return this.members.findIndex((member) => member.url === url);
   }
 
-  /** The next member in order that is not skipped; null if there is none. `url` need not be a member. */
+  /** Returns the next member in order that is not skipped; null if there is none. `url` need not be a member. */
   next(url: string, isSkipped: (member: RingMember) => boolean = () => false): RingMember | null {
     const after = this.members.filter((member) => member.url > url);
     const before = this.members.filter((member) => member.url < url);

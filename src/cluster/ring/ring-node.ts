@@ -1,14 +1,13 @@
 /**
- * A node of the ring as a deterministic machine: no promises, no clock, no I/O. `now` is the store's clock, as well as this
- * node knows it.
- * 1. A token arrives. One that is older than the last is dropped. If its sender has another map, its full state is requested
- *    first; the later reading of the store counts.
- * 2. The node reads the messages in it: hints of mail in own partitions, timers of watched executors, deaths.
- * 3. It takes out its own message and puts in the next one. The token goes to the next node that answers: at once if something
- *    is new, otherwise after a pause. A single node is its own next one.
- * 4. After a few cycles without a token, a node makes a new one. Several nodes may do so; the token with the greater stamp
- *    survives.
- * Nothing depends on the ring: members and owners are decided by the store, and mail and timers are in the store.
+ * A node of the ring as a deterministic machine: no promises, no clock, no I/O. `now` is this node's estimate of the store's clock.
+ * 1. A token arrives. A token that is older than the last one is dropped. If the sender has another map, the node requests the sender's
+ *    full state first. The map that was read from the store later is used.
+ * 2. The node reads the messages in the token: hints of mail in its own partitions, timers of nodes that it watches, and reports of dead
+ *    nodes.
+ * 3. The node replaces its own message in the token by a new one. It sends the token to the next node that answers: at once if something
+ *    is new, otherwise after a pause. If there is only one node, it keeps the token.
+ * 4. After a few cycles without a token, a node makes a new one. Several nodes may do so; the token with the greater stamp survives.
+ *    Correctness does not depend on the ring: the store decides about members and owners, and has all mail and timers.
  */
 import { assert, unreachable } from "../../std/assert.ts";
 import type { Membership } from "../../store/cluster-store.ts";
@@ -23,9 +22,9 @@ import { isNewer, newToken, passedOn, type Token, type TokenMessage } from "./to
 import { TokenOutbox } from "./token-outbox.ts";
 import { TimerWatch } from "./watch.ts";
 
-/** How much earlier than needed a timer is sent to watchers, because clocks differ. */
+/** How much earlier than needed a timer is sent to the nodes that watch it, because clocks differ. */
 const HORIZON_SLACK_MS = 5_000;
-/** After this many average cycles without a token, the token counts as lost; the second number is the longest such time. */
+/** The token counts as lost after this many average cycles without it. The second number is the longest such time. */
 const LOST_CYCLES = 4;
 const LOST_MAX_MS = 8_000;
 
@@ -49,7 +48,7 @@ export class RingNode {
   #map = RingMap.unknown();
   #incarnation = "";
   #leaseUntil = Number.NEGATIVE_INFINITY;
-  /** The ends of all members' leases, by incarnation, as of the last read of the store. */
+  /** When the leases of all members end, by incarnation, as of the last read of the store. */
   #leases: ReadonlyMap<string, number> = new Map();
   #owned: ReadonlySet<number> = new Set();
   #outputs: RingOutput[] = [];
@@ -142,7 +141,7 @@ export class RingNode {
     return outputs;
   }
 
-  /** When `advance` is needed next without an input; Infinity if it is not. */
+  /** Returns when `advance` has to be called next if no input arrives before; Infinity if it need not be called. */
   nextWakeAt(): number {
     const place = this.#place;
     const tokenAt =
@@ -154,7 +153,7 @@ export class RingNode {
     return Math.min(tokenAt, this.#watch.nextAt());
   }
 
-  /** This node's full state, for another node. */
+  /** Returns this node's full state, which another node has requested. */
   state(): RingState {
     return this.#map.toState();
   }
@@ -193,7 +192,7 @@ export class RingNode {
   #adopt(map: RingMap): void {
     const before = this.#map;
     this.#map = map;
-    // A new member waits for the token before it makes one.
+    // A new member first waits for the existing token. It makes one only if none arrives.
     if (before.indexOf(this.#url) === -1) this.#seenAt = this.#now;
     this.#suspects.keep(map);
     const partitions = map.ownedBy(map.watchedBy(this.#url, this.#settings.clockworkers));
@@ -224,7 +223,7 @@ export class RingNode {
     this.#seenAt = this.#now;
   }
 
-  /** Handles a token whose sender has the same map as this node, or whose map is known by now. */
+  /** Handles a token from a sender that has the same map as this node, or whose map was received. */
   #apply(token: Token): void {
     this.#cycle.arrived(this.#now);
     const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
@@ -295,8 +294,8 @@ export class RingNode {
   }
 
   /**
-   * Called when the next node did not answer: the node after it gets the token, in a new epoch. The silent node may have the
-   * token too, and two tokens with one stamp could circulate for ever.
+   * Called when the next node did not answer. Sends the token to the node after it, in a new epoch: the silent node may have the token
+   * too, and two tokens with the same stamp could circulate for ever.
    */
   #notPosted(token: Token): void {
     const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
@@ -314,7 +313,7 @@ export class RingNode {
     this.#sentAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** When the token counts as lost, if it does not arrive before. */
+  /** Returns when the token counts as lost, if it does not arrive before. */
   #lostAt(): number {
     const others = this.#map.members.filter((member) => !this.#suspects.isSuspect(member, this.#now));
     const rank = others.findIndex(({ url }) => url === this.#url);
@@ -327,14 +326,17 @@ export class RingNode {
 
   #makeToken(): void {
     const token = newToken({ epoch: (this.#seen?.epoch ?? 0) + 1, maker: this.#incarnation, map: this.#map });
-    assert(isNewer(token, this.#seen), "a new token is the newest");
+    assert(isNewer(token, this.#seen), "a token that this node makes must be the newest");
     this.#made++;
     this.#see(token);
     if (this.#map.members.length > 1) this.#readMembers("the token is lost");
     this.#apply(token);
   }
 
-  /** Says goodbye to the ring: other nodes read the members again, and waiting entries leave with the token if it is here. */
+  /**
+   * Says goodbye to the ring, so that other nodes read the members again. If the token is at this node, it is sent on with all waiting
+   * entries.
+   */
   #leave(): void {
     this.#isLeaving = true;
     this.#queue.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
@@ -351,7 +353,10 @@ export class RingNode {
     for (const [to, timers] of byOwner) this.#emit({ kind: "timer-due", to, timers });
   }
 
-  /** Whether this node owns a partition. A node whose lease may have ended takes no hints: they are for the present owner. */
+  /**
+   * Whether this node owns a partition. If the node's lease may have ended, it does not take hints out of the token, so that the present
+   * owner gets them.
+   */
   #owns(partition: number): boolean {
     return this.#owned.has(partition) && this.#now < this.#leaseUntil - this.#settings.leaseSlackMs;
   }
@@ -399,7 +404,7 @@ interface RingFacts extends Pick<RingView, "url" | "cycle" | "made" | "dropped" 
   readonly watch: Omit<RingView["watch"], "executors">;
 }
 
-/** The ring as one node sees it, for `GET /v1/ring`. */
+/** The ring from the point of view of one node, for `GET /v1/ring`. */
 function viewRing(facts: RingFacts): RingView {
   const { url, map, clockworkers, isSuspect, leases, token, at, seenAt, watch, ...rest } = facts;
   const hashes = new Map(token?.maps.map((one) => [one.url, one.hash]));

@@ -8,7 +8,7 @@ export interface NotedDeath extends Death {
 
 const NOTED_MAX = 20;
 
-/** Members that did not answer. The ring skips them for a while; the store decides about membership. */
+/** Keeps the members that did not answer. The ring skips them for a while. Only the store decides whether they are members. */
 export class Suspects {
   readonly #settings: RingSettings;
   /** Skipped members by URL: the incarnation, and the time until which it is skipped. */
@@ -31,8 +31,8 @@ export class Suspects {
   }
 
   /**
-   * Records another node's report of a death. The report is no reason to skip the member, or old reports would exclude it for
-   * ever.
+   * Records another node's report that a member is dead. The member is not skipped for that, because otherwise old reports could exclude
+   * it for ever.
    */
   reported(death: Death, now: number): void {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);

@@ -1,12 +1,13 @@
 /**
- * Entries of a node for the ring. They wait for the token and go round in one message until all addressees have taken them.
- * Entries about the same subject are merged; too many timers become a flag that asks for a scan.
+ * The entries that a node sends round the ring. They wait for the token and then travel in one message, until all their addressees have
+ * taken them. Entries about the same subject are merged; if there are too many timers, a flag asks the other nodes to scan the store
+ * instead.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { Death, TokenMessage } from "./token.ts";
 
-/** The last change of a timer; `due` is null if it has fired or was cleared. */
+/** The last change of a timer; `due` is null if the timer has fired or was cleared. */
 interface TimerWord {
   readonly execution: string;
   readonly timer: string;
@@ -18,12 +19,12 @@ export class TokenOutbox {
   readonly #hints = new Map<number, number>();
   readonly #timers = new Map<string, TimerWord>();
   readonly #deaths = new Map<string, Death>();
-  /** Timers that the watchers know. Only the end of such a timer is sent. */
+  /** Timers that were sent to the nodes that watch them. Only for these is it necessary to send their end. */
   readonly #told = new Set<string>();
   #scan = false;
   #aboard: TokenMessage | null = null;
   #number = 0;
-  /** Whether an entry has not yet gone round the ring. */
+  /** Whether some entry has not gone round the ring yet. */
   isUrgent = false;
 
   constructor(settings: RingSettings) {
@@ -49,7 +50,7 @@ export class TokenOutbox {
 
   timerEnded({ execution, timer }: StoredTimer): void {
     const key = `${execution}/${timer}`;
-    // A timer that was set and ended between two visits of the token is not sent.
+    // A timer that was both set and ended since the token was last here is not sent.
     if (this.#timers.has(key) && !this.#told.has(key)) this.#timers.delete(key);
     else this.#say({ execution, timer, due: null });
   }
@@ -59,16 +60,16 @@ export class TokenOutbox {
     this.isUrgent = true;
   }
 
-  /** Removes and returns the hints for partitions that this node owns by now. */
+  /** Removes and returns the hints for partitions that this node owns in the meantime. */
   takeHints(isOwn: (partition: number) => boolean): number[] {
     const own = [...this.#hints.keys()].filter(isOwn);
     for (const partition of own) this.#hints.delete(partition);
     return own;
   }
 
-  /** The message for the token that is about to leave; null if there is nothing to send. */
+  /** Returns the message for the token that is about to leave; null if there is nothing to send. */
   pack(sender: { from: string; incarnation: string; watchers: readonly string[] }): TokenMessage | null {
-    // Without watchers, timers need not be sent: a new watcher begins with a scan.
+    // If no node watches this node's timers, they need not be sent, because a node that begins to watch scans the store first.
     if (sender.watchers.length === 0) this.#forgetTimers();
     const isEmpty = this.#hints.size + this.#timers.size + this.#deaths.size === 0 && !this.#scan;
     const words = [...this.#timers.values()];
@@ -100,7 +101,10 @@ export class TokenOutbox {
     return this.#aboard;
   }
 
-  /** Called when the token has returned, with or without the message. Entries that no node has taken stay here. */
+  /**
+   * Called when the token has returned, with or without this node's message. Entries that no node has taken are kept for the next
+   * message.
+   */
   home(message: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
     if (sent === null) return;
@@ -110,7 +114,7 @@ export class TokenOutbox {
     if (!isMine) this.isUrgent = true;
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
-    // Deaths are not put back: the report of a death is sent only once.
+    // Reports of dead members are not kept, because each is sent only once.
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
     for (const timer of back.timers) this.#sayAgain(timer);
@@ -125,7 +129,7 @@ export class TokenOutbox {
 
   #say(word: TimerWord): void {
     this.isUrgent = true;
-    // A scan finds all timers, so their changes need not be sent.
+    // A scan of the store finds all timers, so their changes need not be sent.
     if (this.#scan) return;
     this.#timers.set(`${word.execution}/${word.timer}`, word);
     if (this.#timers.size <= this.#settings.messageTimersMax) return;
@@ -134,7 +138,7 @@ export class TokenOutbox {
     this.#scan = true;
   }
 
-  /** Puts a timer's entry back, unless there is a newer one. */
+  /** Keeps the entry of a timer for the next message, unless there is a newer entry. */
   #sayAgain(word: TimerWord): void {
     if (this.#timers.has(`${word.execution}/${word.timer}`)) return;
     const wasUrgent = this.isUrgent;

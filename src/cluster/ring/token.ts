@@ -1,6 +1,6 @@
 /**
- * The ring's token. Each node has at most one message in it: every other node reads the message, and its sender removes it
- * after one cycle. Entries that return are sent again. The token never has the only copy of any data.
+ * The ring's token. Each node has at most one message in it: every other node reads the message, and its sender removes it after one
+ * cycle. Entries that return without being taken are sent again. All data in the token is also in the store or at a node.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingMap } from "./ring-map.ts";
@@ -42,11 +42,11 @@ export interface TokenMessage {
   readonly deaths: readonly Death[];
 }
 
-/** The stamp of a token. It orders tokens: the one with the greater stamp survives. */
+/** The stamp of a token. It orders tokens: of two tokens, the one with the greater stamp survives. */
 export interface TokenStamp {
-  /** The epoch of the ring. It grows when a token is made, or repeated after a post without an answer. */
+  /** The epoch of the ring. It grows when a node makes a token, or sends it again because the next node did not answer. */
   readonly epoch: number;
-  /** The incarnation that began the epoch; it decides between two tokens whose epochs began at the same time. */
+  /** The incarnation of the node that began the epoch. It decides between two tokens whose epochs have the same number. */
   readonly maker: string;
   /** The number of the token, which grows with each hop. */
   readonly number: number;
@@ -54,10 +54,10 @@ export interface TokenStamp {
 
 export interface Token extends TokenStamp {
   readonly v: 1;
-  /** URLs of the members in order, and the hash of the map, both of the node that sent the token last. */
+  /** The URLs of the members in order, and the hash of the map, according to the node that sent the token last. */
   readonly members: readonly string[];
   readonly hash: string;
-  /** The hash of each node's map when the token was at that node. */
+  /** The hash of each node's map, as of the time when the token was last at that node. */
   readonly maps: readonly { readonly url: string; readonly hash: string }[];
   readonly parcels: readonly TokenMessage[];
 }
@@ -73,7 +73,7 @@ export function newToken({ epoch, maker, map }: { epoch: number; maker: string; 
   return { v: 1, epoch, maker, number: 0, members, hash: map.hash, maps: [], parcels: [] };
 }
 
-/** The token as it leaves a node: one hop further, with the node's map and message. */
+/** Returns the token that leaves a node: with the next number, and with this node's map and message. */
 export function passedOn(
   token: Token,
   { url, map, message }: { url: string; map: RingMap; message: TokenMessage | null },

@@ -1,8 +1,9 @@
 /**
- * Watches timers of other nodes. Only the nearest are in memory; they come from scans of the store and from the token.
- * 1. A scan runs at the beginning, every minute, and soon after a change of the ring, the partitions or a flag in the token.
- * 2. The owner of an overdue timer is notified again and again; the execution decides whether it fires.
- * 3. A timer is forgotten only when its end is reported, or when a scan finds no row.
+ * Watches timers of other nodes. Only the timers that are due soonest are in memory. They come from scans of the store and from the
+ * token.
+ * 1. A scan runs at the beginning, every minute, and soon after the ring or the partitions have changed or the token had a flag.
+ * 2. The owner of an overdue timer is notified repeatedly; the execution decides whether the timer fires.
+ * 3. A timer is forgotten only when its end is reported, or when a scan of the store does not find it.
  */
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
@@ -43,9 +44,9 @@ export class TimerWatch {
   #scannedAt = Number.NEGATIVE_INFINITY;
   #nextScanAt = Number.POSITIVE_INFINITY;
   #nextTellAt = Number.NEGATIVE_INFINITY;
-  /** The time up to which all timers are in memory. */
+  /** The time up to which all watched timers are in memory. */
   #knownUntil = Number.NEGATIVE_INFINITY;
-  /** Timers whose change was reported during a scan: the report is newer than the scan. */
+  /** Timers whose change was reported during a scan. The report is newer than the result of the scan, so it counts. */
   readonly #saidSince = new Set<string>();
   #lateness: Lateness = { count: 0, lastMs: 0, maxMs: 0 };
 
@@ -88,12 +89,12 @@ export class TimerWatch {
     this.#scanning = { partitions: this.#partitions, until, max: this.#settings.timersMax };
     this.#scannedAt = now;
     this.#nextScanAt = now + this.#settings.rescanMs;
-    // The time is set before the scan, so that reports during the scan count.
+    // The time is set before the scan begins, so that timers that are reported during the scan are kept.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return this.#scanning;
   }
 
-  /** Applies the result of a scan, soonest timers first; null if the scan failed. */
+  /** Applies the result of a scan, which has the soonest timers first. Null means that the scan failed. */
   scanned(timers: readonly StoredTimer[] | null, now: number): void {
     const scan = this.#scanning;
     if (scan === null) return;
@@ -111,7 +112,7 @@ export class TimerWatch {
     if (due > this.#knownUntil) this.#watched.delete(key);
     else if (this.#watched.has(key) || this.#watched.size < this.#settings.timersMax)
       this.#keep({ execution, timer, due });
-    // There is no room for the timer; the next scan finds it.
+    // There is no room in memory for the timer. The next scan finds it.
     else this.rescan(due);
   }
 
@@ -159,7 +160,7 @@ export class TimerWatch {
       if (!found.has(key) && !this.#saidSince.has(key)) this.#watched.delete(key);
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : scan.until;
     this.#rebuild();
-    // A scan that was cut continues when its last timers are due.
+    // If the scan returned only a part of the timers, the next scan runs when the last of these timers are due.
     if (isCut) this.rescan(this.#knownUntil);
   }
 
@@ -176,7 +177,7 @@ export class TimerWatch {
     if (this.#heap.size > 2 * this.#settings.timersMax) this.#rebuild();
   }
 
-  /** Removes entries of the heap that were replaced or dropped. */
+  /** Removes entries from the top of the heap that were replaced or dropped. */
   #rebuild(): void {
     this.#heap = soonestFirst();
     for (const watched of this.#watched.values()) this.#heap.push(watched);

@@ -1,7 +1,7 @@
 /**
- * Sends the result of a command to a URL: a signed POST of JSON through the guard of outgoing requests, with an id that all
- * tries share. A 2xx answer is success. 408, 425, 429, 5xx and no answer are retried, after `Retry-After` if it is given. All
- * other answers are final; redirects are not followed.
+ * Sends the result of a command to a URL: a signed POST of JSON, through the guard of outgoing requests. All tries have the same id. A
+ * 2xx answer is success. After 408, 425, 429, 5xx or no answer the request is retried, after `Retry-After` if it is given. All other
+ * answers are final; redirects are not followed.
  */
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { plainHost } from "../../net/guard/allow-list.ts";
@@ -56,7 +56,7 @@ function outcomeOf({ status, headers, text }: GuardedAnswer, now: number): PostO
   if (status >= 200 && status < 300) return { kind: "done" };
   const isRedirect = status >= 300 && status < 400;
   const says = isRedirect
-    ? ` and redirects to ${String(headers.location)}; redirects are not followed: give the last address`
+    ? ` and redirects to ${String(headers.location)}; redirects are not followed: give the final address`
     : text === ""
       ? ""
       : `: ${text.slice(0, SHOWN_CHARS)}`;
@@ -67,7 +67,7 @@ function outcomeOf({ status, headers, text }: GuardedAnswer, now: number): PostO
   return { kind: "failed", error, ...(retryAfterMs === null ? {} : { retryAfterMs }) };
 }
 
-/** Parses `Retry-After`, which has seconds or a date. */
+/** Parses the header `Retry-After`, which has seconds or a date. */
 function retryAfter(given: string | undefined, now: number): number | null {
   if (given === undefined) return null;
   const ms = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - now;

@@ -169,7 +169,7 @@ describe("persistence", () => {
     expect(await perform(performer, persistence())).toMatchObject({
       kind: "failed",
       fatal: true,
-      error: { message: expect.stringContaining("there are: embedded, here") },
+      error: { message: expect.stringContaining("the state stores are: embedded, here") },
     });
     await perform(performer, persistence({ store: "here" }));
     expect(

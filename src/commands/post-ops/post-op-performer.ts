@@ -1,6 +1,6 @@
 /**
- * Performs post-operations for an engine: stores results of commands in state stores, and broadcasts them. The result is read
- * from the journal. A failure is an outcome; it is `fatal` if a retry would change nothing.
+ * Performs post-operations for an engine: stores results of commands in state stores, and broadcasts them. The result is read from the
+ * journal. A failure is returned as an outcome, which is `fatal` if a retry would not help.
  */
 import type { PostOps, PostOpTask } from "../../engine/post-ops/post-ops.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
@@ -18,23 +18,21 @@ export interface PerformerParts extends BroadcastParts {
   readonly stateStores: StateStores;
 }
 
-/** A result and the time of its journal entry. */
+/** The result of a command, and the time of its journal entry. */
 interface Result {
   readonly text: string;
   readonly at: number;
 }
 
-/** The longest time of one try, whatever the command asks for. */
+/** The longest time of one try, even if the command asks for more. */
 const TRY_MS_MAX = 60_000;
 const READ_MS = 10_000;
-/** The longest key of a state store in bytes, which every database can index. */
+/** The longest key of a state store, in bytes. All supported databases can index keys of this length. */
 const PLACE_BYTES_MAX = 2_000;
 
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
-  /**
-   * Broadcasts whose bodies are being read, by the name of their receipt. They are sent in the order in which they arrived.
-   */
+  /** Broadcasts whose bodies are being read, by the name of their receipt. They are sent in the order in which they were requested. */
   readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(parts: PerformerParts) {
@@ -50,7 +48,7 @@ export class Performer implements PostOps {
     }
   }
 
-  /** Why no value can be stored at a place, judged by the place and the settings; null if a value can be stored there. */
+  /** Returns why no value can be stored at a place, according to the place and the settings; null if a value can be stored there. */
   refusalOf(place: StatePlace): Rejection | null {
     return this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
   }
@@ -63,7 +61,7 @@ export class Performer implements PostOps {
       const opened = await this.#parts.stateStores.open(place.store);
       return await opened.get(place, { timeoutMs: READ_MS });
     } catch (thrown) {
-      // Faults of Rondo's own store are handled by the caller.
+      // Faults of Rondo's own store are thrown, because the caller handles them.
       if (thrown instanceof StoreFault || !(thrown instanceof Error)) throw thrown;
       return reject(
         "store_unavailable",
@@ -111,7 +109,7 @@ export class Performer implements PostOps {
     return staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
   }
 
-  /** Resolves with `ready` after all earlier calls with the same name are ready or have failed. */
+  /** Waits until all earlier calls with the same name are ready or have failed, then resolves with the value of `ready`. */
   async #inTurn<T>(name: string, ready: Promise<T>): Promise<T> {
     const turn = Promise.allSettled([this.#turns.get(name), ready]);
     this.#turns.set(name, turn);
@@ -131,7 +129,7 @@ export class Performer implements PostOps {
   }
 }
 
-/** Refuses keys that one of the kinds of state stores could not keep. */
+/** Refuses keys that some kind of state store could not keep. */
 function wrongPlace({ key, partition }: StatePlace): Rejection | null {
   const both = `${key}${partition ?? ""}`;
   const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
@@ -139,7 +137,7 @@ function wrongPlace({ key, partition }: StatePlace): Rejection | null {
   if (!["", ".", ".."].includes(key) && isFine) return null;
   return reject(
     "invalid_input",
-    `a key and its partition are texts without control characters, of up to ${PLACE_BYTES_MAX} bytes together, and a key is not "." or ".."`,
+    `a key and its partition must be texts without control characters, of at most ${PLACE_BYTES_MAX} bytes together, and a key must not be "." or ".."`,
     { path: "key" },
   );
 }
@@ -164,5 +162,5 @@ function fatal(name: string, message: string): PostOpOutcome {
 }
 
 function noResult({ receipt }: PostOpTask): PostOpOutcome {
-  return fatal("NoResult", `event ${receipt} of the journal holds no result`);
+  return fatal("NoResult", `event ${receipt} of the journal has no result`);
 }

@@ -1,20 +1,20 @@
 /**
- * Signs broadcasts by the Standard Webhooks scheme: an HMAC over id, time and body with every secret of the host, so that a
- * receiver can rotate its secret while both are configured.
+ * Signs broadcasts by the Standard Webhooks scheme: an HMAC over id, time and body with each secret of the host. A receiver can change
+ * its secret while the old and the new one are configured.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { plainHost } from "../../net/guard/allow-list.ts";
 import { at, type Decode, decode, mapped, secret, Undecodable } from "../../std/decode.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
-/** Webhook secrets: one list for all hosts, or lists by host; `*` is for hosts without their own list. */
+/** Webhook secrets: one list for all hosts, or a list for each host. `*` is for hosts without their own list. */
 export type WebhookSecretsGiven = readonly string[] | Readonly<Record<string, readonly string[]>>;
 
 const EVERY_HOST = "*";
 const PREFIX = "whsec_";
 const KEY_BYTES_MIN = 16;
 
-const HINT = `each is ${PREFIX} and base64, or another text, of at least ${KEY_BYTES_MIN} bytes; by host: { "example.com": [...], "${EVERY_HOST}": [...] }`;
+const HINT = `each secret is ${PREFIX} and base64, or any other text, of at least ${KEY_BYTES_MIN} bytes; by host: { "example.com": [...], "${EVERY_HOST}": [...] }`;
 const objectOfLists = secret<object>(
   "a list of secrets",
   (value) => typeof value === "object" && value !== null,
@@ -36,7 +36,7 @@ export class WebhookSecrets {
     this.#keys = keys;
   }
 
-  /** Decodes the secrets. Error messages contain none of them. */
+  /** Decodes the secrets. Error messages never contain a secret. */
   static decode(given: unknown): WebhookSecrets {
     const byHost = Array.isArray(given) ? { [EVERY_HOST]: given as unknown } : objectOfLists(given);
     const keys = new Map<string, readonly Buffer[]>();
@@ -58,7 +58,7 @@ export class WebhookSecrets {
     return decode((value) => WebhookSecrets.decode(value), given, { path: "webhookSecrets" });
   }
 
-  /** The signature headers of a message to a host. If the host has no secret, there is no signature. */
+  /** Returns the signature headers of a message to a host. If the host has no secret, the message is not signed. */
   headersFor(host: string, message: { readonly id: string; readonly at: number; readonly body: string }) {
     const { id, at, body } = message;
     const time = String(Math.floor(at / 1_000));
@@ -74,10 +74,10 @@ export class WebhookSecrets {
   }
 }
 
-/** How far the time of a webhook may be from now. */
+/** How far the timestamp of a webhook may be from the present time. */
 const TOLERANCE_MS = 300_000;
 
-/** The signed parts of a webhook that came in. */
+/** The signed parts of a webhook that was received. */
 export interface SignedWebhook {
   readonly id: string | undefined;
   readonly timestamp: string | undefined;
@@ -85,13 +85,16 @@ export interface SignedWebhook {
   readonly body: Uint8Array;
 }
 
-/** Why a webhook is not accepted: it lacks a header, its time is far from now, or no secret gives its signature; null if it is. */
+/**
+ * Returns why a webhook is not accepted: a header is missing, its timestamp is too far from the present, or no secret gives its
+ * signature. Returns null if it is accepted.
+ */
 export function whyNotSigned(webhook: SignedWebhook, secrets: readonly string[], now: number): string | null {
   const { id, timestamp, signature, body } = webhook;
   if (id === undefined || timestamp === undefined || signature === undefined)
-    return "it needs the headers webhook-id, webhook-timestamp and webhook-signature";
+    return "the webhook needs the headers webhook-id, webhook-timestamp and webhook-signature";
   if (!/^\d{1,15}$/.test(timestamp) || Math.abs(Number(timestamp) * 1_000 - now) > TOLERANCE_MS)
-    return "its timestamp is more than 5 minutes from now";
+    return "the timestamp of the webhook is more than 5 minutes from now";
   const given = signature.split(" ").flatMap((one) => (one.startsWith("v1,") ? [one.slice(3)] : []));
   for (const key of secrets.flatMap((one) => webhookKey(one) ?? [])) {
     const wanted = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
@@ -100,10 +103,10 @@ export function whyNotSigned(webhook: SignedWebhook, secrets: readonly string[],
       if (bytes.length === wanted.length && timingSafeEqual(bytes, wanted)) return null;
     }
   }
-  return "its signature fits none of the secrets";
+  return "the signature of the webhook matches none of the secrets";
 }
 
-/** A host in the form that URLs use, where names with other than ASCII characters are encoded. */
+/** Returns a host in the form that URLs use, in which characters outside of ASCII are encoded. */
 function hostOf(text: string): string {
   const url = URL.canParse(`http://${text}/`) ? new URL(`http://${text}/`) : null;
   const isHost = url !== null && !/[/?#@\\]/.test(text) && !/:\d*$/.test(text.replace(/^\[.*\]/, ""));
@@ -113,7 +116,7 @@ function hostOf(text: string): string {
   });
 }
 
-/** The bytes of a secret: base64 after `whsec_`, else the text itself; null if the secret is invalid or too short. */
+/** Returns the bytes of a secret: base64 after `whsec_`, otherwise the text itself. Returns null if the secret is invalid or too short. */
 export function webhookKey(secret: unknown): Buffer | null {
   if (typeof secret !== "string") return null;
   const isEncoded = secret.startsWith(PREFIX);

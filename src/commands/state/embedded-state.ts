@@ -1,4 +1,4 @@
-/** Keeps the results of commands in Rondo's own store: one document for each key of a state store, replaced by compare-and-set. */
+/** The state store inside Rondo's own store, for results of commands. Each key is one document, which is replaced by compare-and-set. */
 import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import { type DocumentForm, jsonForm, parseDocument, readDocument } from "../../store/document-form.ts";
@@ -15,7 +15,7 @@ import {
 } from "./state-store.ts";
 
 const KIND = "state";
-/** How often a write is tried if other writers change the value first. */
+/** How many times a write is tried if other writers change the value first. */
 const TRIES = 20;
 /** The longest document id, because databases limit its length. A longer id is cut and made unique by its hash. */
 const ID_CHARS_MAX = 600;
@@ -35,10 +35,13 @@ export class EmbeddedState implements StateStore {
       if (verdict !== "stored") return verdict;
       if (await this.#store.swapDocument(KIND, id, { was, body: encode(place, entry) })) return "stored";
     }
-    throw new StoreFault(`the state "${place.key}" has too many writers at a time`, {
-      retryable: true,
-      nothingWritten: true,
-    });
+    throw new StoreFault(
+      `the state "${place.key}" could not be written: too many writers change it at the same time`,
+      {
+        retryable: true,
+        nothingWritten: true,
+      },
+    );
   }
 
   async get(place: StatePlace): Promise<StateEntry | null> {
@@ -46,7 +49,7 @@ export class EmbeddedState implements StateStore {
   }
 
   async close(): Promise<void> {
-    // The store belongs to the engine, which closes it.
+    // The engine owns the store and closes it, so there is nothing to close here.
   }
 }
 

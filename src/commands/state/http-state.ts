@@ -1,7 +1,7 @@
 /**
- * State over HTTP, by Dapr's state API. `GET /v1.0/state/<store>/<key>` returns the value with its ETag. `POST
- * /v1.0/state/<store>` writes a list of one value, only if the ETag is unchanged or there is no value yet. Rondo's own fields
- * are in the member `__rondo__` of the value; a value that is no object is in `value`.
+ * A state store over HTTP, by Dapr's state API. `GET /v1.0/state/<store>/<key>` returns the value with its ETag. `POST
+ * /v1.0/state/<store>` writes a list of one value, only if the ETag is unchanged or there is no value yet. Rondo's own fields are in the
+ * member `__rondo__` of the value; a value that is not an object is stored as `value`.
  */
 import { HttpConnection } from "../../net/http-connection.ts";
 import type { Json } from "../../std/json.ts";
@@ -20,9 +20,9 @@ import {
 
 const MARK = "__rondo__";
 const ANSWER_BYTES_MAX = 4 * 1_048_576;
-/** How often a write is tried if other writers change the value first. */
+/** How many times a write is tried if other writers change the value first. */
 const TRIES = 10;
-/** HTTP statuses of a write that another writer was faster than. */
+/** HTTP statuses that mean that another writer has changed the value first. */
 const CONFLICTS = [409, 412];
 
 interface Found {
@@ -33,7 +33,7 @@ interface Found {
 /** Thrown if the state store answered with an error. */
 export class StateRefused extends Error {
   override name = "StateRefused";
-  /** Whether the same request would be refused again. */
+  /** Whether the same request would fail again in the same way. */
   readonly isFinal: boolean;
   constructor(message: string, isFinal: boolean) {
     super(message);
@@ -59,7 +59,10 @@ export class HttpState implements StateStore {
       if (verdict !== "stored") return verdict;
       if (await this.#write(place, { entry, found }, call)) return "stored";
     }
-    throw new StateRefused(`the state "${place.key}" has too many writers at a time`, false);
+    throw new StateRefused(
+      `the state "${place.key}" could not be written: too many writers change it at the same time`,
+      false,
+    );
   }
 
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
@@ -82,7 +85,7 @@ export class HttpState implements StateStore {
     return { entry: decode(answer.text), etag: answer.headers.etag };
   }
 
-  /** Writes the value; resolves with false if another writer was faster. */
+  /** Writes the value. Resolves with false if another writer has changed the value first. */
   async #write(
     { key, partition }: StatePlace,
     { entry, found }: { readonly entry: NewEntry; readonly found: Found | null },
@@ -131,9 +134,9 @@ function decode(text: string): StateEntry {
   };
 }
 
-/** Too many requests and server errors are retried; other errors concern the request itself and are final. */
+/** A request is retried after "too many requests" and after server errors. Other errors are about the request itself, so they are final. */
 function refused(status: number, text: string): StateRefused {
   const isFinal = status >= 300 && status < 500 && ![401, 403, 408, 425, 429].includes(status);
   const says = text === "" ? "" : `: ${text.slice(0, 300)}`;
-  return new StateRefused(`the state store answered ${status}${says}`, isFinal);
+  return new StateRefused(`the state store answered with status ${status}${says}`, isFinal);
 }

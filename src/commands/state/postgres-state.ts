@@ -1,6 +1,6 @@
 /**
- * State in a table of a PostgreSQL database that the operator names. The table is created on first use. One statement writes a
- * value if it is newer; the database compares versions as bytes.
+ * A state store in a table of a PostgreSQL database, which the operator configures. The table is created on first use. One SQL statement
+ * writes a value if its version is newer than the stored one. Versions are compared as bytes.
  */
 import pg from "pg";
 import type { PostgresStateSettings } from "./state-settings.ts";
@@ -47,7 +47,7 @@ export class PostgresState implements StateStore {
       allowExitOnIdle: true,
       application_name: "rondo state",
     });
-    // An idle connection of the pool broke; the next call opens another connection.
+    // Called when an idle connection of the pool breaks. The next call opens another connection, so there is nothing to do.
     this.#pool.on("error", onFault);
   }
 
@@ -71,12 +71,12 @@ export class PostgresState implements StateStore {
     });
     if (written.length === 1) return "stored";
     const verdict = compareEntries(entry, await this.get(place, call));
-    // The row was deleted in between, so no newer value is stored.
-    if (verdict === "stored") throw new Error(`the state "${place.key}" changes while it is written`);
+    // The row was deleted while it was written, so no newer value is stored. The write is tried again.
+    if (verdict === "stored") throw new Error(`the state "${place.key}" changed while it was being written`);
     return verdict;
   }
 
-  /** Reads a value. Before the first write, the table does not exist. */
+  /** Reads a value; null if there is none. The table does not exist before the first write. */
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
     const [row] = await this.#query<Row>(
       `SELECT value, version, project FROM ${this.#table} WHERE store = $1 AND partition = $2 AND key = $3`,

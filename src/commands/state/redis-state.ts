@@ -1,5 +1,5 @@
 /**
- * State in Redis: one hash per place with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`. A
+ * A state store in Redis: one hash for each key with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`. A
  * Lua script compares versions and writes atomically. The operator installs the package `redis`.
  */
 import { backOffMs } from "../../std/back-off.ts";
@@ -16,7 +16,7 @@ import {
   versionText,
 } from "./state-store.ts";
 
-/** The part of a client of the package `redis`, version 5 or later, that is used here. */
+/** The methods of a client of the package `redis`, version 5 or later, that this file uses. */
 interface RedisClient {
   readonly isOpen: boolean;
   readonly isReady: boolean;
@@ -52,7 +52,7 @@ redis.call('HSET', KEYS[1], 'version', ARGV[1], 'project', ARGV[2], 'data', ARGV
   'execution', ARGV[4], 'seq', ARGV[5], 'at', ARGV[6])
 return 'stored'`;
 
-/** An optional peer. Bundlers do not look up a name that is not written in the import. */
+/** The package `redis` is an optional dependency. Its name is not written in the import itself, so that bundlers do not look for it. */
 const REDIS: string = "redis";
 
 export class RedisState implements StateStore {
@@ -91,12 +91,12 @@ export class RedisState implements StateStore {
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => null);
     if (client === null || client === undefined || !client.isOpen) return;
-    // A client without a connection would wait for one.
+    // The client is destroyed if it has no connection, because closing it would wait for one.
     if (client.isReady) await client.close();
     else client.destroy();
   }
 
-  /** The Redis key of a place. Colons separate its parts and are escaped inside them. */
+  /** Returns the Redis key of a value. Colons separate the parts of the key and are escaped inside the parts. */
   #keyOf({ store, partition, key }: StatePlace): string {
     const { prefix = "rondo:state" } = this.#settings;
     const parts = [store, partition ?? "", key];
@@ -119,7 +119,7 @@ export class RedisState implements StateStore {
       let wasReady = false;
       const client = redis.createClient({
         url: this.#settings.url,
-        // A call fails at once while there is no connection, and is retried later.
+        // While there is no connection, a call fails at once instead of waiting. The caller retries later.
         disableOfflineQueue: true,
         socket: {
           connectTimeout: CONNECT_MS,
@@ -128,7 +128,7 @@ export class RedisState implements StateStore {
         },
       }) as RedisClient;
       let isTold = false;
-      // A fault is reported once, not for each reconnect.
+      // A connection fault is reported once, not for each try to reconnect.
       client.on("error", (fault) => {
         if (!isTold) this.#onFault(fault);
         isTold = true;

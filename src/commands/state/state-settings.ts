@@ -1,6 +1,6 @@
 /**
- * The setting `stateStores`: the kind and address of each state store, by name. A string is a short form: `embedded`, or the
- * URL of a database, of Redis, or of a server with Dapr's state API.
+ * The setting `stateStores`: the kind and address of each state store, by name. A string is a short form of the settings: `embedded`, or
+ * the URL of a database, of Redis, or of a server with Dapr's state API.
  */
 import {
   anything,
@@ -25,7 +25,7 @@ export interface PostgresStateSettings {
   /** The address of the database. */
   readonly url: string;
   /**
-   * The table that holds the values, with its schema if need be.
+   * The table that holds the values, if needed with its schema (`schema.table`).
    *
    * @default "rondo_state"
    */
@@ -52,7 +52,7 @@ export interface HttpStateSettings {
   readonly kind: "http";
   /** The base URL of the server, before `/v1.0/state`. */
   readonly url: string;
-  /** The name of the store at that server, if it differs from the name here. */
+  /** The name of the store at that server, if it differs from its name in Rondo's settings. */
   readonly store?: string;
   /** The token that is sent in the header `dapr-api-token`. */
   readonly token?: string;
@@ -90,7 +90,7 @@ const STORES = {
   }),
   http: object({
     kind,
-    url: hidden("an http address without a user", /^https?:\/\/[^@]+$/),
+    url: hidden("an http address without a user name", /^https?:\/\/[^@]+$/),
     store: optional(hidden("the name of a store", /^.{1,100}$/)),
     token: optional(hidden("a token", /^.{1,1000}$/)),
   }),
@@ -116,7 +116,7 @@ export const stateStores: Decode<Readonly<Record<string, StateStoreSettings>>> =
   const stores = allStores(secret("an object of state stores", isObject)(given));
   const own = Object.hasOwn(stores, "embedded") ? stores["embedded"] : undefined;
   if (own !== undefined && own.kind !== "embedded")
-    throw new Undecodable("is Rondo's own store, and nothing else can have its name", {
+    throw new Undecodable("is the name of Rondo's own store, and cannot be used for another", {
       path: "embedded",
       hint: HINT,
     });

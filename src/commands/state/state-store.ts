@@ -37,8 +37,8 @@ export interface NewEntry extends StateEntry {
 }
 
 /**
- * The result of a write. `same`, `newer` and `foreign` (of another project) mean that such a value is stored already, and
- * nothing was written.
+ * The result of a write. With `same`, `newer` or `foreign` nothing was written: the stored value has the same version, a newer one, or
+ * belongs to another project.
  */
 export type PutVerdict = "stored" | "same" | "newer" | "foreign";
 
@@ -72,7 +72,7 @@ export function parseVersion(text: unknown): StateVersion | null {
   return execution === null ? null : { at: Number(at), execution, seq: Number(seq) };
 }
 
-/** Decides by the stored entry whether a new entry may replace it. */
+/** Compares a new entry with the stored one, and decides whether it may be written. */
 export function compareEntries(entry: NewEntry, there: StateEntry | null): PutVerdict {
   if (there === null) return "stored";
   if (there.project !== null && there.project !== entry.project) return "foreign";

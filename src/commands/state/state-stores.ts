@@ -1,4 +1,4 @@
-/** State stores by name, opened on first use. Without a configuration, Rondo's own store serves every name. */
+/** State stores by name, opened on first use. If no store is configured, Rondo's own store is used for every name. */
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import { EmbeddedState } from "./embedded-state.ts";
@@ -26,19 +26,19 @@ export class StateStores {
     this.#embedded = new EmbeddedState(options.store);
   }
 
-  /** Why there is no state store of this name; null if there is one. */
+  /** Returns why there is no state store of this name; null if there is one. */
   refusalOf(name: string): Rejection | null {
     if (name === "" || name.length > NAME_CHARS_MAX)
-      return reject("not_found", `a state store has a name of up to ${NAME_CHARS_MAX} characters`);
+      return reject("not_found", `the name of a state store must have 1 to ${NAME_CHARS_MAX} characters`);
     const { settings } = this.#options;
     const names = Object.keys(settings);
     if (names.length === 0 || name === EMBEDDED || Object.hasOwn(settings, name)) return null;
     return reject("not_found", `there is no state store "${name}"`, {
-      hint: `there are: ${[...new Set([...names, EMBEDDED])].sort().join(", ")}; more are added by the setting stateStores`,
+      hint: `the state stores are: ${[...new Set([...names, EMBEDDED])].sort().join(", ")}; to add more, use the setting stateStores`,
     });
   }
 
-  /** Opens the state store of this name; throws if there is none. */
+  /** Opens the state store of this name. Throws if there is none. */
   async open(name: string): Promise<StateStore> {
     const refusal = this.refusalOf(name);
     if (refusal !== null) throw new RondoError(refusal);
@@ -59,7 +59,7 @@ export class StateStores {
   }
 }
 
-/** Opens a store other than Rondo's own. Each kind of store is imported on first use, so that unused kinds cost nothing. */
+/** Opens a state store other than Rondo's own. The code for each kind is imported on first use. */
 export async function openStateStore(
   name: string,
   settings: Exclude<StateStoreSettings, { kind: "embedded" }>,

@@ -97,7 +97,9 @@ test("what is wrong is told with its place, and with the exit codes of all comma
   expect(named.stderr).toContain("--id can be used only with a document of the form { steps }");
   const elsewhere = await cli(["submit", "project.yaml", "--project", "other"], { cwd });
   expect(elsewhere.code).toBe(2);
-  expect(elsewhere.stderr).toContain('project-x: is not the project "other" that this is sent to');
+  expect(elsewhere.stderr).toContain(
+    'project-x: is not the project "other" to which the document was submitted',
+  );
   await cli(["submit", "good.json", "--id", "g"], { cwd });
   expect((await cli(["submit", "bad.json", "--id", "g"], { cwd })).code).toBe(4);
   expect((await cli(["submit", "good.json", "--store", "file:elsewhere"], { cwd })).code).toBe(6);

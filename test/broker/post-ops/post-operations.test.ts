@@ -243,7 +243,7 @@ describe("state", () => {
     expect((await api.get(`/v1/state/here/${encodeURIComponent(key)}?partition=p`)).status).toBe(404);
     const missing = await api.get("/v1/state/there/a");
     expect(missing.status).toBe(404);
-    expect(missing.body["hint"]).toContain("there are: embedded, here");
+    expect(missing.body["hint"]).toContain("the state stores are: embedded, here");
   });
 
   test("in a store that does not answer is told as such", async () => {
@@ -302,7 +302,7 @@ test("a definition with a state store that there is not is refused, with those t
   const refused = await api.post("/v1/workflows", definition("commands", steps));
   expect([refused.status, refused.body["code"]]).toEqual([422, "invalid_definition"]);
   expect(refused.text).toContain('step-1.step-1: there is no state store \\"statestore-discovery\\"');
-  expect(refused.body["hint"]).toContain("there are: embedded, here");
+  expect(refused.body["hint"]).toContain("the state stores are: embedded, here");
 });
 
 test.each([
