@@ -138,9 +138,8 @@ export class ClusterEngine implements EnginePort {
   /** Sends a message to the owner of an execution. For an execution of this node itself, that costs no more than without a cluster. */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
-    // The owner may have an older version, which accepts the start but cannot run it.
-    if (message.kind === "start" && versionOfStart(message) > this.#owners.reads)
-      return { answer: heldBack(execution), existed: false };
+    const refused = this.#tooNew(execution, message);
+    if (refused !== null) return refused;
     if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
     const reply = await this.#engine.send(execution, message, start);
     return isElsewhere(reply.answer) ? this.#sendOn(execution, message, start) : ofFresh(reply, start);
@@ -150,10 +149,14 @@ export class ClusterEngine implements EnginePort {
     const reply = await askOwner<Reply>(this.#ask, {
       execution,
       here: async () => {
-        const given = await this.#engine.send(execution, message, start);
+        const given =
+          this.#tooNew(execution, message) ?? (await this.#engine.send(execution, message, start));
         return unlessElsewhere(given, given.answer);
       },
       there: async (url, options, isRepeat) => {
+        // A node that has just started learns of owners and of older nodes at the same time.
+        const refused = this.#tooNew(execution, message);
+        if (refused !== null) return { kind: "answered", value: refused };
         const fresh = start?.fresh === true && !isRepeat;
         const sent = await this.#sends.send(url, { execution, message, fresh }, options);
         return this.#peerFaults.heard(url, sent);
@@ -161,6 +164,13 @@ export class ClusterEngine implements EnginePort {
     });
     if (isRejection(reply)) return { answer: reply, existed: false };
     return ofFresh(reply, start);
+  }
+
+  /** The reply to a start that some node cannot read; null if all can. An owner of an older version would accept it and then fail. */
+  #tooNew(execution: string, message: Request): Reply | null {
+    const { reads } = this.#owners;
+    if (message.kind !== "start" || reads === null || versionOfStart(message) <= reads) return null;
+    return { answer: heldBack(execution), existed: false };
   }
 
   async inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {

@@ -6,7 +6,7 @@ import { jsonForm } from "../store/document-form.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { StoreFault } from "../store/store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
-import { keepEvent, listEvents } from "../triggers/event-log.ts";
+import { EventLog, listEvents } from "../triggers/event-log.ts";
 import { ExpiredDocuments } from "./expired-documents.ts";
 import { Retention, type RetentionOptions } from "./retention.ts";
 
@@ -61,7 +61,14 @@ test.each([[0], [Number.POSITIVE_INFINITY]])(
     const { clock, store, ended, left, retention } = await world({ retentionMs });
     await ended([10_000]);
     const at = clock.now();
-    await keepEvent(store, { at, execution: "event~1", name: "n", id: "1", project: "p", isMatched: false });
+    await new EventLog(store).keep({
+      at,
+      execution: "event~1",
+      name: "n",
+      id: "1",
+      project: "p",
+      isMatched: false,
+    });
     await clock.advance("2h");
     expect(await left()).toEqual(["e0"]);
     expect((await listEvents(store, { unmatched: true, limit: 10 })).data).toEqual([]);

@@ -12,7 +12,7 @@ import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from
 
 export interface RetentionOptions {
   readonly clock: Clock;
-  readonly store: Pick<Store, "listEnded"> & UnusedDefinitionsOptions["store"];
+  readonly store: Pick<Store, "listEnded" | "deleteDocuments"> & UnusedDefinitionsOptions["store"];
   /** Names of definitions that were generated for executions and are deleted after them. Missing if there are none. */
   readonly made?: MadeNames;
   /** Deletes executions that have ended and are not in use. */
@@ -143,7 +143,10 @@ export class Retention {
     const first = String(Math.max(0, before)).padStart(TIME_DIGITS, "0");
     const page = await store.listDocuments(kind, { max: PAGE });
     const old = page.filter(({ id }) => id < first);
-    await Promise.all(old.map(({ id }) => store.putDocument(kind, id, null)));
+    await store.deleteDocuments(
+      kind,
+      old.map(({ id }) => id),
+    );
     return old.length === PAGE;
   }
 }

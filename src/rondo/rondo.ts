@@ -54,7 +54,7 @@ import { activeTrace } from "../std/open-telemetry.ts";
 import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { listOrSearch } from "../store/search-heads.ts";
 import { StoreFault } from "../store/store.ts";
-import { type SendParts, sendEvent, type TriggeredWorkflow } from "../triggers/send-event.ts";
+import { EventSender, type TriggeredWorkflow } from "../triggers/send-event.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import {
   type HandlerCode,
@@ -112,7 +112,7 @@ export class Rondo implements RondoClient {
 
   readonly #parts: LocalParts;
   readonly #signals: SignalStarter;
-  readonly #sending: SendParts;
+  readonly #events: EventSender;
 
   /** @internal */
   constructor(options: RondoParts) {
@@ -121,7 +121,10 @@ export class Rondo implements RondoClient {
     this.#middleware = options.middleware ?? [];
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
-    this.#sending = { engine, store, clock, random, newest: (workflow) => this.#triggered(workflow) };
+    this.#events = new EventSender({
+      ...{ engine, store, clock, random },
+      newest: (workflow) => this.#triggered(workflow),
+    });
     // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
     const [own] = engine.info.owned;
     this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
@@ -310,7 +313,7 @@ export class Rondo implements RondoClient {
   async send(event: EventToSend): Promise<SentEvent> {
     // Triggers of workflows that were served a moment ago count.
     await Promise.all(this.#stored.values());
-    return unwrap(await sendEvent(this.#sending, event));
+    return unwrap(await this.#events.send(event));
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {

@@ -6,6 +6,7 @@ import { HostCheck, isLoopback } from "../net/hosts.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection, RondoError, reject } from "../std/rejection.ts";
 import { toError } from "../std/to-error.ts";
+import { EventSender } from "../triggers/send-event.ts";
 import { TargetSender } from "./alerts/alert-sender.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { Access, type Via } from "./auth/access.ts";
@@ -111,6 +112,7 @@ export class ApiServer {
       tokenSightings: new TokenSightings(allNodes),
       figures: this.#figures,
       alerts: this.#alerts,
+      events: new EventSender({ ...parts, newest: (workflow) => parts.starts.triggered(workflow) }),
       alertTargets: parts.alerts.targets,
       allNodes,
       isClosing: () => this.#isClosing,

@@ -296,9 +296,13 @@ export interface Swap {
   readonly body: string;
 }
 
-export interface StoredDocument {
+/** A document of some kind. */
+export interface NamedDocument {
   readonly id: string;
   readonly body: string;
+}
+
+export interface StoredDocument extends NamedDocument {
   /** Why the body is damaged. A damaged body must not be used. */
   readonly damage?: string;
 }
@@ -482,7 +486,13 @@ export type FoundDefinition = "none" | "same" | "other";
 export interface DocumentStore {
   /** Stores a document (a schedule, a token, a setting, an entry of the audit log); a body of null deletes it. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
-  /** Compare-and-set: writes the document only if its body is `was` (null if it must not exist). Returns false if nothing was written. */
+  /** Stores documents of one kind in one transaction. Each id is given once. */
+  putDocuments(kind: string, documents: readonly NamedDocument[]): Promise<void>;
+  /** Deletes documents of one kind in one transaction. */
+  deleteDocuments(kind: string, ids: readonly string[]): Promise<void>;
+  /**
+   * Compare-and-set: writes the document only if its body is `was` (null if it must not exist); false if nothing was written.
+   */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
   /** Reads the body of a document. Throws `DamagedData` if it is damaged. */
   getDocument(kind: string, id: string): Promise<string | null>;
@@ -542,7 +552,14 @@ export const STORE_METHODS = Object.keys({
   },
   ...{ listHeads: 0, countHeads: 0, countWaiting: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
   ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },
-  ...{ putDocument: 0, swapDocument: 0, getDocument: 0, listDocuments: 0 },
+  ...{
+    putDocument: 0,
+    putDocuments: 0,
+    deleteDocuments: 0,
+    swapDocument: 0,
+    getDocument: 0,
+    listDocuments: 0,
+  },
   ...{ putDefinition: 0, addDefinitions: 0, getDefinition: 0, dropDefinition: 0, listDefinitions: 0 },
   ...{ putDerived: 0, timersOf: 0, dropDamaged: 0, auditTables: 0 },
 } satisfies Record<keyof StoreMethods, 0>) as readonly (keyof StoreMethods)[];

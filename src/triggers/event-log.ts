@@ -4,7 +4,7 @@
  */
 import { flag, KEPT, number, object, string } from "../std/decode.ts";
 import { jsonForm, listDocuments } from "../store/document-form.ts";
-import type { DocumentStore, Store } from "../store/store.ts";
+import type { DocumentStore, NamedDocument, Store } from "../store/store.ts";
 
 /** An event in the log. */
 export interface LoggedEvent {
@@ -35,14 +35,66 @@ export const UNMATCHED_KEPT_MS = 3_600_000;
 
 const TIME_DIGITS = 15;
 const PAGE = 500;
+/** The most events in one write. */
+const BATCH_MAX = 500;
 
-/** Stores an event in the log, before it is sent. */
-export function keepEvent(store: Pick<DocumentStore, "putDocument">, event: LoggedEvent): Promise<void> {
-  const id = `${timeKey(event.at)}-${event.execution}`;
-  const text = JSON.stringify(event);
-  return event.isMatched
-    ? store.putDocument(EVENT_FORM.kind, id, text)
-    : store.putDocument(UNMATCHED_FORM.kind, id, text);
+/**
+ * Writes events to the log, before they are sent. While a write is under way, further events gather and go with the next one, so
+ * the number of writes does not grow with the number of events.
+ */
+export class EventLog {
+  readonly #matched: GatheredWrites;
+  readonly #unmatched: GatheredWrites;
+
+  constructor(store: Pick<DocumentStore, "putDocuments">) {
+    this.#matched = new GatheredWrites((documents) => store.putDocuments(EVENT_FORM.kind, documents));
+    this.#unmatched = new GatheredWrites((documents) => store.putDocuments(UNMATCHED_FORM.kind, documents));
+  }
+
+  /** Stores an event in the log. Resolves when it is durable. */
+  keep(event: LoggedEvent): Promise<void> {
+    const id = `${timeKey(event.at)}-${event.execution}`;
+    const writes = event.isMatched ? this.#matched : this.#unmatched;
+    return writes.add(id, JSON.stringify(event));
+  }
+}
+
+/** Bodies of documents by id, and the end of their write. */
+interface Batch {
+  readonly bodies: Map<string, string>;
+  readonly written: Promise<void>;
+}
+
+/** Writes documents in batches, one batch at a time. */
+class GatheredWrites {
+  readonly #write: (documents: readonly NamedDocument[]) => Promise<void>;
+  /** The batch that has not begun. */
+  #next: Batch | null = null;
+  /** The end of the last batch. */
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(write: (documents: readonly NamedDocument[]) => Promise<void>) {
+    this.#write = write;
+  }
+
+  add(id: string, body: string): Promise<void> {
+    const { bodies, written } = (this.#next ??= this.#gather());
+    bodies.set(id, body);
+    // A full batch waits for its turn.
+    if (bodies.size >= BATCH_MAX) this.#next = null;
+    return written;
+  }
+
+  #gather(): Batch {
+    const bodies = new Map<string, string>();
+    const write = (): Promise<void> => {
+      if (this.#next?.bodies === bodies) this.#next = null;
+      return this.#write(Array.from(bodies, ([id, body]) => ({ id, body })));
+    };
+    const written = this.#last.then(write, write);
+    this.#last = written;
+    return { bodies, written };
+  }
 }
 
 /** A page of events. */
@@ -74,7 +126,7 @@ export async function listEvents(
  * True if there may be more.
  */
 export async function forgetEvents(
-  store: Pick<Store, "listDocuments" | "putDocument">,
+  store: Pick<Store, "listDocuments" | "deleteDocuments">,
   { unmatched, before }: { readonly unmatched: boolean; readonly before: number },
   {
     purge,
@@ -88,8 +140,9 @@ export async function forgetEvents(
   const found = await listDocuments(store, form, { before: timeKey(before), max: PAGE });
   const own = found.filter(({ id }) => isMine(executionIn(id)));
   if (own.length === 0) return false;
-  await purge(own.map(({ id }) => executionIn(id)));
-  await Promise.all(own.map(({ id }) => store.putDocument(form.kind, id, null)));
+  const ids = own.map(({ id }) => id);
+  await purge(ids.map(executionIn));
+  await store.deleteDocuments(form.kind, ids);
   return found.length === PAGE;
 }
 

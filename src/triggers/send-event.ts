@@ -21,8 +21,9 @@ import { newMessageId } from "../std/id.ts";
 import { byteLength, toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { SharedReads } from "../std/shared-reads.ts";
 import type { DocumentStore } from "../store/store.ts";
-import { keepEvent } from "./event-log.ts";
+import { EventLog } from "./event-log.ts";
 import { workflowsOn } from "./trigger-index.ts";
 
 const EVENT_BYTES_MAX = 262_144;
@@ -49,51 +50,100 @@ export interface TriggeredWorkflow {
 
 export interface SendParts {
   readonly engine: EnginePort;
-  readonly store: Pick<DocumentStore, "listDocuments" | "putDocument" | "putDefinition">;
+  readonly store: Pick<DocumentStore, "listDocuments" | "putDocuments" | "putDefinition">;
   readonly clock: Pick<Clock, "now">;
   readonly random: Random;
   /** Reads the newest definition of a workflow, or why it cannot be used; null if there is none. */
   readonly newest: (workflow: string) => Promise<TriggeredWorkflow | Rejection | null>;
 }
 
-/** Sends an event. Resolves when it is durable. */
-export async function sendEvent(parts: SendParts, event: unknown): Promise<SentEvent | Rejection> {
-  const checked = decode(given, event, { whole: "event" });
-  if (isRejection(checked)) return checked;
-  const data = toStoredText(checked.data, { bytesMax: EVENT_BYTES_MAX, what: "data" });
-  if (isRejection(data)) return data;
-  const { clock, random, engine } = parts;
-  const { name, project, source } = checked;
-  const id = checked.id ?? newMessageId(clock.now(), random);
-  const execution = eventExecution(project, source === undefined ? id : `${source}\n${id}`);
-  if (checked.id !== undefined) {
-    const first = await firstAnswer(engine, execution);
-    if (first !== null) return first;
+/**
+ * Sends events. Events that are sent at the same time share the reads of triggers and definitions and the writes to the log, so an
+ * event costs few statements beside the commit of its execution.
+ */
+export class EventSender {
+  readonly #parts: SendParts;
+  readonly #log: EventLog;
+  /** Any node may store a newer definition, so each event reads which workflows have triggers for it. */
+  readonly #triggers: SharedReads<readonly string[]>;
+  readonly #newest: SharedReads<TriggeredWorkflow | Rejection | null>;
+  #plan: Promise<Plan> | null = null;
+
+  constructor(parts: SendParts) {
+    this.#parts = parts;
+    this.#log = new EventLog(parts.store);
+    this.#triggers = new SharedReads((event) => workflowsOn(parts.store, event));
+    this.#newest = new SharedReads(parts.newest);
   }
-  const found = await targetsOf(parts, { name, data, project, execution });
-  if (isRejection(found)) return found;
-  const { messages, targets, refused } = found;
-  const answer = { id, targets, refused };
-  const plan = await eventPlan(parts);
-  const input = JSON.stringify({ name, id, ...defined({ source }), data: JSON.parse(data) as unknown });
-  await keepEvent(parts.store, {
-    at: clock.now(),
-    execution,
-    name,
-    id,
-    project,
-    isMatched: messages.length > 0,
-  });
-  const start = startExecution(parts, plan, input, {
-    id: execution,
-    project,
-    tags: { event: name },
-    relays: { messages, output: JSON.stringify(answer) },
-  });
-  const reply = await start.send();
-  if (isRejection(reply.answer)) return reply.answer;
-  if (!reply.existed) return { ...answer, repeated: false };
-  return (await firstAnswer(engine, execution)) ?? { ...answer, repeated: true };
+
+  /** Sends an event. Resolves when it is durable. */
+  async send(event: unknown): Promise<SentEvent | Rejection> {
+    const checked = decode(given, event, { whole: "event" });
+    if (isRejection(checked)) return checked;
+    const data = toStoredText(checked.data, { bytesMax: EVENT_BYTES_MAX, what: "data" });
+    if (isRejection(data)) return data;
+    const { clock, random, engine } = this.#parts;
+    const { name, project, source } = checked;
+    const id = checked.id ?? newMessageId(clock.now(), random);
+    const execution = eventExecution(project, source === undefined ? id : `${source}\n${id}`);
+    if (checked.id !== undefined) {
+      const first = await firstAnswer(engine, execution);
+      if (first !== null) return first;
+    }
+    const found = await this.#targetsOf({ name, data, project, execution });
+    if (isRejection(found)) return found;
+    const { messages, targets, refused } = found;
+    const answer = { id, targets, refused };
+    const plan = await this.#eventPlan();
+    const input = JSON.stringify({ name, id, ...defined({ source }), data: JSON.parse(data) as unknown });
+    await this.#log.keep({ at: clock.now(), execution, name, id, project, isMatched: messages.length > 0 });
+    const start = startExecution(this.#parts, plan, input, {
+      id: execution,
+      project,
+      tags: { event: name },
+      relays: { messages, output: JSON.stringify(answer) },
+    });
+    const reply = await start.send();
+    if (isRejection(reply.answer)) return reply.answer;
+    if (!reply.existed) return { ...answer, repeated: false };
+    return (await firstAnswer(engine, execution)) ?? { ...answer, repeated: true };
+  }
+
+  /** Finds the triggers that an event fits, and makes their messages. */
+  async #targetsOf(event: Sending): Promise<Found | Rejection> {
+    const found: Found = { messages: [], targets: [], refused: [] };
+    const data = JSON.parse(event.data) as unknown;
+    for (const workflow of await this.#triggers.read(event.name)) {
+      const known = await this.#newest.read(workflow);
+      if (known === null) continue;
+      if (isRejection(known)) {
+        found.refused.push({ workflow, reason: known.message });
+        continue;
+      }
+      for (const trigger of known.plan.definition.on ?? []) {
+        if (trigger.event === event.name) await addTrigger(found, { event, data, trigger, known });
+        for (const cancel of trigger.cancelOn ?? [])
+          if (cancel.event === event.name) addCancel(found, { event, data, trigger, known, cancel });
+      }
+    }
+    return tooLarge(found, event) ?? found;
+  }
+
+  /** The plan of events. The definitions of relays are stored before the first event, since other nodes read them. */
+  #eventPlan(): Promise<Plan> {
+    this.#plan ??= this.#storeRelays().catch((thrown: unknown) => {
+      this.#plan = null;
+      throw thrown;
+    });
+    return this.#plan;
+  }
+
+  async #storeRelays(): Promise<Plan> {
+    const plans = RELAY_DEFINITIONS.map((definition) => compilePlan(definition));
+    for (const { definition, hash } of plans)
+      await this.#parts.store.putDefinition(definition.name, hash, JSON.stringify(definition));
+    return plans[0] as Plan;
+  }
 }
 
 /** The answer to the first event with an id; null if there is none. */
@@ -117,23 +167,8 @@ interface Found {
   readonly refused: RefusedTrigger[];
 }
 
-/** Finds the triggers that an event fits, and makes their messages. */
-async function targetsOf(parts: SendParts, event: Sending): Promise<Found | Rejection> {
-  const found: Found = { messages: [], targets: [], refused: [] };
-  const data = JSON.parse(event.data) as unknown;
-  for (const workflow of await workflowsOn(parts.store, event.name)) {
-    const known = await parts.newest(workflow);
-    if (known === null) continue;
-    if (isRejection(known)) {
-      found.refused.push({ workflow, reason: known.message });
-      continue;
-    }
-    for (const trigger of known.plan.definition.on ?? []) {
-      if (trigger.event === event.name) await addTrigger(found, { event, data, trigger, known });
-      for (const cancel of trigger.cancelOn ?? [])
-        if (cancel.event === event.name) addCancel(found, { event, data, trigger, known, cancel });
-    }
-  }
+/** Why an event has too many targets, or too much data for them; null if it has not. */
+function tooLarge(found: Found, event: Sending): Rejection | null {
   const { length } = found.messages;
   if (length > TARGETS_MAX)
     return reject(
@@ -148,7 +183,7 @@ async function targetsOf(parts: SendParts, event: Sending): Promise<Found | Reje
       path: "data",
       hint: "store the data elsewhere and pass a reference to it",
     });
-  return found;
+  return null;
 }
 
 interface Fitting {
@@ -247,18 +282,4 @@ function policyOf({ event, trigger, known: { plan } }: Fitting): GatePolicy {
     trigger: trigger.event,
     ...defined({ debounce, throttle, batch, singleton, signal, tracks }),
   };
-}
-
-let plan: Plan | null = null;
-const stored = new WeakSet<object>();
-
-/** The plan of events. The definitions of relays are stored before the first event, since other nodes read them. */
-async function eventPlan({ store }: SendParts): Promise<Plan> {
-  plan ??= compilePlan(RELAY_DEFINITIONS[0] as NonNullable<(typeof RELAY_DEFINITIONS)[0]>);
-  if (!stored.has(store)) {
-    for (const definition of RELAY_DEFINITIONS)
-      await store.putDefinition(definition.name, compilePlan(definition).hash, JSON.stringify(definition));
-    stored.add(store);
-  }
-  return plan;
 }

@@ -4,7 +4,9 @@ import { on, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
 import { eventExecution } from "../../src/kernel/relay/relay-ids.ts";
+import { decorate } from "../../src/std/decorate.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { effort } from "../fixtures/long.ts";
 import { type Api, folder, serve, until } from "../fixtures/server/api-fixture.ts";
 import { TestDatabase } from "../fixtures/store/postgres-server-fixture.ts";
@@ -80,6 +82,35 @@ describe("POST /v1/events", () => {
     expect(await client.execution(target?.execution ?? "").result()).toBe("c");
     await client.close();
   });
+});
+
+test("events that are sent together share reads and writes: none costs a statement of its own", async () => {
+  const calls = { listDocuments: 0, getDefinition: 0, putDocuments: 0, putDocument: 0 };
+  const inner = new MemoryStore();
+  const counted = Object.fromEntries(
+    Object.keys(calls).map((method) => [
+      method,
+      (...args: unknown[]) => {
+        calls[method as keyof typeof calls]++;
+        return Reflect.apply(Reflect.get(inner, method), inner, args);
+      },
+    ]),
+  );
+  const api = await serve({ store: decorate<Store>(inner, counted) });
+  const held = workflow<{ key: number }>({
+    name: "held",
+    on: on("held", { key: "/key", debounce: { quiet: "1h" } }),
+  }).phase("a", { process: () => null });
+  api.rondo.serve(held);
+  await api.rondo.send({ name: "held", data: { key: -1 } });
+  const burst = async (send: (key: number) => Promise<unknown>) => {
+    Object.assign(calls, { listDocuments: 0, getDefinition: 0, putDocuments: 0, putDocument: 0 });
+    await Promise.all(Array.from({ length: 200 }, (_, i) => send(i)));
+    return Object.values(calls).reduce((sum, count) => sum + count, 0);
+  };
+  expect(await burst((key) => api.rondo.send({ name: "held", data: { key } }))).toBeLessThan(20);
+  const { body } = await api.get("/v1/events?limit=1000");
+  expect(body["data"]).toHaveLength(201);
 });
 
 const stores: readonly [name: string, store: () => string | Promise<string>][] = [

@@ -38,7 +38,7 @@ export class Owners {
   readonly #options: OwnersOptions;
   #terms: Term[];
   #peers: readonly PeerNode[] = [];
-  #reads = 1;
+  #reads: number | null = null;
   readonly #listeners = new Set<() => void>();
 
   constructor(options: OwnersOptions) {
@@ -46,8 +46,8 @@ export class Owners {
     this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
   }
 
-  /** The highest version of events that every node of the cluster can read; 1 until the store was read. */
-  get reads(): number {
+  /** The highest version of events that every node can read; null until the store was read, when no node is known as an owner. */
+  get reads(): number | null {
     return this.#reads;
   }
 

@@ -3,16 +3,15 @@ import { z } from "@hono/zod-openapi";
 import { whyNotSigned } from "../../commands/post-ops/webhook-secrets.ts";
 import { isObject } from "../../std/decode.ts";
 import { randomHex } from "../../std/random.ts";
-import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
 import { readEvent, webhookEvent } from "../../triggers/cloud-event.ts";
 import { listEvents } from "../../triggers/event-log.ts";
-import { type SendParts, sendEvent } from "../../triggers/send-event.ts";
 import type { Caller } from "../auth/caller.ts";
 import { readBytes } from "../http/read-body.ts";
 import { json } from "../route.ts";
 import { cursor, flag, limit, name } from "../schemas/paging.ts";
 import { eventListSchema, sentEventSchema } from "../schemas/sent-event.ts";
-import { routesOf, type Services } from "./services.ts";
+import { routesOf } from "./services.ts";
 
 const route = routesOf("events");
 
@@ -39,7 +38,7 @@ export const sentEventRoutes = [
       if (isRejection(read)) return read;
       const event = inProject(ask.caller, read, ask.query.project);
       if (isRejection(event)) return event;
-      const sent = await sendEvent(sending(services), event);
+      const sent = await services.events.send(event);
       if (isRejection(sent)) return sent;
       ask.target(sent.id);
       return json(sent, { status: sent.repeated ? 200 : 201 });
@@ -104,7 +103,7 @@ export const sentEventRoutes = [
         });
       const event = webhookEvent({ name: source, project: known.project }, id, body);
       if (isRejection(event)) return event;
-      const sent = await sendEvent(sending(services), event);
+      const sent = await services.events.send(event);
       return isRejection(sent) ? sent : json(sent, { status: sent.repeated ? 200 : 201 });
     },
   }),
@@ -120,21 +119,4 @@ function inProject(caller: Caller, event: unknown, asked: string | undefined): u
       path: "project",
     });
   return { ...event, project: caller.project };
-}
-
-function sending({ engine, store, clock, random, definitions, starts }: Services): SendParts {
-  return {
-    engine,
-    store,
-    clock,
-    random,
-    newest: async (workflow) => {
-      const known = await definitions.newest(workflow);
-      if (isRejection(known)) return known.code === "not_found" ? null : known;
-      return {
-        plan: known.plan,
-        check: (input): Promise<string | Rejection> => starts.inputText(known, input),
-      };
-    },
-  };
 }

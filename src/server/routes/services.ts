@@ -4,6 +4,7 @@ import { inspectNewest } from "../../engine/newest.ts";
 import type { ApiPort } from "../../sdk/operations-over.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { EventSender } from "../../triggers/send-event.ts";
 import type { Alerts } from "../alerts/alerts.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import type { EndedSessions } from "../auth/ended-sessions.ts";
@@ -35,6 +36,7 @@ export interface Services extends Omit<ApiParts, "alerts"> {
   readonly figures: WorkflowFigures;
   readonly pausedQueues: PausedQueues;
   readonly alerts: Alerts;
+  readonly events: EventSender;
   /** The targets of the configuration file that rules can name. */
   readonly alertTargets: AlertParts["targets"];
   /** This node and the other nodes of the cluster. */

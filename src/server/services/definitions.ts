@@ -12,10 +12,10 @@ import { isRelayName } from "../../kernel/relay/relay.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { SharedReads } from "../../std/shared-reads.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import type { PostOpPort } from "../parts.ts";
 import type { SchemaChecker, ValueCheck } from "./schema-checker.ts";
-import { SharedReads } from "./shared-reads.ts";
 
 /** A compiled definition, ready to be started. */
 export interface KnownDefinition {

@@ -23,6 +23,7 @@ import { defined } from "../../std/defined.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { TriggeredWorkflow } from "../../triggers/send-event.ts";
 import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
@@ -177,9 +178,11 @@ export class ExecutionStarter {
     );
   }
 
-  /** The input in its stored form, or the reason why the workflow refuses it. */
-  async inputText(known: KnownDefinition, input: unknown): Promise<string | Rejection> {
-    return textOf(known, input);
+  /** The newest definition of a workflow as triggers need it; null if there is none. */
+  async triggered(workflow: string): Promise<TriggeredWorkflow | Rejection | null> {
+    const known = await this.#parts.definitions.newest(workflow);
+    if (isRejection(known)) return known.code === "not_found" ? null : known;
+    return { plan: known.plan, check: async (input) => textOf(known, input) };
   }
 
   /** Finds the execution that an equal request started under an older definition; null if there is none. */

@@ -1,6 +1,13 @@
 /** Documents and definitions in plain maps. They are durable at once: a simulated crash does not lose them. */
 import { assertDocumentKey } from "../check-write.ts";
-import type { DocumentRange, FoundDefinition, NamedDefinition, StoredDefinition, Swap } from "../store.ts";
+import type {
+  DocumentRange,
+  FoundDefinition,
+  NamedDefinition,
+  NamedDocument,
+  StoredDefinition,
+  Swap,
+} from "../store.ts";
 
 export class MemoryDocuments {
   /** Documents by kind, then by id. */
@@ -14,6 +21,14 @@ export class MemoryDocuments {
     this.#documents.set(kind, ofKind);
     if (body === null) ofKind.delete(id);
     else ofKind.set(id, body);
+  }
+
+  putDocuments(kind: string, documents: readonly NamedDocument[]): void {
+    for (const { id, body } of documents) this.putDocument(kind, id, body);
+  }
+
+  deleteDocuments(kind: string, ids: readonly string[]): void {
+    for (const id of ids) this.putDocument(kind, id, null);
   }
 
   swapDocument(kind: string, id: string, { was, body }: Swap): boolean {

@@ -20,7 +20,7 @@ import type {
   StoredLogRow,
   StoredMailboxMessage,
 } from "../store.ts";
-import { UnreadableValue } from "./faults.ts";
+import { garbled, UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
 import { orUnreadable, type ReadText, textsApart } from "./read-apart.ts";
 import { LAST, limit, partitionsValue } from "./reader.ts";
@@ -154,7 +154,9 @@ export class RecordReader {
 
   async now(): Promise<number> {
     const [row] = await this.#read<[now: number]>("clock", []);
-    return (row as [now: number])[0];
+    // A changed byte in the answer can hide the row.
+    if (row === undefined) throw garbled(new Error("the clock has no row"), { sent: true, writes: false });
+    return row[0];
   }
 
   async scanMail(options: MailScan): Promise<StoredMailboxMessage[]> {

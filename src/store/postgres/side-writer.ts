@@ -1,7 +1,7 @@
 /** Writes to PostgreSQL that need no fence, and purges. Each statement checks the generation of the store ($1). */
 import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";
-import type { FoundDefinition, NamedDefinition, Swap } from "../store.ts";
+import type { FoundDefinition, NamedDefinition, NamedDocument, Swap } from "../store.ts";
 import { UnreadableValue } from "./faults.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
@@ -51,6 +51,19 @@ const STATEMENTS = {
   "put-document": `
     INSERT INTO documents (kind, id, body) SELECT $2, $3, $4 FROM ${CHECKED}
     ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
+  // Documents are locked in the order of their ids, so that two transactions do not wait for each other.
+  "put-documents": String.raw`
+    INSERT INTO documents (kind, id, body)
+    SELECT $2, g.id, g.body
+    FROM ROWS FROM (string_to_table($3, E'\x1f'), string_to_table($4, E'\x1f')) AS g (id, body), ${CHECKED}
+    ORDER BY g.id
+    ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body`,
+  "delete-documents": String.raw`
+    WITH locked AS MATERIALIZED (
+      SELECT id FROM documents, ${CHECKED}
+      WHERE kind = $2 AND id = ANY (string_to_array($3, E'\x1f')) ORDER BY id FOR UPDATE OF documents
+    )
+    DELETE FROM documents USING locked WHERE documents.kind = $2 AND documents.id = locked.id`,
   "add-document": `
     INSERT INTO documents (kind, id, body) SELECT $2, $3, $4 FROM ${CHECKED} ON CONFLICT DO NOTHING RETURNING 1`,
   "swap-document": `
@@ -126,6 +139,22 @@ export class SideWriter {
     assertDocumentKey(kind, id);
     if (body === null) await this.#run("delete-document", [kind, id]);
     else await this.#run("put-document", [kind, id, encodeText(sealDocument(kind, id, body))]);
+  }
+
+  async putDocuments(kind: string, documents: readonly NamedDocument[]): Promise<void> {
+    if (documents.length === 0) return;
+    for (const { id } of documents) assertDocumentKey(kind, id);
+    await this.#run("put-documents", [
+      kind,
+      joinTexts(documents.map(({ id }) => plainText(id))),
+      joinTexts(documents.map(({ id, body }) => encodeText(sealDocument(kind, id, body)))),
+    ]);
+  }
+
+  async deleteDocuments(kind: string, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const id of ids) assertDocumentKey(kind, id);
+    await this.#run("delete-documents", [kind, joinTexts(ids.map(plainText))]);
   }
 
   async swapDocument(kind: string, id: string, { was, body }: Swap): Promise<boolean> {

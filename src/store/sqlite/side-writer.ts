@@ -2,7 +2,7 @@
 import { assertDocumentKey } from "../check-write.ts";
 import { readTasks } from "../read-tags.ts";
 import { openDocument, sealDocument } from "../sealed-documents.ts";
-import type { FoundDefinition, NamedDefinition, Swap } from "../store.ts";
+import type { FoundDefinition, NamedDefinition, NamedDocument, Swap } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import {
   type Bytes,
@@ -59,11 +59,23 @@ export class SideWriter {
   }
 
   putDocument(kind: string, id: string, body: string | null): void {
-    assertDocumentKey(kind, id);
-    this.#write(body?.length ?? 0, () => {
-      if (body === null) this.#statements.deleteDocument.run([kind, id]);
-      else this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
-    });
+    if (body === null) this.deleteDocuments(kind, [id]);
+    else this.putDocuments(kind, [{ id, body }]);
+  }
+
+  putDocuments(kind: string, documents: readonly NamedDocument[]): void {
+    if (documents.length === 0) return;
+    for (const { id } of documents) assertDocumentKey(kind, id);
+    const chars = documents.reduce((sum, { body }) => sum + body.length, 0);
+    const put = ({ id, body }: NamedDocument) =>
+      this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
+    this.#write(chars, () => documents.map(put), documents.length);
+  }
+
+  deleteDocuments(kind: string, ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    for (const id of ids) assertDocumentKey(kind, id);
+    this.#write(0, () => ids.map((id) => this.#statements.deleteDocument.run([kind, id])), ids.length);
   }
 
   swapDocument(kind: string, id: string, { was, body }: Swap): boolean {

@@ -5,7 +5,7 @@ import { newOwnId } from "../../../src/engine/engine-port.ts";
 import { isRejection, reject } from "../../../src/std/rejection.ts";
 import { partitionOf } from "../../../src/store/partition-of.ts";
 import { StoreFault } from "../../../src/store/store.ts";
-import { go, PARTITIONS, PeerWorld, start } from "../../fixtures/cluster/peer-world-fixture.ts";
+import { go, PARTITIONS, PeerNode, PeerWorld, start } from "../../fixtures/cluster/peer-world-fixture.ts";
 
 async function two() {
   const world = new PeerWorld();
@@ -53,6 +53,16 @@ describe("an execution of another node", () => {
     expect(world.requests.filter((request) => request.startsWith("b send ")).length).toBeLessThan(4);
     expect(world.requests.filter((request) => request === "b sends 200").length).toBeLessThan(4);
     for (const id of ids) expect(await b.engine.inspect(id)).toMatchObject({ view: { id } });
+  });
+
+  test("waits for the first read of the store before it decides whether an older node is there", async () => {
+    const world = new PeerWorld();
+    const node = await PeerNode.open(world, "a", {});
+    world.nodes.push(node);
+    // Nodes of version 0.2 cannot read an id with a space.
+    const started = start(node, "an id");
+    await node.take(partitionOf("an id", PARTITIONS));
+    expect(await world.passing(started)).toMatchObject({ answer: { kind: "applied" }, existed: false });
   });
 
   test("refuses as it would there", async () => {

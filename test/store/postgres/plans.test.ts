@@ -75,6 +75,8 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
   await store.listEnded({ finishedBefore: 9, max: 5 });
   await store.dropDeadLetter(9, [1]);
   await store.putDocument("token", "a", "x");
+  await store.putDocuments("token", [{ id: "b", body: "x" }]);
+  await store.deleteDocuments("token", ["b", "c"]);
   await store.listDocuments("token", { max: 5 });
   await store.listDocuments("token", { max: 5, before: "z", descending: true });
   await store.putDefinition("w0", "h", "body");

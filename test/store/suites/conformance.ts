@@ -29,6 +29,7 @@ export function describeStore(name: string, makePlace: MakePlace): void {
     describeRecords(() => lives);
     describePurge(() => lives);
     describeDocuments(() => lives);
+    describeManyDocuments(() => lives);
     describeDefinitions(() => lives);
     describeDefinitionReads(() => lives);
     describeClosing(() => lives);
@@ -133,6 +134,56 @@ function describeDocuments(get: () => Lives): void {
     const { store } = get();
     await expect(store.putDocument("token", "", "x")).rejects.toThrow(Bug);
     await expect(store.putDocument("token", "a\0b", "x")).rejects.toThrow(Bug);
+  });
+}
+
+function describeManyDocuments(get: () => Lives): void {
+  test("documents of a kind are put and deleted together", async () => {
+    const lives = get();
+    const odd = "two \0 \x1f \x02 \u{1F600}";
+    await lives.store.putDocument("audit", "a", "old");
+    await lives.store.putDocuments("audit", [
+      { id: "b", body: odd },
+      { id: "a", body: "" },
+      { id: "\u{1F600}", body: "three" },
+    ]);
+    await lives.store.putDocuments("audit", []);
+    await lives.store.putDocuments("token", [{ id: "b", body: "other" }]);
+    await lives.restart({ clean: false });
+    const { store } = lives;
+    expect(await store.listDocuments("audit", { max: 9 })).toEqual([
+      { id: "a", body: "" },
+      { id: "b", body: odd },
+      { id: "\u{1F600}", body: "three" },
+    ]);
+    await store.deleteDocuments("audit", []);
+    await store.deleteDocuments("audit", ["\u{1F600}", "never", "b"]);
+    expect(await store.listDocuments("audit", { max: 9 })).toEqual([{ id: "a", body: "" }]);
+    expect(await store.getDocument("token", "b")).toBe("other");
+    await expect(store.putDocuments("audit", [{ id: "", body: "x" }])).rejects.toThrow(Bug);
+    await expect(store.deleteDocuments("audit", ["a\0b"])).rejects.toThrow(Bug);
+  });
+
+  test("documents that many put and delete at the same time do not wait for each other in a circle", async () => {
+    const { store } = get();
+    const ids = Array.from({ length: 50 }, (_, i) => `d${i}`);
+    const some = (turn: number) => (turn % 2 === 0 ? ids : ids.toReversed());
+    await Promise.all(
+      Array.from({ length: 12 }, (_, turn) =>
+        turn % 3 === 2
+          ? store.deleteDocuments("audit", some(turn))
+          : store.putDocuments(
+              "audit",
+              some(turn).map((id) => ({ id, body: String(turn) })),
+            ),
+      ),
+    );
+    await store.putDocuments(
+      "audit",
+      ids.map((id) => ({ id, body: "last" })),
+    );
+    const found = await store.listDocuments("audit", { max: 99 });
+    expect(found.map(({ body }) => body)).toEqual(ids.map(() => "last"));
   });
 }
 

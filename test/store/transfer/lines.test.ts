@@ -172,9 +172,9 @@ describe("an export", () => {
     const found = new Set<string>();
     for (const { path, text } of sources) {
       if (/^(?:store|transfer)\b/.test(path)) continue;
-      for (const [, kind] of text.matchAll(/(?:put|swap)Document\(\s*"([a-z-]+)"/g))
+      for (const [, kind] of text.matchAll(/(?:put|swap)Documents?\(\s*"([a-z-]+)"/g))
         found.add(kind as string);
-      for (const [, name = ""] of text.matchAll(/(?:put|swap)Document\(\s*([A-Z][A-Z_]*)\b/g)) {
+      for (const [, name = ""] of text.matchAll(/(?:put|swap)Documents?\(\s*([A-Z][A-Z_]*)\b/g)) {
         const declared = [text, ...sources.map((source) => source.text)];
         const kind = declared.map((one) => kindNamed(name, one)).find((one) => one !== undefined);
         expect(kind, `${path}: the kind ${name} is a text that the source names`).toBeDefined();
