@@ -1,6 +1,6 @@
 /**
- * The chain behind `workflow()`: each call returns a new workflow with one more part. It has no user-visible types (workflow.ts
- * has them). It checks its arguments, collects the definition as data, and keeps the code by wire name.
+ * The builder behind `workflow()`. Each call of its chain returns a new workflow with one more part. It checks the arguments,
+ * collects the definition as data, and keeps the code of handlers by wire name. The types that users see are in workflow.ts.
  */
 import { CLEANUPS, type Definition, LAST } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
@@ -363,7 +363,7 @@ function workflowOf(spec: AnySpec, at: string): WorkflowBuilder {
   if (spec.enumerate !== undefined || spec.tasks !== undefined)
     throw invalid(
       at,
-      "is a handler with tasks of its own",
+      "is a handler with tasks of its own, which map cannot use",
       "leave out enumerate and tasks: map gives the items",
     );
   const codes = (["process", "processBatch", "compensate"] as const).filter(

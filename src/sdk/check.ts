@@ -68,7 +68,7 @@ export function checkWorkflow(workflow: unknown): void {
   );
 }
 
-/** The reference to a workflow: its name, with its version if it has one. A text is a reference already. */
+/** Returns the reference to a workflow: its name, with its version if it has one. A string is a reference already. */
 export function referenceTo(workflow: HostedWorkflow | string): string {
   if (typeof workflow === "string") return workflow;
   const { version } = (workflow?.definition ?? {}) as { readonly version?: string };

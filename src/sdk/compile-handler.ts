@@ -86,7 +86,7 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   if (spec.process !== undefined && spec.processBatch !== undefined)
     throw invalid(at, "has both process and processBatch", "give one of them");
   if ((spec.batch === undefined) !== (spec.processBatch === undefined))
-    throw invalid(at, "batch and processBatch go together", "give both, or process alone");
+    throw invalid(at, "has only one of batch and processBatch", "give both, or process alone");
   if (spec.adds === true && spec.enumerate === undefined && spec.tasks === undefined)
     throw invalid(
       `${at}.adds`,

@@ -1,6 +1,6 @@
 /**
- * The contexts of user code with types: the worker's contexts, with the workflow's input, the task and the earlier phases.
- * Members are properties, not methods, so that code can destructure them.
+ * The typed contexts of user code: the worker's contexts, with the types of the workflow's input, the task and the earlier
+ * phases. Members are properties, not methods, so that code can destructure them.
  */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
@@ -86,10 +86,7 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
    * the attempt goes on. A list waits for the first of several signals.
    */
   readonly waitFor: WaitFor;
-  /**
-   * The signals of one name, one after the other: `for await (const item of signals("item"))`. The loop ends if none comes within
-   * `timeout`.
-   */
+  /** Iterates over the signals of one name: `for await (const item of signals("item"))`. The loop ends if none comes within `timeout`. */
   readonly signals: Signals;
   /**
    * Ends the attempt until the execution gets an update of this name: a request of a caller, who waits for the answer. Answer it by
@@ -98,8 +95,8 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
    */
   readonly waitForUpdate: WaitForUpdate;
   /**
-   * The updates of one name, one after the other: `for await (const request of updates("add")) await request.answer(1)`. The loop
-   * ends if none comes within `timeout`.
+   * Iterates over the updates of one name: `for await (const request of updates("add")) await request.answer(1)`. The loop ends
+   * if none comes within `timeout`.
    */
   readonly updates: Updates;
   /** Runs a function in this attempt, or a handler at any worker, for each item. */
@@ -233,7 +230,7 @@ export type UpdateOptions<Schema extends StandardSchema> = Omit<WaitSignal<Schem
 
 /** An update that the code of a task has received, with the types of its data and its answer. */
 export interface UpdateRequest<Data, Answer> extends Omit<untyped.UpdateRequest<Data>, "answer"> {
-  /** Answers the update, once. It resolves when the answer is journaled; in later attempts the first answer counts. */
+  /** Answers the update, once. The promise resolves when the answer is journaled; in later attempts the first answer counts. */
   answer(value: Answer): Promise<void>;
 }
 

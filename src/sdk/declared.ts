@@ -1,4 +1,4 @@
-/** Signals and updates that a program declares once, so that both sides have their types and a misspelt name does not compile. */
+/** Signals and updates that a program declares once, so that sender and receiver have their types, and a misspelt name does not compile. */
 import { refuseName } from "../kernel/definition/names.ts";
 import type { Json } from "../std/json.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";

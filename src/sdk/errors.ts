@@ -112,7 +112,7 @@ export function damagedRow({ message }: DamagedData): Rejection & { readonly hin
   return { ...reject("wrong_status", `stored data is damaged: ${message}`), hint };
 }
 
-/** The output of an execution that has ended. Throws if it failed, was cancelled or is damaged. */
+/** Returns the output of an execution that has ended. Throws if it failed, was cancelled or is damaged. */
 export function outputOf<Output>(view: ExecutionView): Output {
   if (view.status === "failed" || view.status === "damaged") throw new ExecutionFailed(view);
   if (view.status === "cancelled") throw new ExecutionCancelled(view);

@@ -58,7 +58,7 @@ export function event<Data = Json>(name: string): EventType<Data> {
   return Object.assign(make, { event: name });
 }
 
-/** A part of an event's data, as `match` compares it. */
+/** A part of an event's data, with which `match` compares the data of events. */
 export type EventMatch<Data> = Data extends object
   ? { readonly [K in keyof Data]?: EventMatch<Data[K]> }
   : Data;
@@ -116,7 +116,7 @@ export interface TriggerOptions<Data> {
   readonly batch?: { readonly max: number; readonly wait: Duration };
   /**
    * What happens to an event while an execution of its key is open: `skip` drops the event, `cancel` cancels the execution and
-   * starts another, `signal` sends it the event as `signal`.
+   * starts another, `signal` sends the event to the execution as the signal `signal`.
    *
    * @default none: executions run side by side
    */

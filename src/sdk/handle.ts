@@ -84,7 +84,7 @@ export type StartOutcome<Output> =
 /** Options of `result` and `run`: how long to wait. When the wait ends early, the execution goes on. */
 export interface ResultOptions {
   /**
-   * Ends the waiting when it is aborted.
+   * Ends the waiting when this signal is aborted.
    *
    * @default none
    */
@@ -311,7 +311,7 @@ export interface TaskChoice {
    */
   readonly numbers?: readonly number[];
   /**
-   * Only tasks that failed with this error: the name of the error, or the id of a group of dead letters. Instead of `numbers`.
+   * Chooses only tasks that failed with this error: the name of the error, or the id of a group of dead letters. It replaces `numbers`.
    *
    * @default any error
    */
@@ -321,7 +321,7 @@ export interface TaskChoice {
 /** Options of `retryTasks`. */
 export interface RetryTasksOptions extends Omit<ControlOptions, "reason"> {
   /**
-   * Only counts the tasks.
+   * Only counts the tasks, without running them again.
    *
    * @default false
    */

@@ -1,4 +1,4 @@
-/** One handler in code: how it enumerates and processes tasks, and its options. */
+/** The types of a handler in code: how it enumerates and processes tasks, and its options. */
 import { HANDLER, isHandler } from "../protocol/handler-brand.ts";
 import type { Duration } from "../std/duration.ts";
 import { invalid } from "./check.ts";
@@ -65,7 +65,7 @@ export interface AnswerOptions {
 export interface Rate {
   /** The number of attempts. */
   readonly limit: number;
-  /** The length of the time, such as `"1s"`. */
+  /** The length of the period, such as `"1s"`. */
   readonly per: Duration;
   /**
    * Whether the starts are spread evenly, at intervals of `per` / `limit`. Otherwise all of them may start at once.
@@ -114,7 +114,7 @@ export interface HandlerOptions extends AnswerOptions {
    */
   readonly priority?: number;
   /**
-   * Failed tasks that do not fail the phase: a number, or a percentage such as `"1%"`.
+   * How many tasks may fail without failing the phase: a number, or a percentage such as `"1%"`.
    *
    * @default 0
    */
@@ -146,7 +146,7 @@ type ProcessContext<Item, Input, Phases> = TaskContext<TaskOf<Item, Input>, Inpu
 /** Options of a handler with many tasks. Write `enumerate` first: the types of the rest follow from it. */
 export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
   /**
-   * Gives the tasks. They are journaled in pages before they start.
+   * Returns the tasks. They are journaled in pages before they start.
    *
    * @default one task, the input
    */

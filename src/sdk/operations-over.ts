@@ -157,7 +157,7 @@ const bulkOptions = object(
   { what: "bulk" },
 );
 
-/** Changes the executions page by page. An execution that is started meanwhile is not changed. */
+/** Changes the executions that match, page by page. An execution that is started meanwhile is not changed. */
 async function bulk(
   api: ApiPort,
   wanted: BulkAction,

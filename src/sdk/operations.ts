@@ -1,6 +1,6 @@
 /**
- * The operations that a program has beside starts: schedules, dead letters, workers, and changes of many executions. They are the
- * same in process, under test and from `connect`. All exports are public: `rondo` and `rondo/client` export this file as a whole.
+ * The operations of a program other than starts: schedules, dead letters, workers, and changes of many executions. They are the same in
+ * process, under test and from `connect`. All exports are public: `rondo` and `rondo/client` export this file as a whole.
  */
 import type { ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
@@ -220,7 +220,7 @@ export interface DeadLetter {
   readonly handler: string | null;
   /** The number of tasks in this dead letter. */
   readonly count: number;
-  /** The tasks of this dead letter, at most the first 100. */
+  /** The tasks of this dead letter, at most 100 of them. */
   readonly tasks: readonly DeadTask[];
   /** The broadcast that was given up; null if tasks failed. */
   readonly postOp: { readonly step: number; readonly op: string; readonly target: string } | null;
@@ -393,19 +393,19 @@ export interface VersionView {
 /** A filter for executions. Without any field, it matches all of them. */
 export interface ExecutionFilter {
   /**
-   * Executions of this project.
+   * Matches only executions of this project.
    *
    * @default any
    */
   readonly project?: string;
   /**
-   * Executions of the workflow of this name.
+   * Matches only executions of the workflow of this name.
    *
    * @default any
    */
   readonly workflow?: string;
   /**
-   * Executions with this status, or with one of several.
+   * Matches only executions with this status, or with one of several.
    *
    * @default any
    */
@@ -425,13 +425,13 @@ export interface ExecutionFilter {
    */
   readonly tags?: Readonly<Record<string, string | null>>;
   /**
-   * Executions that were created at or after this time: a date, or milliseconds since 1970.
+   * Matches only executions that were created at or after this time: a date, or milliseconds since 1970.
    *
    * @default any
    */
   readonly since?: Date | number;
   /**
-   * Executions that were created at or before this time.
+   * Matches only executions that were created at or before this time.
    *
    * @default any
    */

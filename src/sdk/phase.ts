@@ -31,7 +31,7 @@ export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = 
    */
   readonly among?: readonly string[];
   /**
-   * The phase to go on with when this one fails.
+   * The phase that runs next if this phase fails.
    *
    * @default none: the execution fails
    */
@@ -43,7 +43,7 @@ export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = 
    */
   readonly final?: Final;
   /**
-   * How often an execution may visit this phase.
+   * The most visits of this phase in one execution.
    *
    * @default 1_000
    */
@@ -53,7 +53,7 @@ export interface PhaseOptions<Input, Phases, Final extends boolean | "failed" = 
 /** Options of a phase, without their types. */
 export type AnyPhaseOptions = PhaseOptions<unknown, unknown>;
 
-/** A phase of a definition, as it is written. */
+/** A phase as it is written in a definition. */
 export interface PhaseData extends Omit<PhaseDefinition, "handlers"> {
   readonly handlers: { readonly [name: string]: HandlerData };
 }
@@ -133,6 +133,10 @@ function readNext(
     return { use, version, among: next.among, ...withDefaults(next, defaults) };
   }
   if (among !== undefined)
-    throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");
+    throw invalid(
+      `${at}.among`,
+      "has no effect without a function in next",
+      "give next: ({ phases }) => name",
+    );
   return next === undefined ? undefined : checkName(next, `${at}.next`);
 }

@@ -55,7 +55,7 @@ export function parseWithSchema(
   return isThenable(result) ? result.then((settled) => verdict(settled, what)) : verdict(result, what);
 }
 
-/** Why a schema refuses a value; null if it accepts it. */
+/** Returns why a schema refuses a value; null if the schema accepts it. */
 export function refusalBy(
   schema: StandardSchema,
   value: unknown,

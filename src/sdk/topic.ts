@@ -49,7 +49,9 @@ export function topic<Data = unknown>(
   const reserved = reservedTopic(name);
   if (reserved !== null) throw new RondoError(reserved);
   if (typeof run !== "function")
-    throw new RondoError(reject("invalid_input", `topic "${name}": there is no code`, { path: "run" }));
+    throw new RondoError(
+      reject("invalid_input", `topic "${name}": the second argument is not a function`, { path: "run" }),
+    );
   const code: HandlerCode = {
     use: topicUse(name),
     process: (context) => run(commandContext<Data>(context)),

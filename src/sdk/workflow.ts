@@ -308,7 +308,7 @@ export interface Workflow<Input, Seen, Phases, Output, Ends = never, Cleanup = n
     Cleanup
   >;
 
-  /** Adds a phase that lasts for this duration. */
+  /** Adds a phase that only waits for this duration. */
   sleep<Name extends string, Final extends boolean | "failed" = false>(
     name: Name,
     duration: Duration,

@@ -61,7 +61,7 @@ export class Heap<T> {
     return top;
   }
 
-  /** Removes one item from any place of the heap. It is slow, for rare use. */
+  /** Removes one item from any place of the heap. It is slow, so it is meant for rare cases. */
   remove(item: T): void {
     const rest = this.#items.filter((other) => other !== item);
     this.clear();

@@ -39,7 +39,7 @@ export interface ProcessRunOptions {
   readonly openApi?: (parts: TestApiParts) => Promise<AttachedApi>;
 }
 
-/** The parts of a run that its API uses. */
+/** The parts of a simulated process that its API uses. */
 export interface TestApiParts {
   readonly engine: Engine;
   readonly store: MemoryStore;

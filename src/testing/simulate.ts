@@ -132,7 +132,7 @@ const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 
 /** In a cluster, the engine waits for tasks that may still run at a dead node. */
 const CLUSTER_SETTINGS = { ...SETTINGS, suspectMs: 30_000 };
 
-/** The part of a test Rondo or test cluster that a simulation uses. */
+/** The members of a test Rondo or test cluster that a simulation uses. */
 type Simulated = Pick<TestCluster, "start" | "execution" | "events" | "settle" | "pass"> &
   AsyncDisposable & { readonly clock: TestClock };
 

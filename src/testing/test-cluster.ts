@@ -20,7 +20,7 @@ export const TEST_PARTITIONS = 8;
 const PAUSE_MS = 25_000;
 /** How long the test waits for a node that leaves. */
 const LEAVE_MS = 30_000;
-/** Longer periods in which nothing but lease renewals happens are skipped. */
+/** If nothing but lease renewals happens for longer than this, the time is skipped. */
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
@@ -175,7 +175,7 @@ export class TestCluster implements AsyncDisposable {
     this.#clock.after(LEAVE_MS, end);
   }
 
-  /** Delivers a message of a node to the others, one millisecond later. */
+  /** Delivers a message of one node to the other nodes, one millisecond later. */
   #pass(output: ClusterOutput, from: number): void {
     const self = this.#lives[from]?.incarnation ?? "";
     const send = (incarnation: string | null, word: ClusterNotice) => {

@@ -28,7 +28,7 @@ import { executionStream } from "../sdk/stream-fold.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
 
-/** A run of an engine that answers until it ends. */
+/** One simulated process with an engine. It answers until the process ends. */
 export interface Answering {
   readonly rondo: Rondo;
   readonly ended: KillableProcess["ended"];

@@ -85,7 +85,7 @@ export class VirtualClock implements Clock {
     return dueOf(this.#steadyTimers) + this.#skippedMs;
   }
 
-  /** Jumps forward without firing the timers on the way. */
+  /** Jumps forward in time without firing the timers that become due. */
   skip(ms: number): void {
     this.#now += ms;
     this.#skippedMs += ms;

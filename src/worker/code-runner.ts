@@ -160,7 +160,7 @@ export class CodeRunner {
       .catch(onBug);
   }
 
-  /** Settles an attempt whose code ended within the turn in which it began. */
+  /** Ends an attempt whose code ended within the turn in which it began. */
   #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
     context.close(outcome);
     const ms = this.readClock() - since;

@@ -48,7 +48,7 @@ import { type ResultsSource, readPhases } from "./results-reader.ts";
 import type { Running } from "./running.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** The parts that all attempts of a worker share. */
+/** The objects that all attempts of a worker share. */
 export interface Around {
   readonly clock: Clock;
   readonly results: ResultsSource;
@@ -62,7 +62,7 @@ export interface Around {
   readonly end: (running: Running, outcome: Outcome) => void;
 }
 
-/** The parts that all contexts of one grant share. */
+/** The objects that all contexts of one grant share. */
 export interface Shared {
   readonly grant: Grant;
   /** The grant under which receipts are collected. Consecutive grants of one handler are reported together, under the first of them. */

@@ -283,7 +283,7 @@ export interface StepContext {
   readonly idempotencyKey: string;
 }
 
-/** The second argument of the function of a map, beside the item. */
+/** The second argument of the function of a map, after the item. */
 export interface MapContext {
   /** The index of the item. */
   readonly index: number;

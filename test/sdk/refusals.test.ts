@@ -72,7 +72,7 @@ describe("refused at once:", () => {
     [
       "batch without processBatch",
       () => base.phase("b", { process: nothing, batch: 2 }),
-      "batch and processBatch go together",
+      "has only one of batch and processBatch",
     ],
     [
       "tasks and enumerate",
@@ -113,7 +113,7 @@ describe("refused at once:", () => {
     [
       "among without a decision",
       () => base.phase("b", {}, { among: ["a"] }),
-      "has no next function to choose",
+      "has no effect without a function in next",
     ],
     ["final with a next", () => base.phase("b", {}, { next: "a", final: true }), "is final and has a next"],
     [

@@ -67,7 +67,7 @@ export function loadRow(row: ExecutionRow, foldVersion: number | undefined): Loa
   return { head, snapshot, entries, chain, opened, epoch };
 }
 
-/** The stored snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
+/** Returns the stored snapshot, if it has the requested version and matches the chain hash of the journal at its sequence number. */
 function validSnapshot(
   { snapshot, journal }: ExecutionRow,
   foldVersion: number | undefined,

@@ -91,7 +91,7 @@ test("what is settled cannot be lost, by acknowledgement or by opening again", (
   commit(start("a"));
   commit(start("b"));
   tables.settle(1);
-  expect(() => tables.lose(2)).toThrow("only unsettled commits can be lost");
+  expect(() => tables.lose(2)).toThrow("only commits that are not settled can be reverted");
   tables.lose(1);
   expect(tables.load(["a", "b"]).map((execution) => execution?.head.id)).toEqual(["a", undefined]);
   commit(start("b"));

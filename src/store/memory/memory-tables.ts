@@ -151,7 +151,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
 
   /** Reverts the newest unsettled commits. */
   lose(count: number): void {
-    assert(count <= this.#unsettled.length, "only unsettled commits can be lost");
+    assert(count <= this.#unsettled.length, "only commits that are not settled can be reverted");
     for (let i = 0; i < count; i++) {
       const { rows, lastOrder, records } = this.#unsettled.pop() as TakeBack;
       for (const takeBack of records.reverse()) takeBack();
@@ -349,7 +349,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return true;
   }
 
-  /** No counters or indexes are stored, so none can be wrong. */
+  /** This store keeps no counters or indexes, so the audit finds nothing wrong in them. */
   auditTables(): readonly TableFinding[] {
     return [];
   }

@@ -33,7 +33,7 @@ const WORD = 2 ** 32;
  * sign of the node.
  */
 const FORGET_MS = 43_200_000;
-/** After every this many marks, a connection deletes its older marks from the database. */
+/** The number of new marks after which a connection deletes its older marks from the database. */
 const SWEPT_AFTER = 256;
 /** The most partitions that a message lists. */
 const LISTED_MAX = 20;

@@ -100,7 +100,7 @@ export class CommitQueue {
     this.#running = null;
   }
 
-  /** Starts the next call before it returns the verdicts of this one, so that the database is not idle meanwhile. */
+  /** Starts the next call before it returns the verdicts of the last one, so that the database is never idle. */
   #tellSoon(tell: () => void): void {
     if (this.#waiting.length === 0) tell();
     else this.#options.clock.soon(tell);

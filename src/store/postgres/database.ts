@@ -31,7 +31,7 @@ export class Database {
   readonly #schema: string;
   readonly #nodeUrl: string;
   #meta: Meta | null = null;
-  /** The server and the database that were opened; null if the server does not permit reading it. */
+  /** The identity of the server and the database that were opened; null if the server does not permit reading it. */
   #origin: string | null = null;
   /** The greatest position of the write-ahead log that was seen, and its timeline. */
   #wal: WalPosition = { position: 0, timeline: null };
@@ -67,7 +67,7 @@ export class Database {
     return meta;
   }
 
-  /** Sets up another connection; throws if it leads to another database, or if the database lacks acknowledged writes. */
+  /** Sets up a further connection. Throws if it leads to another database, or if the database lacks acknowledged writes. */
   async begin(client: pg.Client, timeline: number | null): Promise<void> {
     // The known position is taken before the session begins, because other connections update it meanwhile.
     const seen = this.#wal;

@@ -113,7 +113,7 @@ export class Hosts {
           return { second, cancel: this.#clock.after(timeoutMs, () => drop(second, "no answer in time")) };
         });
       } catch (error) {
-        drop(client, "a pooler is in between");
+        drop(client, "there is a pooler in transaction mode");
         throw error;
       }
       this.#isChecked = true;

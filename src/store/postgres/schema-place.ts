@@ -81,7 +81,7 @@ export async function moveSchema(place: SchemaPlace & { readonly from: string })
   const { schema, from } = place;
   await once(place, async (client) => {
     await client.query("BEGIN");
-    // Nodes that start now wait for this lock, as they do for a migration.
+    // Nodes that start at this moment wait for this lock, as they do for a migration.
     await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
     refuseUsed(schema, await look(client, schema));
     await client.query(`DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`);

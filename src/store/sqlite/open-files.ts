@@ -1,6 +1,6 @@
 /**
- * Detects files of an open database that were removed or replaced, by device and inode: writes to them would be lost. The
- * files are never opened here, since closing a handle would release SQLite's lock.
+ * Detects files of an open database that were removed or replaced, by device and inode, because writes to them would be lost.
+ * This code never opens the files: closing a handle would release SQLite's lock.
  */
 import { statSync } from "node:fs";
 import { StoreFault } from "../store.ts";

@@ -14,7 +14,7 @@ import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
 import type { SqliteWriter } from "./sqlite-writer.ts";
 
-/** How long one call should take. The limits are the numbers of executions or rows that it deletes. */
+/** The target duration of one call in milliseconds, and the limits of how many executions (`SWEEP_PACE`: rows) it deletes. */
 const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
 const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
@@ -146,7 +146,7 @@ const STATEMENTS = {
 /** How many free pages stay in the file: the larger of this number and a share of the file. */
 const KEPT_PAGES = 1_024;
 const KEPT_SHARE = 0.1;
-/** How long one call should take. The limits are the numbers of pages that it returns. */
+/** The target duration of one call in milliseconds, and the limits of how many pages it returns. */
 const SHRINK_PACE = { goalMs: 10, first: 64, min: 8, max: 2_000 };
 const INCREMENTAL = 2;
 

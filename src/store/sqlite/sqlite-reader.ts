@@ -224,7 +224,7 @@ export class SqliteReader {
     });
   }
 
-  /** The stored snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
+  /** Returns the stored snapshot, if it has the requested version and matches the chain hash of the journal at its sequence number. */
   #validSnapshot(e: number, foldVersion: number | undefined): Snapshot | null {
     const row = this.#statements.snapshot.get<{
       seq: number;

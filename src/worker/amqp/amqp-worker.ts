@@ -96,7 +96,7 @@ export class AmqpWorker {
   /** The wire names of handlers, by the fanout exchange that announces their queues. */
   readonly #uses = new Map<string, string>();
   #batches: TaskBatch[] = [];
-  /** Distinguishes this process from others in roll calls. */
+  /** The id of this process in roll calls, which distinguishes it from other processes. */
   readonly #id: string;
   #status: StatusServer | null = null;
   #isReady = false;

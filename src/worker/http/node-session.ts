@@ -10,7 +10,7 @@ import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answe
 import { type Called, type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 
-/** The parts that all sessions of a worker share. */
+/** The objects that all sessions of a worker share. */
 export interface SessionParts
   extends Pick<ClaimLoopOptions, "clock" | "random" | "heartbeatMs" | "room" | "onBug"> {
   readonly held: HeldAttempts;

@@ -11,7 +11,7 @@ import type { Json } from "../../std/json.ts";
 import { linesOf } from "./log-text.ts";
 import type { Secrets } from "./secrets.ts";
 
-/** The parts that the logs of all attempts of a worker share. */
+/** The clock, the secrets and the callbacks that the logs of all attempts of a worker share. */
 export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;

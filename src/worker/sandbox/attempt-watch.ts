@@ -94,12 +94,12 @@ export class AttemptWatch {
 
   #takeReport(report: CheckedReport): void {
     if (report.kind === "ready" || report.kind === "probed") {
-      this.#distrust(`sent ${report.kind} during an attempt`);
+      this.#distrust(`sent the report "${report.kind}", which is not allowed during an attempt`);
       return;
     }
     const starts = report.kind === "run_started";
     if (report.run !== this.#current || starts === this.#started) {
-      this.#distrust(`sent ${report.kind} out of order`);
+      this.#distrust(`sent the report "${report.kind}" out of order`);
       return;
     }
     const { name } = this.#run();
@@ -136,7 +136,7 @@ export class AttemptWatch {
     // One line more than the limit is allowed, for the notice that the logs end.
     const lines = limits.logLines + 1;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
-      this.#distrust("wrote more logs than it may");
+      this.#distrust("wrote more log lines or bytes than the limits allow");
     else onEvent({ kind: "log", run: this.#run().name, level, text: text.toWellFormed() });
   }
 

@@ -91,7 +91,7 @@ test("a command that takes too long is sent again", async () => {
 
 test("something that is no topic is refused", () => {
   expect(() => topic("a b", () => null)).toThrow('"a b" is not a topic');
-  expect(() => topic("A", null as never)).toThrow("there is no code");
+  expect(() => topic("A", null as never)).toThrow("the second argument is not a function");
 });
 
 test("a close waits for post-operations under way, and what they owe is done", async () => {

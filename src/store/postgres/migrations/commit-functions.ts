@@ -303,8 +303,8 @@ export const WRITE_COMMIT = writeCommit({ name: "write_commit_1", phases: false,
 /**
  * The SQL of the commit function that stores phases in the journal. Most writes change only the phase of a head, and updating
  * the row of the head is the most expensive part of a commit. So the phase is stored with the appended journal rows. The phase
- * of the last row is the current one; if that row has none, the phase in the head is. Writing the whole head removes the phase
- * from the last row. Nodes of older versions always write the whole head and rows without a phase, which means the same.
+ * of the last row is the current one; if that row has none, the phase in the head is. A write of the whole head appends
+ * rows without a phase. Nodes of older versions always write the whole head and rows without a phase, which means the same.
  */
 export const PHASES_IN_JOURNAL = `
   ALTER TABLE journal ADD COLUMN IF NOT EXISTS phase text;

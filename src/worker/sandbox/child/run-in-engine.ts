@@ -48,7 +48,7 @@ export type EngineEnd =
   | { readonly kind: "stuck" };
 
 const PAGE_BYTES = 65_536;
-/** The least memory that the engine needs. A lower limit is raised to this. */
+/** The least memory that the engine needs. A lower limit is raised to this value. */
 const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
