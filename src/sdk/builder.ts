@@ -108,7 +108,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     this.#parseInput = inputSchema === undefined ? undefined : parserOf(inputSchema, "input");
   }
 
-  /** The workflow before its first phase. */
+  /** Begins a workflow, which has no phases yet. */
   static begin(options: WorkflowOptions & { readonly input?: StandardSchema }): WorkflowBuilder {
     checkFields(options, "workflow", [
       "name",
@@ -388,7 +388,7 @@ function workflowOf(spec: AnySpec, at: string): WorkflowBuilder {
   return made;
 }
 
-/** Whether a child is given as a workflow object with its code. A child that is given by its name only runs at other workers. */
+/** Whether a child is given as a workflow object with its code. If only its name is given, its code runs at other workers. */
 function isHosted(workflow: unknown): workflow is HostedWorkflow {
   const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
   return typeof definition === "object" && definition !== null && Array.isArray(handlers);

@@ -59,7 +59,7 @@ export interface CommandSpec<Input, Phases, Item>
   /** The command. */
   readonly cmd: Command;
   /**
-   * The topic that its receipt comes from.
+   * The topic from which the engine gets the receipt of the command.
    *
    * @default derived from `topic`
    */

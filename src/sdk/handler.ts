@@ -158,20 +158,21 @@ export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
    */
   readonly tasks?: readonly Item[];
   /**
-   * Groups tasks for `concurrencyPerKey` and `ratePerKey`: a JSON Pointer into the task, or a function of it.
+   * The key of a task, by which tasks are grouped for `concurrencyPerKey` and `ratePerKey`: a JSON Pointer into the task, or a
+   * function of it.
    *
    * @default none
    */
   readonly key?: Naming<Item, Input>;
   /**
-   * Names a task; a second task of the same name is skipped. A JSON Pointer into the task, or a function of it.
+   * The identity of a task: a JSON Pointer into the task, or a function of it. A second task with the same identity is skipped.
    *
    * @default none
    */
   readonly identity?: Naming<Item, Input>;
   /**
-   * Names the tasks that must be done before this one begins, by their `identity`: a JSON Pointer to a list in the task, or a
-   * function of it. It needs `identity`.
+   * The identities of the tasks that must be done before this task begins: a JSON Pointer to a list in the task, or a function
+   * of it. It needs the option `identity`.
    *
    * @default no task waits for another one
    */
