@@ -14,22 +14,22 @@ export interface WorkerLink {
   accept(grant: Grant): void;
   /** Notifies the worker that these attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
-  /** Asks the worker's own status API which of these silent attempts still run. */
+  /** Asks the worker's own status API which of these silent attempts are still running. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-  /** For a queueing worker: called when no task of the handler may begin now. */
+  /** Only for a worker that forwards to queues: called when no task of the handler may begin now. */
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
-  /** For a queueing worker: asks it to check the topic of a command that has been silent for long. */
+  /** Only for a worker that forwards to queues: asks it to check the topic of a command that has been silent for long. */
   check?(sent: SentAt): void;
   /**
-   * For a queueing worker, at its first join and at each takeover: called when this node has partitions that other nodes or
-   * processes had.
+   * Only for a worker that forwards to queues: called at its first join and at each takeover, when this node has got partitions that
+   * other nodes or processes owned before.
    */
   tookOver?(): void;
-  /** For a queueing worker: called when the visit of the handler is over. */
+  /** Only for a worker that forwards to queues: called when the visit of the handler has ended. */
   closed?(place: ReportPlace): void;
-  /** For a queueing worker: called when another worker has joined and serves this code. */
+  /** Only for a worker that forwards to queues: called when another worker has joined, with the code that it serves. */
   joined?(serves: readonly Serves[]): void;
-  /** For a queueing worker: adds whether commands in its queues have a reader. */
+  /** Only for a worker that forwards to queues: adds to an inspection whether the queues of the execution's commands have a consumer. */
   explain?(inspection: Inspection): Promise<Inspection>;
 }
 
@@ -69,15 +69,15 @@ export interface EngineOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings?: Partial<Settings>;
-  /** Settings that depend on the store: read after it is open, before anything runs. */
+  /** Returns settings that depend on the store. It is called after the store is open, before anything runs. */
   readonly settingsFor?: (info: StoreInfo, store: Store) => Promise<Partial<Settings>>;
-  /** Called with a temporary fault. The engine backs off and continues. */
+  /** Called with a temporary fault of the store. The engine backs off and continues. */
   readonly onFault?: (fault: Error) => void;
-  /** In a cluster: outputs for other nodes. Without it a fenced engine stops. */
+  /** In a cluster: called with outputs for other nodes. An engine without this function stops when it is fenced. */
   readonly onCluster?: (output: ClusterOutput) => void;
-  /** Whether the engine may act now; by default always. An engine that may not act grants and writes nothing. */
+  /** Returns whether the engine may act now; by default always true. An engine that may not act grants nothing and writes nothing. */
   readonly mayAct?: () => boolean;
-  /** Performs post-operations; without a performer they stay owed. */
+  /** Performs post-operations. An engine without this performer leaves its post-operations owed. */
   readonly postOps?: PostOps;
   /** Called if the engine cannot continue because of a bug, or because another process owns the store. */
   readonly onStop?: (reason: Error) => void;
@@ -87,7 +87,7 @@ export interface Reply {
   readonly answer: Answer;
   readonly existed: boolean;
   readonly view?: ExecutionView;
-  /** The commands of the execution, if it has any and the view was asked for. */
+  /** The commands of the execution; missing if it has none, or if the request did not ask for the view. */
   readonly commands?: readonly CommandView[];
 }
 

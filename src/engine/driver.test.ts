@@ -201,7 +201,7 @@ test("an execution whose definition is gone is damaged, named, and harms nobody 
       / Register the definition again .* then: rondo audit --repair e1; or restore it /,
     ),
   });
-  expect(faults[0]).toContain("execution e1 is damaged, the others go on");
+  expect(faults[0]).toContain("execution e1 is damaged; other executions continue");
   const other = { engine, clock, store: broken, faults: [], stops: [], failing: new Map() };
   expect(await start(other, "e2", [{ name: "only" }])).toMatchObject({ kind: "applied" });
   await engine.close();

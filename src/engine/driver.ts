@@ -41,7 +41,7 @@ import { makePhaseSpan } from "./views/phase-span.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
-/** The longest time that a close waits for running post-operations; the rest is done again after the next open. */
+/** The longest time that a close waits for running post-operations. Unfinished ones are repeated after the next open. */
 const POST_OPS_GRACE_MS = 5_000;
 
 export class Engine implements EnginePort {
@@ -61,7 +61,7 @@ export class Engine implements EnginePort {
   readonly cluster: PartitionInputs;
   readonly outbox: OutboxPort;
   #stopped: Error | null = null;
-  /** The fault that the store has reported on its own and that prevents commits. */
+  /** Returns the fault, reported by the store itself, that prevents commits; null if there is none. */
   #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
   readonly #postOpRunner: PostOpRunner;
@@ -183,14 +183,14 @@ export class Engine implements EnginePort {
   readonly quiesce = (): void => this.#input({ kind: "closing" });
 
   /**
-   * Waits for open work, then releases the store. The release is clean if no lease is open; otherwise the next owner gets the
-   * lease table.
+   * Waits for open work, then releases the store. The release is clean if no lease is open. Otherwise the next owner gets a table of
+   * the open leases.
    */
   async close(): Promise<void> {
     this.quiesce();
     await this.#idle();
     const isHandedOver = await this.#handOver();
-    // Messages may have arrived meanwhile, and running post-operations may end soon.
+    // Messages may have arrived during the hand-over, and running post-operations may end soon.
     const until = this.#clock.now() + POST_OPS_GRACE_MS;
     do {
       await this.#postOpRunner.idle(until - this.#clock.now());
@@ -216,9 +216,7 @@ export class Engine implements EnginePort {
     return this.#node.residentCount;
   }
 
-  /**
-   * Waits until there is no open work. While the store fails, nothing can be finished: open work continues after the next open.
-   */
+  /** Waits until there is no open work. While the store fails, no work can be finished, so it is left for the next open. */
   async #idle(): Promise<void> {
     while (
       this.#stopped === null &&
@@ -230,7 +228,7 @@ export class Engine implements EnginePort {
     }
   }
 
-  /** Hands over attempts at remote workers to the next owner; false if that is not possible. */
+  /** Hands attempts at remote workers over to the next owner. Returns false if that is not possible. */
   async #handOver(): Promise<boolean> {
     if (this.#stopped !== null || this.#backoff.isFailing) return this.#node.openLeases === 0;
     try {
@@ -249,7 +247,7 @@ export class Engine implements EnginePort {
     this.#schedule();
   }
 
-  /** Applies an input at once. It is for inputs that come in batches already. */
+  /** Applies an input to the node at once, without batching. It is for inputs that are batches already. */
   #inputNow(input: Input): void {
     if (this.#stopped !== null) return;
     this.#node.input(input, this.#now());
@@ -341,7 +339,7 @@ export class Engine implements EnginePort {
         return this.#track(this.#keepUndelivered(output));
       case "unreadable":
         this.#options.onFault?.(
-          new Error(`execution ${output.execution} cannot go on at this node: ${output.why}`),
+          new Error(`execution ${output.execution} cannot continue at this node: ${output.why}`),
         );
         return this.#options.onCluster?.(output);
     }
@@ -374,7 +372,9 @@ export class Engine implements EnginePort {
 
   /** Marks the execution as damaged in lists, by its head. */
   async #markDamaged(head: Head): Promise<void> {
-    this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
+    this.#options.onFault?.(
+      new Error(`execution ${head.id} is damaged; other executions continue: ${head.error}`),
+    );
     const mark = () => this.#store.putDerived({ head, timers: null, opened: null, end: null });
     await this.#backoff.with(mark, () => this.hasStopped);
   }
@@ -382,7 +382,9 @@ export class Engine implements EnginePort {
   async #keepUndelivered(undelivered: Extract<Output, { kind: "undelivered" }>): Promise<void> {
     const { id, to, message } = undelivered;
     this.#options.onFault?.(
-      new Error(`the message ${id} (${message.kind}) has no receiver: there is no execution ${to}`),
+      new Error(
+        `the message ${id} (${message.kind}) was dropped: its receiver, execution ${to}, does not exist`,
+      ),
     );
     await this.#backoff.with(
       () => keepUndelivered(this.#store, undelivered),
@@ -401,7 +403,7 @@ export class Engine implements EnginePort {
     this.#input({ kind: "purged", ids });
   }
 
-  /** Waits for work that is left out if the store fails. */
+  /** Waits for an operation of the store. If the store fails, the operation is skipped, and only the fault is reported. */
   async #orFault(work: Promise<unknown>): Promise<void> {
     try {
       await work;

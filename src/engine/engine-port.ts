@@ -27,38 +27,41 @@ import type { HourFigures } from "./views/figures.ts";
 
 export type { Request } from "./io.ts";
 
-/** The plan of a start, and whether its id is certainly new. */
+/** The plan of the workflow to start, and whether the id is certainly new. */
 export interface StartOf {
   readonly plan: Plan;
   readonly fresh: boolean;
-  /** Whether to return the view with the answer, if that costs nothing. */
+  /** Whether the reply includes the view of the execution, if it is available without more work. */
   readonly views?: boolean;
 }
 
 export interface EnginePort {
   readonly info: StoreInfo;
   readonly hasStopped: boolean;
-  /** The number of open attempts of this node, and of executions in its memory. */
+  /** The number of open attempts at this node, and then the number of executions in its memory. */
   readonly openLeases: number;
   readonly residentCount: number;
 
   /** Sends a message to an execution. Resolves with the answer after the commit. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
-  /** Returns the committed state of an execution. With an attempt, also its state; the call then counts as its heartbeat. */
+  /**
+   * Returns the committed state of an execution. If an attempt is given, its state is returned too, and the call counts as its
+   * heartbeat.
+   */
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection>;
-  /** Messages that were dropped as duplicates or stale, newest last. */
+  /** Returns the messages to an execution that were dropped as duplicates or stale, newest last. */
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
-  /** Whether this node owns executions with this id; used to choose ids. */
+  /** Whether this node owns the partition of this id. New ids are chosen by this. */
   isOwn(execution: string): boolean;
   /** The epoch in which this node owns the execution's partition; null if it does not. */
   epochOf(execution: string): number | null;
   /** Whether an execution is in the memory of this node, or being loaded. */
   isResident(execution: string): boolean;
-  /** Whether the execution is in the memory of this node and has not ended, so that watchers will be notified of its end. */
+  /** Whether the execution is in the memory of this node and has not ended. Then watchers will be notified of its end. */
   isOpen(execution: string): boolean;
-  /** The worker that holds an attempt of this node; null if none does, or the execution is not in memory. */
+  /** Returns the worker that holds an attempt at this node; null if no worker does, or the execution is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;
-  /** Whether code that enumerates must not get the attempt's task, as far as is known in memory. */
+  /** Whether the attempt's task must not go to code that enumerates, as far as memory shows. */
   needsSingleCode(at: ReportedAttempt): boolean;
   /** Why the store accepts no writes; null if it accepts them. */
   readonly commitFault: Error | null;
@@ -69,40 +72,43 @@ export interface EnginePort {
   watchLogs(execution: string, logged: () => void): () => void;
 
   join(worker: string, link: WorkerLink, options: JoinOptions): void;
-  /** Requests up to `max` items for a remote worker. Its last request counts; 0 withdraws it, perhaps with a reason. */
+  /**
+   * Requests up to `max` items for a remote worker. Each call replaces the worker's last request. 0 withdraws the request, with the
+   * reason `why`.
+   */
   claim(worker: string, max: number, why?: string): void;
-  /** Delivers a worker's reports. Resolves with verdicts, in their order, after the commit. */
+  /** Delivers a worker's reports. After the commit, resolves with the verdicts in the order of the reports. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]>;
   beat(worker: string, beats: readonly Beat[]): void;
-  /** Returns claims of a worker that were not begun. No attempt is counted, and nothing is journaled. */
+  /** Returns claims of a worker whose attempts have not begun. These attempts are neither counted nor journaled. */
   release(worker: string, beats: readonly Beat[]): void;
-  /** Tells the engine that the broker has confirmed these commands of a queueing worker. */
+  /** Tells the engine that the broker has confirmed these commands of a worker that forwards to queues. */
   sent(worker: string, beats: readonly Beat[]): void;
   leave(worker: string): void;
 
   purge(ids: readonly string[]): void;
-  /** Tells the engine that mail was stored by another way than its own commits. It scans the mailbox. */
+  /** Tells the engine that mail was stored other than by its own commits, so that it scans the mailbox. */
   mailStored(): void;
-  /** Tells the engine that a definition was stored: executions that wait for a workflow of this name continue. */
+  /** Tells the engine that a definition was stored, so that executions that wait for a workflow of this name continue. */
   definitionStored(workflow: string): void;
 
-  /** Sets the projects that tokens are bound to: they may use only some topics (kernel/command/topic-rules.ts). */
+  /** Sets the projects to which tokens are bound. Such projects may use only some topics (kernel/command/topic-rules.ts). */
   bindProjects(projects: ReadonlySet<string>): void;
 
   /**
-   * Replaces the paused queues: by the name of their code, who paused each and why. Their tasks are not given out; running
-   * attempts go on.
+   * Replaces the set of paused queues. The map has, for the name of each code, who paused its queue and why. Tasks of these queues
+   * are not given out; running attempts go on.
    */
   pauseQueues(paused: ReadonlyMap<string, string>): void;
 
-  /** Code and topics that workers of this node serve, without queueing workers. */
+  /** Returns the code and topics that workers of this node serve. Workers that forward to queues are left out. */
   usesServed(): ReadonlySet<string>;
   overview(): Overview;
-  /** Takes the figures of workflows since the last call. */
+  /** Returns the figures of workflows since the last call, and clears them. */
   takeFigures(): readonly HourFigures[];
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
-  /** The interface for the publisher of this node's events. */
+  /** The events of this node that the publisher has to publish. */
   readonly outbox: OutboxPort;
 
   quiesce(): void;
@@ -111,7 +117,7 @@ export interface EnginePort {
 }
 
 /**
- * How many ids are tried. A node with a tenth of the partitions finds an id in its own partitions in all but one of a thousand
+ * How many random ids are tried. A node that owns a tenth of the partitions finds an id of its own in all but one of a thousand
  * cases.
  */
 const TRIES_MAX = 64;
@@ -125,7 +131,7 @@ export function newOwnId(engine: Pick<EnginePort, "isOwn">, now: number, random:
   return id;
 }
 
-/** Checked options of a start, and the W3C trace context of the request. */
+/** The checked options of a start request, and the W3C trace context of that request. */
 export interface StartOptions {
   readonly id?: string | undefined;
   readonly project: string;
@@ -133,11 +139,11 @@ export interface StartOptions {
   readonly startAt?: number | undefined;
   readonly deadline?: number | undefined;
   readonly trace?: string | null;
-  /** The signal with which the execution starts, or that an existing execution gets. */
+  /** A signal that the new execution gets at its start. If the execution exists already, it gets the signal instead of a start. */
   readonly signal?: SignalMessage;
-  /** The messages of an event. */
+  /** The messages that an event sends to the executions that it concerns. */
   readonly relays?: StartMessage["relays"];
-  /** The place of the execution among those of its id; undefined for the first one. */
+  /** The number of this execution among the executions that continue one another under the same id; undefined for the first one. */
   readonly succession?: StartMessage["succession"];
 }
 
@@ -148,13 +154,13 @@ export interface StartParts {
   readonly random: Random;
 }
 
-/** A start with its id, before it is sent. */
+/** A start request that has its id but is not sent yet. */
 export interface PreparedStart {
   readonly id: string;
   send(options?: { readonly views?: boolean }): ReturnType<EnginePort["send"]>;
 }
 
-/** Starts an execution by its plan and its input as JSON text. Every start of this process goes through here. */
+/** Starts an execution with its plan and its input as JSON text. Every start in this process calls this function. */
 export function startExecution(
   { engine, clock, random }: StartParts,
   plan: Plan,

@@ -50,7 +50,7 @@ export type Input =
       readonly message: Request;
       readonly plan?: Plan;
       readonly fresh?: boolean;
-      /** Whether to return the view with the answer. */
+      /** Whether the reply includes the view of the execution. */
       readonly views?: boolean;
     }
   | {
@@ -59,10 +59,10 @@ export type Input =
       readonly execution: string;
       readonly attempt?: ReportedAttempt;
     }
-  /** The clock was set forward. Timers are due, but the time does not count as silence of workers. */
+  /** The clock was set forward. Timers become due, but the skipped time does not count as silence of workers. */
   | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
-  /** The commit threw: nothing was written, or its outcome is unknown. */
+  /** The commit failed with an error: either nothing was written, or the outcome is unknown. */
   | { readonly kind: "commit-failed"; readonly commit: number; readonly nothingWritten: boolean }
   | {
       readonly kind: "loaded";
@@ -70,8 +70,8 @@ export type Input =
       readonly loads: readonly { readonly id: string; readonly loaded: LoadedExecution | null }[];
     }
   /**
-   * A definition that was read. `damage` says why it cannot be read. If there is no damage, a null plan means that a newer
-   * version wrote it.
+   * The answer to a request for a definition. `damage` says why the definition cannot be read. A null plan without `damage` means
+   * that a newer version of Rondo wrote the definition.
    */
   | {
       readonly kind: "definition";
@@ -93,9 +93,9 @@ export type Input =
       readonly max: number;
     }
   | ({ readonly kind: "worker-joined"; readonly worker: string } & JoinOptions)
-  /** The worker answered that these attempts still run. */
+  /** A worker has answered that these attempts are still running. */
   | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** A remote worker requests up to `max` items; a local one is served up to its capacity without requests. */
+  /** A remote worker requests up to `max` items. A worker in this process makes no requests: it gets items up to its capacity. */
   | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number; readonly why?: string }
   | {
       readonly kind: "worker-reports";
@@ -106,9 +106,9 @@ export type Input =
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-sent"; readonly worker: string; readonly beats: readonly Beat[] }
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** Events of an execution up to this number are published. */
+  /** The events of an execution up to this sequence number are published. */
   | { readonly kind: "published"; readonly execution: string; readonly seq: number }
-  /** Events that were sent to the publisher and are not published must be sent again. */
+  /** The node must send events again that it gave to the publisher and that are not published. */
   | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
@@ -130,7 +130,7 @@ export type Input =
       readonly messages: readonly StoredMailboxMessage[];
       readonly max: number;
     }
-  /** The newest definition of a name, for a child; null if there is none. */
+  /** The newest definition of a workflow, for the start of a child; null if there is no such workflow. */
   | { readonly kind: "workflow-found"; readonly workflow: string; readonly plan: Plan | null }
   /** Partitions that this node owns from now on, with data that their last owners left. */
   | {
@@ -140,19 +140,19 @@ export type Input =
     }
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
-  /** A node sends requests to the quota servers of this node. */
+  /** Another node requests permits from the quota servers of this node. */
   | {
       readonly kind: "permits-asked";
       readonly node: string;
       readonly asks: readonly PermitAsk[];
-      /** The partitions whose quotas this request lists completely. */
+      /** The partitions for which this request lists all quotas of the sender. */
       readonly declares: readonly number[];
     }
-  /** A quota server sends grants to this node. */
+  /** A quota server grants permits to this node. */
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
-  /** New quota servers ask for a declaration of all permits that this node has. */
+  /** New quota servers ask this node to declare all permits that it has. */
   | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
-  /** The quotas of a partition were stored, or could not be stored. */
+  /** The store has stored the quotas of a partition, or has failed to. */
   | {
       readonly kind: "quotas-stored";
       readonly partition: number;
@@ -162,28 +162,31 @@ export type Input =
   | ({ readonly kind: "members" } & Members)
   /** Other nodes may have stored mailbox messages for this node. */
   | { readonly kind: "mail-stored" }
-  /** Overdue timers, reported by a watching node. */
+  /** Overdue timers of this node, reported by a node that watches over them. */
   | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
 
 export interface JoinOptions {
   readonly serves: readonly Serves[];
-  /** The most attempts at a time. */
+  /** The most attempts that the worker runs at a time. */
   readonly capacity: number;
-  /** Whether the worker is in this process: its leases end with it and need no heartbeats. */
+  /** Whether the worker runs in this process. Its leases end with the process, so they need no heartbeats. */
   readonly local: boolean;
-  /** Whether the worker can be asked about a silent attempt. */
+  /** Whether the worker has a status API that can be asked about a silent attempt. */
   readonly asks?: boolean;
-  /** The only project whose tasks the worker gets. */
+  /** The only project whose tasks the worker gets; null or missing if it gets tasks of all projects. */
   readonly project?: string | null;
   /** Whether the worker also gets work that no other worker serves, in any version. */
   readonly fallback?: boolean;
-  /** Whether the worker passes work on to queues: it sends no heartbeats, and its attempts are not lost by silence. */
+  /**
+   * Whether the worker forwards work to queues of a broker. It sends no heartbeats, and its attempts are not declared lost because of
+   * silence.
+   */
   readonly queued?: boolean;
-  /** The most leases of one handler of a visit at a time. */
+  /** The most leases of one handler in a visit that the worker holds at a time. */
   readonly perQueue?: number;
-  /** The most open handlers of visits that the worker has had work of. */
+  /** The most handlers in open visits from which the worker gets work at a time. */
   readonly queuesMax?: number;
 }
 
@@ -208,35 +211,38 @@ export type ClusterInput = Extract<
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
-  /** When the leases of nodes that have left ended, by incarnation. */
+  /** The times at which the leases of departed nodes ended, by the incarnation of the node. */
   readonly ended: Readonly<Record<string, number>>;
   readonly epochs: ReadonlyMap<number, number>;
-  /** The highest version of events that all nodes can read. */
+  /** The highest version of events that all nodes of the cluster can read. */
   readonly reads: number;
 }
 
-/** The end of an execution, or the damage of its data. */
+/** The end of an execution, or the notice that its data is damaged. */
 export interface Ending {
   readonly status: FinalStatus | "damaged";
-  /** The output, as JSON text. */
+  /** The output of the execution, as JSON text; null if it has none. */
   readonly output: string | null;
-  /** The execution that follows this one under its id; missing if there is none. */
+  /** The execution that continues this one under the same id; missing if there is none. */
   readonly successor?: string;
-  /** Makes the view of the execution as it ended. To be called at once; missing if the execution ended at another node. */
+  /** Returns the view of the execution at its end. It must be called at once, and is missing if the execution ended at another node. */
   readonly view?: () => ExecutionView;
 }
 
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
-  /** What the execution does or waits for; null or missing: it has ended or is paused, or its node does not report it. */
+  /**
+   * The reason why the execution waits, or what it does now. Null or missing if it has ended, is paused, or is at a node that does
+   * not report this.
+   */
   readonly waits?: Waits | null;
-  /** The names of the signals that it awaits. */
+  /** The names of the signals for which the execution waits. */
   readonly signals?: readonly string[];
   readonly commands?: readonly CommandView[];
-  /** The execution that follows this one under its id, as far as this one knows; missing if there is none. */
+  /** The newest execution that continues this one under the same id, as far as this one knows; missing if there is none. */
   readonly newest?: { readonly execution: string; readonly isOpen: boolean };
-  /** The requested attempt; null if it does not hold its lease. */
+  /** The state of the requested attempt; null if the attempt does not hold its lease. */
   readonly attempt?: AttemptFacts | null;
 }
 
@@ -253,21 +259,21 @@ export interface Overview {
     readonly max: number;
     readonly held: number;
     readonly waiting: number;
-    /** For a rate: how long a start counts, in milliseconds. */
+    /** For a rate limit: how long a start counts, in milliseconds. */
     readonly perMs?: number;
   }[];
-  /** The number of executions in memory, of those with work, and of open leases. */
+  /** The number of executions in memory. The next two fields are the number of executions with work, and of open leases. */
   readonly resident: number;
   readonly working: number;
   readonly leases: number;
-  /** The number of tasks that could be granted now, by code: an estimate for scaling. */
+  /** An estimate, for scaling, of the number of tasks that could be granted now, by the name of their code. */
   readonly ready: readonly {
     readonly use: string;
     readonly tasks: number;
-    /** Since when no worker has taken work of one of the queues. Nodes of earlier versions do not tell. */
+    /** The time since which no worker has taken work from one of these queues. Missing if the node has an earlier version. */
     readonly since?: number;
   }[];
-  /** Totals of commits since the node was opened. */
+  /** The totals of all commits since the node was opened. */
   readonly totals: Readonly<Totals>;
 }
 
@@ -289,7 +295,7 @@ export interface OpenAttempt {
   readonly phase: string;
   readonly visit: number;
   readonly handler: string;
-  /** The number of the task; -1 for the enumeration. */
+  /** The number of the task; -1 for an enumeration. */
   readonly task: number;
   readonly topic?: string;
   readonly receiptTopic?: string;
@@ -297,7 +303,7 @@ export interface OpenAttempt {
   readonly worker: string;
   readonly status: "claimed" | "running";
   readonly startedAt: number | null;
-  /** When the lease ends without a heartbeat; null if it needs none. */
+  /** The time at which the lease ends if no heartbeat arrives; null if the lease needs no heartbeats. */
   readonly leaseUntil: number | null;
 }
 
@@ -322,17 +328,17 @@ export type Output =
     }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
-  /** A request to delete the rows of a gate's journal before an event, since they are not needed any more. */
+  /** A request to delete the journal rows of a gate before an event. They are not needed any more. */
   | { readonly kind: "trim"; readonly execution: string; readonly before: number }
   | { readonly kind: "perform"; readonly task: PostOpTask }
   /** A request to ask a worker's status API about silent attempts before they count as lost. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
-  /** A visit of an execution that was started inside of a span has ended. */
+  /** A visit has ended, of an execution that was started within a tracing span. */
   | ({ readonly kind: "phase-ended" } & EndedPhase)
-  /** Log lines of the execution were stored. */
+  /** Log lines of an execution were stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
-  /** A request to load executions. `whole`: the journal from its first row, without a snapshot. */
+  /** A request to load executions. With `whole`, the journal is read from its first row, without a snapshot. */
   | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number; readonly whole?: true }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
@@ -354,12 +360,12 @@ export type Output =
       readonly answer: Answer;
       readonly existed?: boolean;
       readonly view?: ExecutionView;
-      /** The commands of the execution, if it has any and the view was asked for. */
+      /** The commands of the execution; missing if it has none, or if the request did not ask for the view. */
       readonly commands?: readonly CommandView[];
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
-  /** A request to publish committed events; null if they must be read from the journal. */
+  /** A request to publish committed events. If the events are null, they must be read from the journal. */
   | {
       readonly kind: "publish";
       readonly execution: string;
@@ -368,7 +374,10 @@ export type Output =
       readonly events: readonly Recorded[] | null;
       readonly plan: Plan;
     }
-  /** A notice that no task of the handler may begin now: a queue returns tasks that no worker has received. */
+  /**
+   * A notice to a worker that forwards to queues: no task of the handler may begin now. Tasks that no worker has received are taken
+   * out of the queues.
+   */
   | {
       readonly kind: "withdraw";
       readonly worker: string;
@@ -376,9 +385,12 @@ export type Output =
       readonly why: "paused" | "cancelled";
     }
   | { readonly kind: "check-sent"; readonly worker: string; readonly at: SentAt }
-  /** A notice that partitions were taken: commands of their last owner may be at topics. */
+  /**
+   * A notice to a worker that forwards to queues: this node has taken over partitions. Commands that their last owner sent may still
+   * be at topics.
+   */
   | { readonly kind: "took-over"; readonly worker: string }
-  /** A notice that the visit of the handler is over: its queues can be deleted. */
+  /** A notice to a worker that forwards to queues: the visit of the handler has ended, and its queues can be deleted. */
   | { readonly kind: "queue-closed"; readonly worker: string; readonly place: ReportPlace }
   | {
       readonly kind: "cancel";
@@ -416,12 +428,15 @@ export type Output =
   /** A request to store these quotas. Until they are stored, no more permits are granted than the stored bounds cover. */
   | { readonly kind: "store-quotas"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
-  /** Other nodes own these partitions; this node has dropped them. */
+  /** Other nodes own these partitions. This node has dropped what it had of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /** The partition may be released. `leases` are the open leases, for the next owner; null if not all are known. */
+  /**
+   * The node has finished its work on a partition, which may be released. `leases` are the open leases for the next owner; null if
+   * some are unknown.
+   */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   | { readonly kind: "damaged"; readonly head: Head }
-  /** A message between executions has no receiver. The next commit deletes it. */
+  /** A message between executions has no receiver, because that execution does not exist. The next commit deletes the message. */
   | {
       readonly kind: "undelivered";
       readonly id: string;
@@ -429,7 +444,7 @@ export type Output =
       readonly at: number;
       readonly message: Message;
     }
-  /** This node cannot continue with the execution: this version does not know its definition or its rows. */
+  /** This node cannot continue with an execution, because this version of Rondo cannot read its definition or its journal. */
   | {
       readonly kind: "unreadable";
       readonly execution: string;

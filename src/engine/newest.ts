@@ -1,7 +1,7 @@
 /**
- * Finds the execution that an id means. Executions follow one another under the id of the first one (kernel/succession.ts): the id
- * means the newest, `ID~1` the first, `ID~2` the second. An execution without a successor is found without another question; one
- * with successors names the newest, so that there are few hops, however many there have been.
+ * Finds the execution that an id means. Executions may continue one another under the id of the first one (kernel/succession.ts): the
+ * id means the newest, `ID~1` the first, `ID~2` the second. If there is only one execution, one inspection is enough. Otherwise the
+ * first execution names the newest, so that few inspections are needed, however many executions there were.
  */
 import { addressOf, exactly, numberOf } from "../kernel/definition/names.ts";
 import type { Answer, Message } from "../kernel/message.ts";
@@ -11,7 +11,7 @@ import type { Reply } from "./driver-options.ts";
 import type { EnginePort } from "./engine-port.ts";
 import type { Ending, Inspection, Request } from "./io.ts";
 
-/** The state of the newest execution of an id. `inspect` reads one execution by its stored id. */
+/** Inspects the newest execution of an id. `inspect` reads one execution by its stored id. */
 export async function inspectNewest(
   inspect: (execution: string) => Promise<Inspection | Rejection>,
   id: string,
@@ -23,14 +23,14 @@ export async function inspectNewest(
     const next = await inspect(execution);
     if (!isRejection(next)) found = next;
     else if (next.code !== "not_found") return next;
-    // Its start is on its way. Until it arrives, the execution before is the newest.
+    // The start of the newest execution is stored but not applied yet. Until then, the execution before it is the newest.
     else if (isOpen) return found;
-    else return reject("not_found", `execution ${execution}, the newest of ${id}, has been deleted`);
+    else return reject("not_found", `execution ${execution}, the newest one of ${id}, has been deleted`);
   }
   return found;
 }
 
-/** Inspects the newest execution of an id. If its start is stored and not applied yet, the call waits until it has begun. */
+/** Inspects the newest execution of an id. If its start is stored but not applied yet, the call waits until it has begun. */
 export async function awaitNewest(
   engine: Pick<EnginePort, "inspect" | "watch">,
   id: string,
@@ -43,7 +43,7 @@ export async function awaitNewest(
   }
 }
 
-/** Waits until the first execution of an id knows the one that a user has started under this number. */
+/** A user has started an execution under this number of an id. Waits until the first execution of the id knows of it. */
 export async function untilKnown(
   engine: Pick<EnginePort, "inspect" | "watch">,
   { first, number }: { readonly first: string; readonly number: number },
@@ -63,7 +63,10 @@ export async function untilKnown(
   }
 }
 
-/** Sends a message to the newest execution of an id. A message that an earlier one has applied is not applied again. */
+/**
+ * Sends a message to the newest execution of an id. If an earlier execution of the id has applied the message already, it is not
+ * applied again.
+ */
 export async function sendToNewest(
   engine: Pick<EnginePort, "send" | "inspect" | "watch">,
   id: string,
@@ -74,7 +77,7 @@ export async function sendToNewest(
 
 type Following = Exclude<Request, Extract<Message, { kind: "start" }>>;
 
-/** Sends a message as `sendToNewest` does. Returns the stored id of the execution that has replied, too. */
+/** Does what `sendToNewest` does, and also returns the stored id of the execution that replied. */
 export async function sendFollowing(
   engine: Pick<EnginePort, "send" | "inspect" | "watch">,
   id: string,
@@ -96,35 +99,38 @@ export async function sendFollowing(
   }
 }
 
-/** A question of `followNewest`, about one execution by its stored id. */
+/** A question that `followNewest` asks its caller about one execution, by its stored id. */
 export type FollowQuestion =
-  /** Sends the message to the execution. The answer of the execution. */
+  /** Asks the caller to send the message to the execution. The reply is the execution's answer. */
   | { readonly kind: "send"; readonly execution: string }
-  /** The execution that follows this one; null if it knows none. */
+  /** Asks for the execution that continues this one. The reply is null if this one knows of none. */
   | { readonly kind: "successor"; readonly execution: string }
-  /** Waits for the begin of an execution whose start is stored. An `Arrival`. */
+  /** Asks the caller to wait until an execution whose start is stored has begun. The reply is an `Arrival`. */
   | ({ readonly kind: "arrival" } & Awaited);
 
-/** An execution that follows another one, and the first one of its id. */
+/** An execution that continues another one, with the first execution of its id. */
 interface Awaited extends NonNullable<Inspection["newest"]> {
   readonly first: string;
 }
 
 /**
- * How a wait for the begin of an execution ends. `newer`: the first one of the id names another one by now, so this one may have begun,
- * ended and been deleted. `never`: it was deleted, or the engine stops.
+ * How a wait for the begin of an execution ends. `newer`: the first execution of the id names a newer one now, so the awaited one may
+ * have begun, ended and been deleted. `never`: the execution was deleted, or the engine stops.
  */
 export type Arrival = "begun" | "newer" | "never";
 
 export type FollowAnswer = Answer | NonNullable<Inspection["newest"]> | Arrival | null;
 
-/** Finds the execution of an id that takes a message. Yields questions; returns the stored id of the execution that answered last. */
+/**
+ * Finds the execution of an id that accepts a message. Yields questions to the caller. Returns the stored id of the execution that
+ * answered last.
+ */
 export function* followNewest(
   id: string,
   kind: Request["kind"],
 ): Generator<FollowQuestion, string, FollowAnswer> {
   const { stored: first, isExact } = addressOf(id);
-  // An earlier execution would run again, so a retry does not ask it first.
+  // A retry goes to the newest execution first, because an earlier one would accept it and run again.
   let at = !isExact && kind === "retry" ? ((yield* laterThan(first, first)) ?? first) : first;
   for (;;) {
     const answer = (yield { kind: "send", execution: at }) as Answer;
@@ -135,11 +141,11 @@ export function* followNewest(
   }
 }
 
-/** Finds an execution that follows `at` under the id of `first`, and has begun; null if there is none. */
+/** Finds an execution that continues `at` under the id of `first` and has begun; null if there is none. */
 function* laterThan(first: string, at: string): Generator<FollowQuestion, string | null, FollowAnswer> {
   for (let from = at; ; from = first) {
     const next = (yield { kind: "successor", execution: from }) as Inspection["newest"] | null;
-    // The first execution of an id learns of each successor a little later, so the one that it names may be older than `at`.
+    // The first execution of an id learns of each successor a little later. So the execution that it names may be older than `at`.
     if (next === null || next === undefined || numberOf(next.execution) <= numberOf(at)) return null;
     const arrival = (yield { kind: "arrival", first, ...next }) as Arrival;
     if (arrival === "never") return null;
@@ -147,15 +153,15 @@ function* laterThan(first: string, at: string): Generator<FollowQuestion, string
   }
 }
 
-/** Whether an execution may not have applied a message because another one has its work. */
+/** Whether an execution may have refused a message because another execution continues its work. */
 function mayHaveContinued(answer: Answer, kind: Request["kind"]): boolean {
-  // An execution that is cancelled already ignores another cancel.
+  // A cancelled execution ignores another cancel, so the cancel may be meant for its successor.
   if (!isRejection(answer)) return kind === "cancel" && answer.kind === "ignored";
-  // A retry names tasks, which an earlier execution may not have.
+  // A retry may name tasks that only a later execution has.
   return ["gone", "wrong_status"].includes(answer.code) || (answer.code === "not_found" && kind === "retry");
 }
 
-/** Waits for the begin of an execution whose start is stored. */
+/** Waits until an execution whose start is stored has begun. */
 async function arrival(
   engine: Pick<EnginePort, "inspect" | "watch">,
   { execution, isOpen, first }: Awaited,
@@ -180,7 +186,7 @@ async function arrival(
   }
 }
 
-/** The end of an execution from its view; null if it has not ended. */
+/** Returns the end of an execution from its view; null if it has not ended. */
 export function endingOf({ view, newest }: Inspection): Ending | null {
   if (!hasEnded(view)) return null;
   const { status, output } = view;
@@ -191,7 +197,7 @@ export function endingOf({ view, newest }: Inspection): Ending | null {
   };
 }
 
-/** Watches until the last execution of an id has ended. If another execution continues the watched one, that one is watched next. */
+/** Watches until the last execution of an id has ended. If another execution continues the watched one, the other one is watched next. */
 export class EndOfNewest {
   readonly #engine: Pick<EnginePort, "inspect" | "watch">;
   readonly #isExact: boolean;
@@ -212,7 +218,7 @@ export class EndOfNewest {
     this.#watch(stored);
   }
 
-  /** The state of the newest execution, which is watched from then on. */
+  /** Inspects the newest execution of the id. From then on, that execution is watched. */
   async inspect(): Promise<Inspection | Rejection> {
     const id = this.#isExact ? exactly(this.#watched) : this.#watched;
     const found = await inspectNewest((one) => this.#engine.inspect(one), id);
@@ -220,14 +226,14 @@ export class EndOfNewest {
     return found;
   }
 
-  /** Watches the execution of an inspection, or the one that follows it and has not begun. */
+  /** Watches the inspected execution, or the execution that continues it and has not begun yet. */
   found({ view, newest }: Inspection): void {
     if (this.#isOver || this.#isExact) return;
     if (hasEnded(view) && newest !== undefined) this.#follow(newest.execution);
     else if (view.id !== this.#watched) this.#follow(view.id);
   }
 
-  /** Ends the watch, without a call of the listener. */
+  /** Ends the watch without calling the listener. */
   stop(): void {
     this.#isOver = true;
     this.#unwatch();
@@ -241,7 +247,7 @@ export class EndOfNewest {
     });
   }
 
-  /** Watches a later execution. It may have ended before it is watched. */
+  /** Watches a later execution of the id, which may have ended already. */
   #follow(execution: string): void {
     this.#watch(execution);
     void this.#engine.inspect(execution).then((found) => {
@@ -259,7 +265,7 @@ export class EndOfNewest {
   }
 }
 
-/** Whether a view is that of the last execution of an id. */
+/** Whether this view is of the last execution of an id. */
 export function isLast(
   id: string,
   { view, newest }: { view: ExecutionView; newest?: Inspection["newest"] },

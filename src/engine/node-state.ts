@@ -1,4 +1,4 @@
-/** The shared state of the parts of an engine node. */
+/** The state that the parts of an engine node share. */
 import { TopicRules } from "../kernel/command/topic-rules.ts";
 import type { RateDefinition } from "../kernel/definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "../kernel/definition/plan.ts";
@@ -28,15 +28,15 @@ import type { Settings } from "./settings.ts";
 import { Figures } from "./views/figures.ts";
 import { noTotals } from "./views/totals.ts";
 
-/** The most handlers whose limits have a remembered time of declaration. */
+/** The number of handlers for which the node remembers when their limits were declared. */
 const DECLARED_MAX = 20_000;
 
-/** The phases of a plan, and the phases that compensate them. */
+/** Returns the phases of a plan, and the phases with their compensations. */
 function allPhases({ phases, compensations }: Plan): readonly PhasePlan[] {
   return compensations.length === 0 ? phases : [...phases, ...compensations];
 }
 
-/** Whether a handler of the plan has limits that count over several executions. */
+/** Whether a handler of the plan has limits that apply across executions. */
 function hasLimits(plan: Plan): boolean {
   return allPhases(plan).some(({ handlers }) =>
     handlers.some(({ definition: { concurrency, rate } }) => concurrency !== undefined || rate !== undefined),
@@ -45,12 +45,12 @@ function hasLimits(plan: Plan): boolean {
 
 /** Attempts of an execution that may still run although this node has no lease for them. */
 export interface Suspects {
-  /** The handlers concerned; null for all. */
+  /** The names of the handlers whose attempts may still run; null for all handlers. */
   readonly handlers: readonly string[] | null;
-  /** When this owner dropped the leases because the execution could not be read; null if they are of a former owner. */
+  /** The time at which this node dropped the leases because the execution could not be read; null if a former owner had the leases. */
   readonly droppedAt: number | null;
   /**
-   * The time from which the next owner need not know these attempts; Infinity if it must know them until their loss is
+   * The time from which the next owner need not know of these attempts; Infinity if it must know of them until their loss is
    * journaled.
    */
   readonly until: number;
@@ -73,14 +73,14 @@ export class NodeState {
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of damaged mailbox messages, as the last scan found them. */
   readonly damagedMail = new Map<string, Damage>();
-  /** Executions that left memory while attempts without a lease here may still run. */
+  /** Executions that left memory while attempts may still run for which this node has no lease. */
   readonly suspects = new Map<string, Suspects>();
   /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
   readonly starts = new UnrecordedStarts(this);
   /** Slots with messages to step, in the order in which they became ready. */
   readonly runnable: Slot[] = [];
-  /** The nodes of the cluster, by the last input about them. */
+  /** The nodes of the cluster, as the last input about members listed them. */
   // @plant timer discarded by a node not first 2
   members: Members = {
     // @plant timer discarded by a node not first 3
@@ -95,9 +95,9 @@ export class NodeState {
   readonly totals = noTotals();
   readonly figures = new Figures();
   now: number;
-  /** The number of turns that handlers have had. */
+  /** The number of turns in which handlers were served so far. */
   turns = 0;
-  /** Whether the node is closing and grants nothing more. */
+  /** Whether the node is closing. Then it grants nothing more. */
   closing = false;
 
   constructor(settings: Settings, info: StoreInfo, now: number) {
@@ -115,8 +115,8 @@ export class NodeState {
   }
 
   /**
-   * Declares the limits of a plan's handlers in a project, unless a newer plan was declared there. The limits wait for attempts
-   * of a former owner; in a cluster the quota server does that.
+   * Declares the limits of a plan's handlers in a project, unless those of a newer plan are declared. Nothing is granted under the
+   * limits while attempts of a former owner may still run; in a cluster, the quota server makes sure of that.
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
     this.#declared.add(project);
@@ -126,7 +126,7 @@ export class NodeState {
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
     for (const phase of allPhases(plan)) {
       for (const handler of phase.handlers) {
-        // The time until which attempts of a former owner may report.
+        // The time until which attempts of a former owner may still report.
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
         if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
@@ -136,7 +136,7 @@ export class NodeState {
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
         this.#noteDeclared(scope, at);
         if (definition.rate !== undefined)
-          // The starts of a former owner are not known here, however it ended.
+          // Starts of a former owner are not known to this node, even if that owner ended cleanly.
           this.limits.declareRate(rateName(scope), {
             rate: definition.rate,
             declaredAt: at,
@@ -196,7 +196,10 @@ export class NodeState {
     }
   }
 
-  /** Declares the limit of a project. Attempts of all handlers hold its permits, so the longest silence counts. */
+  /**
+   * Declares the limit of a project. The attempts of all handlers hold its permits, so the longest heartbeat time of any handler
+   * applies.
+   */
   #declareProject(project: string, plan: Plan): void {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
@@ -215,7 +218,10 @@ export class NodeState {
   readonly #declaredAt = new Map<string, number>();
   readonly #priorities = new Set<number>();
 
-  /** Remembers the time of a declaration, for the most recent scopes: each submitted command has its own definition. */
+  /**
+   * Remembers when the limits of a scope were declared. Only the most recent scopes are kept, because each submitted command has its
+   * own definition.
+   */
   #noteDeclared(scope: string, at: number): void {
     this.#declaredAt.delete(scope);
     this.#declaredAt.set(scope, at);
@@ -224,7 +230,7 @@ export class NodeState {
     if (oldest !== undefined) this.#declaredAt.delete(oldest);
   }
 
-  /** Declares the rate of a key, `name`, as the definition of an execution of this age gives it. */
+  /** Declares the rate `name` of a key. `declaredAt` is the age of the definition that it comes from. */
   declareKeyRate(name: string, rate: RateDefinition, declaredAt: number): void {
     this.limits.declareKeyRate(rateName(name), {
       rate,
@@ -239,12 +245,12 @@ export class NodeState {
     return { max, declaredAt, silenceMs: Math.max(this.settings.suspectMs, this.heartbeatMs(plan)) };
   }
 
-  /** The silence after which an attempt of the handler is lost. */
+  /** The time without a heartbeat after which an attempt of the handler is lost. */
   heartbeatMs(plan: HandlerPlan): number {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
   }
 
-  /** Whether attempts without leases may still run in executions that have left memory. */
+  /** Whether attempts may still run in executions that have left memory, without leases at this node. */
   hasSuspects(isOf: (execution: string) => boolean): boolean {
     for (const [execution, { until }] of this.suspects) if (until > this.now && isOf(execution)) return true;
     return false;
@@ -267,7 +273,7 @@ export class NodeState {
     this.wake(slot);
   }
 
-  /** Adds a message of the engine itself; no caller waits for its answer. */
+  /** Queues a message that the engine itself sends; no caller waits for its answer. */
   enqueueMessage(slot: Slot, message: Message): void {
     this.enqueue(slot, { kind: "message", message, request: null });
   }
@@ -284,21 +290,24 @@ export class NodeState {
     this.runnable.push(slot);
   }
 
-  /** Wakes the slot at this time. The node sets this function, since it has the timers. */
+  /** Wakes the slot at this time. The node sets this function, because it has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
 
   unwake: (slot: Slot) => void = () => {};
 
-  /** Whether post-operations of the execution are in progress. The node sets this function, since it has their queue. */
+  /**
+   * Whether post-operations of the execution are in progress. The node sets this function, because it has the queue of
+   * post-operations.
+   */
   performs: (execution: string) => boolean = () => false;
 
-  /** The highest version of events that may be written, which every node of the cluster can read. */
+  /** The highest version of events that may be written, because every node of the cluster can read it. */
   get writes(): number {
     // @plant vocabulary of older nodes ignored
     return Math.min(this.settings.vocabulary.events, this.members.reads);
   }
 
-  /** Whether the execution's next events have a version that some node cannot read yet. */
+  /** Whether the execution's next events need a version that some node of the cluster cannot read yet. */
   isHeldBack({ needs }: Slot): boolean {
     return needs > this.writes;
   }
@@ -306,7 +315,8 @@ export class NodeState {
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
     if (slot.tenure.isYielding || this.isHeldBack(slot)) return;
-    // The queue that was served longest ago is first, since a commit may have removed it from its ring meanwhile.
+    // Offers the queues in the order in which they were last served, oldest first, because a commit may have removed them from their
+    // rings.
     const queues =
       slot.queues.length > 1 ? [...slot.queues].sort((a, b) => a.servedAt - b.servedAt) : slot.queues;
     for (const queue of queues) this.offer(slot, queue);
@@ -341,25 +351,29 @@ export class NodeState {
       this.dispatcher.offer({ slot, queue, wanted: plan.wanted });
   }
 
-  /** A worker that enumerates code whose single task must not go to such code; null if the task may be granted. */
+  /**
+   * Some tasks must not go to code that enumerates. Returns the id of a worker that enumerates with this code; null if the task may
+   * be granted.
+   */
   enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
     // @plant input given to code that enumerates
     if (execution === null || !state.needsSingleCode) return null;
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
-  /** Ends a lease and frees its permits and its place at the worker, unless the attempt moves on with its partition. */
+  /** Ends a lease. Frees its permits and its place at the worker, unless the attempt moves to another node with its partition. */
   endLease(queue: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
     if (queue.leases.get(lease.task) !== lease) return;
     queue.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(queue, lease);
-    // A quota server takes the permit of an adopted attempt from the dead node, and may then give it to another node.
+    // The permits of an adopted attempt are kept until the quota server confirms it. Before that, the server might grant them to
+    // another node.
     const isOwed = lease.confirmBy !== undefined && this.limits.shares !== null && moves === null;
     if (isOwed) lease.isEnded = true;
     else this.endPermits(lease, moves);
   }
 
-  /** Releases the permits of a lease that has ended; `moves` is given if its attempt goes on at another node. */
+  /** Releases the permits of a lease that has ended. `moves` is given if the attempt goes on at another node. */
   endPermits({ permits, isAdopted }: Lease, moves: Moves | null): void {
     for (const permit of permits) {
       if (isAdopted === true) this.limits.endAdopted(permit);
@@ -369,15 +383,16 @@ export class NodeState {
     }
   }
 
-  /** Called when a claim lapsed before it began: its task is pending again, and its next claim has another number. */
+  /** Called when a claim lapsed before its attempt began: the task is pending again, and its next claim has another number. */
   lapse(slot: Slot, queue: HandlerQueue, lease: Lease): void {
     this.endUnrecorded(slot, queue, lease);
-    // If a former owner with a fast clock granted the task, its retry time may be in the future.
+    // The retry time of the task may be in the future, if a former owner with a fast clock granted it. Then the task is not requeued
+    // now.
     if (lease.task !== ENUMERATION && queue.state.tasks.until(lease.task) <= this.now)
       queue.requeue(lease.task);
   }
 
-  /** Ends a lease whose attempt is open while nothing was journaled: the next claim of the attempt has another number. */
+  /** Ends the lease of an open attempt of which nothing was journaled. The next claim of the attempt has another number. */
   endUnrecorded(slot: Slot, queue: HandlerQueue, lease: Lease): void {
     this.endLease(queue, lease);
     voidMark(slot, queue, lease);

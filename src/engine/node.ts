@@ -34,7 +34,7 @@ import { TimerQueue, WAKE } from "./timers/timer-queue.ts";
 import type { HourFigures } from "./views/figures.ts";
 import { openAttempts, overviewOf } from "./views/overview.ts";
 
-/** The most passes of granting in one turn, so that starts that are refused again and again cannot block the node. */
+/** The most passes of granting in one turn. The bound makes sure that starts that are refused again and again cannot block the node. */
 const PASSES_MAX = 10;
 
 export class EngineNode {
@@ -79,7 +79,7 @@ export class EngineNode {
     this.#node.declareLimits(plan, project);
   }
 
-  /** Applies an input; outputs come from `advance`. */
+  /** Applies an input to the node. `advance` returns the outputs. */
   input(input: Input, now: number): void {
     const node = this.#node;
     node.now = Math.max(node.now, now);
@@ -172,25 +172,27 @@ export class EngineNode {
     }
   }
 
-  /** Looks again for definitions that were missing, because another node may have stored them. */
+  /** Requests missing definitions again, because another node may have stored them. */
   #onMembers(input: Extract<Input, { kind: "members" }>): void {
     const { newest, now } = this.#node;
     for (const workflow of newest.missingAgain(now)) this.#mayBeDefined(workflow);
     this.#cluster.handle(input);
   }
 
-  /** Advances as far as possible and returns the outputs. */
+  /** Does all work that is possible at this time, and returns the outputs. */
   advance(now: number): Output[] {
     const node = this.#node;
     node.now = Math.max(node.now, now);
     this.#clockDuty();
     this.#commits.flush();
-    // A refused careful start releases its permits when it is flushed, so waiters at limits may have to be called again.
+    // Granting is repeated, because a start that is refused when its commit is stepped releases its permits, and waiters at limits
+    // may then get them.
     for (let pass = 0; pass < PASSES_MAX; pass++) {
       // @plant post-operation before its commit
       grantAll(node);
       if (this.#cluster.permits.exchange()) grantAll(node);
-      // Careful starts and marks queued by granting are written without waiting for the next input.
+      // Granting may have queued starts and marks that must be committed first. They are committed now, without waiting for the next
+      // input.
       this.#commits.flush();
       // @plant waiters not called after a refused start
       if (node.closing || !node.limits.isCallable) break;
@@ -203,7 +205,7 @@ export class EngineNode {
     return outputs;
   }
 
-  /** When `advance` must be called again if no input arrives; Infinity if it need not be. */
+  /** The time at which `advance` must be called if no input arrives before; Infinity if there is none. */
   nextWakeAt(): number {
     const { limits, roster, closing, now } = this.#node;
     if (limits.isCallable && !closing) return now;
@@ -211,17 +213,17 @@ export class EngineNode {
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.starts.checkAt, ...parts);
   }
 
-  /** The state of the node, for checks of its invariants. */
+  /** The state of the node. Tests use it to check invariants. */
   get state(): NodeState {
     return this.#node;
   }
 
-  /** The number of open leases without a receipt; a graceful end waits for them. */
+  /** The number of leases that still wait for a receipt. A graceful stop waits for them. */
   get openLeases(): number {
     return this.#node.openLeases;
   }
 
-  /** The leases at remote workers, for the next owner of each partition; null if a lease is open in this process. */
+  /** Returns the leases at remote workers, for the next owner of each partition; null if a worker in this process holds an open lease. */
   leaseTables(): ReadonlyMap<number, LeaseTable> | null {
     return leaseTables(this.#node);
   }
@@ -231,7 +233,7 @@ export class EngineNode {
     for (const execution of [...this.#node.handedOver.keys()]) this.#cache.slot(execution);
   }
 
-  /** Whether attempts of a former owner may still run. If so, an end now is not clean. */
+  /** Whether attempts of a former owner may still run. If so, a stop now is not clean. */
   get hasSuspects(): boolean {
     const { slots } = this.#node;
     return this.#node.hasSuspects(() => true) || [...slots.values()].some((slot) => slot.suspects.length > 0);
@@ -282,8 +284,8 @@ export class EngineNode {
     const slot = this.#node.slots.get(execution);
     if (slot === undefined || slot.execution === null) return false;
     const { ended, round } = slot.execution;
-    // While a retry is being committed, the stored execution has ended. Later writes, such as the mark of published events, do not
-    // announce the end again: a watcher of an execution that has ended would wait for ever.
+    // While a retry is being committed, the stored execution has ended, so it does not count as open. If the commit fails, no later
+    // write announces that end again, and a watcher would wait for ever.
     return !ended && (round === 1 || slot.status === "clean");
   }
 
@@ -302,18 +304,19 @@ export class EngineNode {
   #published(execution: string, seq: number): void {
     const slot = this.#cache.slot(execution);
     notePublished(this.#node, slot, seq);
-    // An execution whose commands are at a broker has no further write after which it could leave memory.
+    // If the execution's commands are at a broker, no further write may follow after which it could leave memory. So this is checked
+    // now.
     if (slot.sentLeases > 0) this.#cache.settle(slot);
   }
 
-  /** Called when a newer definition may exist: executions that wait for it check again. */
+  /** Called when a workflow may have a newer definition: executions that wait for it check again. */
   #mayBeDefined(workflow: string): void {
     this.#node.definitionStored(workflow);
     this.#cache.rescan();
     this.#offerChildren(workflow);
   }
 
-  /** Offers executions whose children wait for this workflow's definition, and delivers starts that wait for it. */
+  /** Offers executions whose children wait for the definition of this workflow, and delivers starts that wait for it. */
   #offerChildren(workflow: string): void {
     this.#mailbox.workflowFound(workflow);
     for (const slot of waitingFor(this.#node, workflow)) this.#afterCommit.becameClean(slot);
@@ -337,7 +340,7 @@ export class EngineNode {
     if (slot === undefined || queue === undefined) return;
     if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.recheck(slot);
     nameKeys(node, slot, queue);
-    // Children of the workflow are started too, without a worker.
+    // Other executions may have children of this workflow. These are started without a worker.
     if (slot.status === "clean")
       // @plant page that was read starts no children
       this.#afterCommit.becameClean(slot);
@@ -352,11 +355,11 @@ export class EngineNode {
         ...scan,
         /* @plant timers of one partition scanned */ partitions: node.tenures.scope,
       });
-    // Only the number of running loads limits this, so timers fire however many executions are in memory.
+    // Fires due timers while fewer loads than the limit are running. The number of executions in memory does not matter.
     while (this.#cache.loading < node.settings.windowMax) {
       const due = this.#timers.popDue(node.now);
       if (due === null) break;
-      // A scan from before the loss of the partition found the timer; the next owner scans again.
+      // The timer was found by a scan before this node lost the partition. It is dropped, because the next owner scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
       // @plant timer of a lost partition fires
       if (node.tenures.of(due.execution) === undefined) continue;

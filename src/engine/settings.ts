@@ -3,30 +3,30 @@ import { DEFAULTS } from "../kernel/definition/definition.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/journal/replay.ts";
 
 export interface Settings {
-  /** How long a claim of a remote worker that was not begun lasts. */
+  /** How long a remote worker's claim lasts if the attempt does not begin. */
   readonly claimLeaseMs: number;
-  /** How long tasks that may still run elsewhere are left alone after a takeover; 0 if all workers were in the process. */
+  /** For how long, after a takeover, tasks are not granted that may still run elsewhere; 0 if all workers were in the ended process. */
   readonly suspectMs: number;
-  /** The silence after which an attempt is lost, if its handler has no heartbeat. */
+  /** The time without a heartbeat after which an attempt is lost, if its handler defines no heartbeat. */
   readonly heartbeatMs: number;
-  /** When a command at a broker without a receipt is checked for the first time; later checks are less frequent. */
+  /** The time after which a command at a broker that has no receipt is checked first. Later checks are less frequent. */
   readonly checkMs: number;
   /** The most executions in memory that only wait for receipts of a broker. */
   readonly sentMax: number;
-  /** The start of an attempt that is open for longer than this is journaled on its own. */
+  /** If an attempt is open for longer than this, a commit is made for its start. */
   readonly startAfterMs: number;
-  /** How often silent attempts are swept. */
+  /** How often leases are checked for silent attempts. */
   readonly sweepMs: number;
   /** The most executions with work in memory. */
   readonly windowMax: number;
   /** The most idle executions in memory. */
   readonly idleMax: number;
-  /** The most commits in progress, of different executions: one is written while the next is stepped. */
+  /** The most commits in progress at a time. Each has other executions: one commit is written while the next is stepped. */
   readonly commitsMax: number;
-  /** The most executions and messages in one commit. */
+  /** The most executions in one commit, and then the most messages. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
-  /** The most messages of one execution in a turn; then other executions get their turn. */
+  /** The most messages of one execution that are stepped in a turn. Then other executions get their turn. */
   readonly turnMessages: number;
   /** The number of payload characters at which a commit is full. */
   readonly commitCharsMax: number;
@@ -34,30 +34,30 @@ export interface Settings {
   readonly pageCacheChars: number;
   /** The number of tasks that a worker gets from one handler before the next handler gets its turn. */
   readonly quantum: number;
-  /** How many tasks in advance pages are opened. */
+  /** How many tasks before they are needed their pages are marked as opened. */
   readonly openTasksAhead: number;
-  /** The number of rows after which a snapshot is written. */
+  /** The number of journal rows after which a snapshot is written. */
   readonly snapshotRows: number;
   /** The number of events after which the journal of a gate is compacted (kernel/relay/gate.ts). */
   readonly gateEventsMax: number;
-  /** How far into the future timers are kept in memory, and how many. */
+  /** How far into the future timers are kept in memory. The next field is the most timers in memory. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
-  /** By project: the most attempts at a time, and patterns of allowed topics (kernel/command/topic-rules.ts). */
+  /** For each project: the most attempts at a time, and the patterns of allowed topics (kernel/command/topic-rules.ts). */
   readonly projects: Readonly<
     Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
   >;
-  /** Projects that tokens are bound to, when the node is opened. */
+  /** The projects to which tokens are bound when the node is opened. */
   readonly boundProjects: ReadonlySet<string>;
   /** The prefix of Rondo's own names at the broker. No topic may begin with it. */
   readonly prefix: string;
-  /** In a cluster: how long the quota server of a node that has left waits for reports of adopted attempts. */
+  /** In a cluster: how long a quota server waits, after a node has left, for reports of other nodes that adopted its attempts. */
   readonly takeoverMs: number;
-  /** When an unanswered request to a quota server is repeated. */
+  /** The time after which an unanswered request to a quota server is repeated. */
   readonly permitPatienceMs: number;
   /** How long a permit of one limit is reserved for a task that waits at another limit. */
   readonly permitReserveMs: number;
-  /** The most post-operations of one kind (persistence, broadcasts) at a time, and the most of one execution. */
+  /** The most post-operations of one kind (persistence, broadcasts) at a time. The next field is the most for one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
   /** Whether events are published and the publisher reports its progress. */

@@ -1,4 +1,4 @@
-/** Signals: their messages, and the start with a signal. Such a start is one message, so that both are in one commit. */
+/** Makes the messages of signals, and sends signals with starts. A start with its signal is one message, so both are in one commit. */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { numberOf } from "../kernel/definition/names.ts";
@@ -32,8 +32,8 @@ export function signalMessage(
 }
 
 /**
- * Whether a wait has taken a signal that was sent, or why the signal was refused. A node of version 0.2 does not say whether a
- * wait has taken it.
+ * Returns whether a wait has taken the signal, or why the signal was refused. A node of version 0.2 does not say whether a wait has
+ * taken it.
  */
 export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
   if (isRejection(answer)) return answer;
@@ -42,7 +42,10 @@ export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
 
 export interface SignalWithStart extends StartOptions {
   readonly id: string;
-  /** If the execution exists, it is signalled. With `startNewWhenDone`, one that has ended is followed by a new one. */
+  /**
+   * `signal`: an existing execution gets the signal. `startNewWhenDone`: the same, but if the existing execution has ended, a new one
+   * is started.
+   */
   readonly ifExists: "signal" | "startNewWhenDone";
 }
 
@@ -51,15 +54,15 @@ export interface SignalStartParts extends StartParts {
   readonly store: Pick<Store, "getDocument" | "swapDocument">;
 }
 
-/** Whether an execution has refused the signal because it has ended, or has been deleted since. */
+/** Whether the execution refused the signal because it has ended or was deleted. */
 function isGone({ answer }: Reply): boolean {
   return isRejection(answer) && ["gone", "not_found"].includes(answer.code);
 }
 
-/** The most ids whose last ended executions are remembered. */
+/** The number of ids for which the last ended execution is remembered. */
 const REMEMBERED_MAX = 1_000;
 
-/** A start with a signal, after its checks. */
+/** A start with a signal whose fields have been checked. */
 interface CheckedSignal {
   readonly plan: Plan;
   readonly input: string;
@@ -69,7 +72,7 @@ interface CheckedSignal {
 /** Sends signals with starts. */
 export class SignalStarter {
   readonly #parts: SignalStartParts;
-  /** For each id, the highest number of its executions that is known to have ended: a cache (LRU). Without an entry, the executions are read. */
+  /** An LRU cache: for each id, the highest number of an execution that is known to have ended. For other ids the executions are read. */
   readonly #ended = new Map<string, number>();
 
   constructor(parts: SignalStartParts) {
@@ -97,7 +100,7 @@ export class SignalStarter {
       if (n === 1) return start(id);
       const at = successorId(id, n);
       const newest = await awaitNewest(engine, id);
-      // An earlier execution is only asked: it must not begin again.
+      // If a newer execution exists, this one only gets the signal. It must not be started again.
       if (!isRejection(newest) && numberOf(newest.view.id) > n)
         return { ...(await engine.send(at, signal)), existed: true };
       const place = { first: id, number: n };
@@ -136,11 +139,14 @@ export class SignalStarter {
     const placing = placeSignal(() => this.#ended.get(id) ?? 1);
     let step = placing.next();
     while (!step.done) step = placing.next(await answerTo(step.value));
-    assert(reply !== null, "the execution that gets a signal has answered");
+    assert(reply !== null, "the execution that gets the signal must have answered");
     return { id: successorId(id, step.value), reply };
   }
 
-  /** The highest number of an execution of an id that has ended, as far as the first one knows, after the n-th has. */
+  /**
+   * Called after the n-th execution of an id has ended. Returns the highest number of an ended execution, as far as the first
+   * execution of the id knows.
+   */
   async #endedWith(id: string, n: number): Promise<number> {
     const found = n === 1 ? await this.#parts.engine.inspect(id) : null;
     if (found === null || isRejection(found) || found.newest === undefined) return n;

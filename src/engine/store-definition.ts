@@ -1,6 +1,6 @@
 /**
  * Stores definitions with versions. Each version is kept under its own name (`NAME@VERSION`). Starts by the plain name use the
- * highest released version that was stored, so that a worker with older code that restarts does not take the starts back.
+ * highest released version. So a worker with older code that restarts does not make its version the newest again.
  */
 import { compare, prerelease, valid } from "semver";
 import type { Plan } from "../kernel/definition/plan.ts";
@@ -21,8 +21,8 @@ export interface StoredVersion {
 type DefinitionStore = Pick<DocumentStore, "putDefinition" | "getDefinition" | "listDefinitions">;
 
 /**
- * Stores the definition of a plan. One without a version becomes the newest of its name; of those with a version, the highest
- * one is the newest. Returns whether this definition is the newest.
+ * Stores the definition of a plan, and returns whether it is now the newest of its name. A definition without a version becomes the
+ * newest at once. Among definitions with versions, the highest version is the newest.
  */
 export async function storeDefinition(
   store: DefinitionStore,
@@ -35,15 +35,15 @@ export async function storeDefinition(
     return true;
   }
   await store.putDefinition(versionedName(name, version), hash, body);
-  // Others may store versions at the same time. Each stores its own version first and reads all of them after its last write,
-  // so the one that writes last has seen the highest.
+  // Several processes may store versions at the same time. Each stores its own version first, and reads all versions after its last
+  // write. So the process that writes last has seen the highest version.
   for (;;) {
     const highest = highestOf(await storedVersions(store, name));
-    assert(highest !== null, "a version that was stored is listed");
+    assert(highest !== null, "the list of versions must contain the version that was just stored");
     const newest = await store.getDefinition({ newestOf: name });
     if (newest?.hash === highest.hash) return highest.hash === hash;
     const found = highest.hash === hash ? { body } : await store.getDefinition({ hash: highest.hash });
-    // A definition that is lost cannot be started, so the newest one stays.
+    // The text of the highest version is lost, so it could not be started. The newest definition stays as it is.
     if (found === null) return newest?.hash === hash;
     await store.putDefinition(name, highest.hash, found.body);
   }
@@ -90,8 +90,8 @@ export async function storedVersions(
 }
 
 /**
- * Compares versions. A released version is above every pre-release; otherwise the higher number is above. A definition without a
- * version is below all that have one.
+ * Compares two versions. A released version is above every pre-release; otherwise the higher number is above. A missing version is
+ * below all others.
  */
 export function compareVersions(a: string | undefined, b: string | undefined): number {
   const [one, other] = [valid(a), valid(b)];

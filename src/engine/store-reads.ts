@@ -24,7 +24,7 @@ export function isRead(output: Output): output is ReadOutput {
   return (READS as readonly string[]).includes(output.kind);
 }
 
-/** The methods of a store with which a node reads. A store in memory may answer without a promise. */
+/** The methods of a store with which a node reads. A store in memory may return its answer instead of a promise. */
 type ReadStore = {
   [M in "load" | "getDefinition" | "readJournal" | "scanWork" | "scanTimers" | "scanMail"]: (
     ...args: Parameters<Store[M]>
@@ -39,7 +39,7 @@ interface ReadOptions {
   readonly planOf?: (found: { readonly body: string } | null, hash: string) => FoundPlan;
 }
 
-/** Performs a read; returns a promise, unless the store answers without one. */
+/** Performs a read for the node. Returns a promise, unless the store answers without one. */
 export function readFor(
   store: ReadStore,
   output: ReadOutput,
@@ -99,16 +99,15 @@ export function readFor(
   }
 }
 
-/** Applies a function to the answer of a store, at once if the answer is no promise. */
+/** Applies a function to the answer of a store. If the answer is not a promise, the function is called at once. */
 function after<T>(answer: T | Promise<T>, toInput: (value: T) => Input): Input | Promise<Input> {
   return answer instanceof Promise ? answer.then(toInput) : toInput(answer);
 }
 
-/** The plan of a stored definition; null if there is none, if it is damaged, or if this version cannot read it. */
+/** Returns the plan of a stored definition; null if the store has none, if it is damaged, or if this version of Rondo cannot read it. */
 function definitionOf(found: { readonly body: string } | null, hash: string): FoundPlan {
   if (found === null) return { plan: null, damage: "the definition is not in the store" };
   const stored = readDefinition(found.body, hash);
-  if (stored === null)
-    return { plan: null, damage: "the definition does not have the hash that it is stored under" };
+  if (stored === null) return { plan: null, damage: "the stored definition does not match its hash" };
   return { plan: isRejection(stored) ? null : compilePlan(stored) };
 }

@@ -16,7 +16,7 @@ export class StoreScan {
     this.#isStale = this.#isRunning;
   }
 
-  /** Ends the scan; true if it was stale. */
+  /** Ends the scan. Returns true if rows were stored during the scan, so that its result may be incomplete. */
   finish(): boolean {
     const isStale = this.#isStale;
     this.#isRunning = false;

@@ -1,4 +1,4 @@
-/** Executions that follow each other under one id: `ID`, `ID~2`, `ID~3`. Each begins after the end of the one before. */
+/** Executions that continue one another under one id: `ID`, `ID~2`, `ID~3`. Each begins after the end of the one before. */
 
 import { numberOf } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
@@ -11,12 +11,15 @@ import type { Reply } from "./driver-options.ts";
 import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
 import { awaitNewest, untilKnown } from "./newest.ts";
 
-/** What a start does if its id is taken; without a policy it returns the execution of an equal start. */
+/**
+ * Says what a start does if its id is taken. Without this option, a start with the same workflow and input returns the existing
+ * execution.
+ */
 export type IfExists = "fail" | "startNewWhenDone";
 
 /**
- * Starts an execution under an id that may be taken. Returns the id of the execution that was started or found. Two starts at the
- * same time start one successor: the second one finds it.
+ * Starts an execution under an id that may be taken. Returns the id of the execution that was started or found. If two callers start
+ * a successor at the same time, one successor is started, and the second caller finds it.
  */
 export async function startIfExists(
   parts: StartParts,
@@ -44,7 +47,7 @@ export async function startIfExists(
     const newest = await awaitNewest(parts.engine, options.id);
     if (isRejection(newest)) return { ...found, reply: { ...found.reply, answer: newest } };
     const { id, finishedAt, project } = newest.view;
-    // The executions of an id are those of one project: the id means the newest one for all who know it.
+    // All executions of an id belong to one project, because the id means the newest of them for every caller.
     if (project !== options.project)
       return { ...found, reply: { ...found.reply, answer: idTaken(newest.view) } };
     if (finishedAt === null) return id === found.id ? found : { id, reply: existing(newest.view) };
@@ -57,7 +60,7 @@ export async function startIfExists(
   return first;
 }
 
-/** The refusal of an id that belongs to another project. */
+/** Returns the rejection of an id that belongs to another project. */
 function idTaken({ id, project }: ExecutionView): Rejection {
   return reject("conflict", `execution ${id} exists in the project "${project}"`, {
     path: "id",
@@ -65,12 +68,12 @@ function idTaken({ id, project }: ExecutionView): Rejection {
   });
 }
 
-/** The reply about an execution that continues the one of an equal start. */
+/** Returns the reply to a start that finds an existing execution with the same workflow and input, or its successor. */
 function existing(view: ExecutionView): Reply {
   return { answer: { kind: "applied", seq: view.revision }, existed: true, view };
 }
 
-/** Whether the id of a start belongs to an execution that existed before, of an equal start or of another one. */
+/** Whether an execution with the id of the start existed before, with the same input or another one. */
 function isTaken({ existed, answer }: Reply): boolean {
   return existed || (isRejection(answer) && answer.code === "conflict");
 }
@@ -80,7 +83,7 @@ async function hasEnded(engine: EnginePort, id: string): Promise<boolean> {
   return !isRejection(found) && found.view.finishedAt !== null;
 }
 
-/** The highest number of an execution of an id that has ended. A binary search finds it. */
+/** Finds the highest number of an ended execution of an id, by binary search. */
 async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
   let ended = known;
   let step = 1;

@@ -1,7 +1,7 @@
 /**
- * Updates from the caller's side: sends an update, and waits for its answer. The answer is an event of the journal, so a repeat of an
- * update finds the same one, at any node and as long as the journal is kept. An execution that continues as another one hands on the
- * updates that it has not read, so the caller follows it.
+ * Sends updates and waits for their answers, on the caller's side. The answer is an event of the journal, so a repeat of an update
+ * finds the same answer, at any node and as long as the journal is kept. If another execution continues this one, it gets the updates
+ * that were not read, so the caller watches that execution next.
  */
 import { addressOf, refuseName } from "../kernel/definition/names.ts";
 import type { Finished } from "../kernel/event.ts";
@@ -21,12 +21,12 @@ export interface SentUpdate {
   readonly id: string;
   /** The stored id of the execution that has accepted the update. */
   readonly execution: string;
-  /** Whether the caller named this execution only, and not those that continue it. */
+  /** Whether the caller meant only this execution, and not those that continue it. */
   readonly isExact: boolean;
   readonly name: string;
   /** The sequence number of the event with the update. */
   readonly seq: number;
-  /** Whether a wait has taken the update. */
+  /** "delivered" if a wait has taken the update, "kept" if it waits to be read. */
   readonly state: "delivered" | "kept";
 }
 
@@ -37,7 +37,7 @@ export async function sendUpdate(
   update: { readonly name: string; readonly data?: unknown; readonly id?: string },
 ): Promise<SentUpdate | Rejection> {
   const { name } = update;
-  // The prefix of updates takes a few bytes of the longest name.
+  // Checks the name with the prefix of updates, which takes a few bytes of the longest name allowed.
   const refused = refuseName(updateSignal(name), "name", "the name of an update");
   if (refused !== null) return refused;
   const message = signalMessage(parts, update);
@@ -53,12 +53,15 @@ export async function sendUpdate(
   return { id: message.id, execution: found.execution, isExact, name, seq, state };
 }
 
-/** The sequence number of the event that creates an execution. It has the ids of the messages of those before. */
+/**
+ * The sequence number of the event that creates an execution. That event has the ids of messages that earlier executions of the id
+ * applied.
+ */
 const CREATED_SEQ = 1;
 
 /**
- * Finds the execution whose journal has the update. An execution that continues others knows the ids of their messages and answers a
- * repeat, but the update and its answer are in the journal of the one that got it.
+ * Finds the execution whose journal has the update. An execution that continues others knows the ids of their messages, and so
+ * answers a repeated update. But the update and its answer are in the journal of the execution that got it first.
  */
 async function findTaker(
   engine: Pick<EnginePort, "send" | "inspect">,
@@ -91,7 +94,10 @@ export class AnswerWatch {
     this.#parts = parts;
   }
 
-  /** Resolves with the answer; with a rejection if the execution ends without one; with `stopped` after `stop`. */
+  /**
+   * Resolves with the answer to the update; with a rejection if the execution ends without an answer; with `stopped` after `stop` was
+   * called.
+   */
   async answerTo(update: SentUpdate): Promise<UpdateAnswer | Rejection | "stopped"> {
     let { execution, seq: next } = update;
     let end: Finished | null = null;
@@ -119,7 +125,7 @@ export class AnswerWatch {
     this.#bell.stop();
   }
 
-  /** Watches an execution in place of the last one. Its journal is to be read at once. */
+  /** Watches this execution instead of the last one, and has its journal read at once. */
   #watch(execution: string): void {
     this.#unwatch();
     this.#unwatch = this.#parts.engine.watch(execution, (_, end) =>
@@ -131,6 +137,6 @@ export class AnswerWatch {
 
 function endedWithoutAnswer(execution: string, update: string): Rejection {
   return reject("gone", `execution ${execution} has ended without an answer to the update "${update}"`, {
-    hint: "the events of the execution say how it ended",
+    hint: "read the events of the execution to see how it ended",
   });
 }

@@ -24,11 +24,14 @@ const ERROR_CHARS = 500;
 export interface Found {
   readonly damage: Damage;
   readonly head: StoredHead;
-  /** The state before the damaged row; null if nothing can be read. */
+  /** The state of the execution before the damaged row; null if no event can be read. */
   readonly readable: Execution | null;
 }
 
-/** Marks the head, answers inspections, notifies subscribers once, and ends all that the node holds of the execution. */
+/**
+ * Declares an execution damaged: marks its head, answers waiting inspections, notifies subscribers once, and ends the attempts of the
+ * execution at this node.
+ */
 export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
   if (found.head.status !== DAMAGED) {
     // @plant damaged execution skipped silently
@@ -79,16 +82,15 @@ function viewDamaged(found: Found, now: number): ExecutionView {
   try {
     return { ...viewExecution(readable, now), ...shown };
   } catch {
-    // The readable part ends in a state that cannot be shown.
+    // The events before the damaged row lead to a state that cannot be shown as a view.
     return { ...nothing, revision: readable.seq };
   }
 }
 
 /**
- * Ends open leases of an execution that leaves memory because it is unreadable, leases that a former owner handed over, and
- * pending heartbeats. The node notifies the workers of these attempts, including workers whose reports are refused. Attempts
- * may go on until they notice. If the execution becomes readable in this tenure, it treats them like attempts of an owner that
- * ended now.
+ * Ends the open leases and pending heartbeats of an execution that leaves memory because it is unreadable, also leases that a former
+ * owner handed over. The workers of these attempts are notified, but an attempt may go on until its worker notices. If the execution
+ * becomes readable in this tenure, the node treats these attempts like those of a former owner that has just ended.
  */
 export function dropAttempts(node: NodeState, slot: Slot): void {
   let isOpen = slot.suspects.length > 0;
@@ -113,7 +115,7 @@ export function dropAttempts(node: NodeState, slot: Slot): void {
   slot.suspect = false;
   if (isOpen)
     node.suspects.set(slot.id, { handlers: null, droppedAt: node.now, until: node.now + silenceMs });
-  // Attempts that are granted again get other claim numbers.
+  // Increments a counter, so that tasks that are granted again get new claim numbers.
   slot.tenure.lapses++;
   const told = new Set(slot.beats.map(({ worker }) => worker));
   for (const worker of told) {
@@ -141,9 +143,10 @@ export async function dropDamaged(
         hint: "cancel it, or wait until it has ended and is purged",
       },
     );
-  // A new execution with this id gets other attempt ids.
+  // Makes sure that a new execution with the id of the dropped one gets other attempt ids.
   engine.purge([id]);
-  // The parent may be at this node. PostgreSQL tells other nodes about the message.
+  // The parent of the dropped execution may be at this node, so this node is notified directly. PostgreSQL notifies other nodes about
+  // the message.
   engine.mailStored();
   return null;
 }

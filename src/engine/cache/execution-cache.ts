@@ -17,11 +17,11 @@ import { type Queued, Slot } from "./slot.ts";
 
 interface OwnershipView {
   becameClean(slot: Slot): void;
-  /** Answers a message that was not applied, because another node owns the execution. */
+  /** Replies to a message that was not applied because another node owns its execution. */
   turnAway(execution: string, queued: Queued): void;
   /** Refuses a message, because its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
-  /** Continues with a damaged execution that is readable again. */
+  /** Called when a damaged execution can be read again: the node works on it again. */
   mended(slot: Slot): void;
 }
 
@@ -35,7 +35,7 @@ export class ExecutionCache {
   /** Clean slots that have nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   readonly #sent: SentSlots;
-  /** Whether the store may have work that is not in memory. */
+  /** Whether the store may have executions with work that are not in memory. */
   #backlog = true;
   readonly #scan = new StoreScan();
   #after: Record<string, number> = {};
@@ -44,12 +44,18 @@ export class ExecutionCache {
   readonly #perPair = new Map<string, number>();
   /** (project, workflow) pairs that have more work in the store. */
   readonly #behind = new Set<string>();
-  /** Pairs that got more work in the store during a scan; true if the work is in new executions only. */
+  /**
+   * The (project, workflow) pairs that got more work in the store during a scan. The value is true if that work is in new executions
+   * only.
+   */
   readonly #meanwhile = new Map<string, boolean>();
 
   readonly #ownership: () => OwnershipView;
   readonly #isMailKnown: () => boolean;
-  /** Slots of executions that seem repaired, until the mailbox is scanned: a message to them may be damaged. */
+  /**
+   * Slots of executions that seem to be readable again. They wait until the mailbox is scanned, because a message to them may be
+   * damaged too.
+   */
   readonly #waitingForMail = new Set<Slot>();
 
   constructor(node: NodeState, ownership: () => OwnershipView, isMailKnown: () => boolean) {
@@ -59,7 +65,7 @@ export class ExecutionCache {
     this.#isMailKnown = isMailKnown;
   }
 
-  /** The slot of an execution, which is loaded if it is not in memory. */
+  /** Returns the slot of an execution, and loads the execution if it is not in memory. */
   slot(id: string): Slot {
     const known = this.#node.slots.get(id);
     if (known !== undefined) {
@@ -72,7 +78,7 @@ export class ExecutionCache {
     return slot;
   }
 
-  /** A slot for an execution with a fresh id, which cannot be in the store. */
+  /** Makes a slot for an execution with a newly generated id, which cannot be in the store. */
   freshSlot(id: string): Slot {
     const slot = this.#newSlot(id);
     slot.status = "clean";
@@ -88,21 +94,22 @@ export class ExecutionCache {
     return slot;
   }
 
-  /** Whether an execution that was just counted may stay in memory; the first execution of a pair always may. */
+  /** Whether an execution that was just counted may stay in memory. The first execution of a (project, workflow) pair always may. */
   hasRoomBeside(pair: string): boolean {
     return this.#working <= this.#node.settings.windowMax || this.#perPair.get(pair) === 1;
   }
 
-  /** Records that an execution of the pair waits in the store. */
+  /** Records that an execution of this (project, workflow) pair waits in the store. */
   noteBacklog(pair: string, isNew: boolean): void {
     this.#backlog = true;
     this.#behind.add(pair);
-    // A new execution is behind the cursor of the scan; any other may be before it.
+    // A new execution comes after the cursor of the scan. Another execution may be before the cursor, so the scan of its pair starts
+    // again.
     if (!isNew) delete this.#after[pair];
     if (this.#scan.isRunning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
   }
 
-  /** Scans everything again, since new workers may serve executions that were passed over. */
+  /** Scans all work in the store again, because new workers may serve executions that the last scan skipped. */
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
@@ -110,13 +117,13 @@ export class ExecutionCache {
     for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
-  /** Drops the state after a failed commit and reloads it; messages stay. */
+  /** Drops the state of an execution after a failed commit and loads it again. Its queued messages stay. */
   drop(slot: Slot): void {
     slot.reset();
     this.#load(slot.id);
   }
 
-  /** Reloads an execution with its whole journal, after a part of it could not be read. */
+  /** Loads an execution again with its whole journal, because a part of it could not be read. */
   recheck(slot: Slot): void {
     slot.isDoubted = true;
     if (slot.status === "clean") this.drop(slot);
@@ -163,7 +170,7 @@ export class ExecutionCache {
     }
   }
 
-  /** Emits the loads and the scan that are needed now. */
+  /** Emits the loads and the scan of the store that are needed now. */
   requestReads(): void {
     const node = this.#node;
     if (this.#waitingForMail.size > 0 && this.#isMailKnown()) this.#loadWaiting();
@@ -213,7 +220,8 @@ export class ExecutionCache {
       if (known === undefined && mayBeServed(this.#node, head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
-          // The rest of the pair's executions wait in the store, so its cursor stays here.
+          // The other executions of this (project, workflow) pair stay in the store, so the cursor of the scan stays here for this
+          // pair.
           cut.add(pair);
           this.#behind.add(pair);
           continue;
@@ -236,7 +244,7 @@ export class ExecutionCache {
 
   loaded(load: number, id: string, loaded: LoadedExecution | null): void {
     const slot = this.#node.slots.get(id);
-    // The result of an earlier load may be older than a commit since.
+    // Ignores the result of an earlier load, which may be older than a commit since then.
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
       this.#node.damagedMail.delete(id);
@@ -260,8 +268,8 @@ export class ExecutionCache {
   }
 
   /**
-   * `damage` says why the definition cannot be read. If there is no damage, a null plan means that a newer version wrote the
-   * definition.
+   * Called when a definition was read. `damage` says why the definition cannot be read. A null plan without `damage` means that a
+   * newer version of Rondo wrote the definition.
    */
   definition(hash: string, plan: Plan | null, damage?: string): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
@@ -272,7 +280,7 @@ export class ExecutionCache {
       const place = { table: "definitions", execution: slot.id, row: hash.slice(0, 12) };
       if (plan !== null) this.#restore(slot, loaded, plan);
       else if (damage === undefined)
-        this.#giveUp(slot, `the definition ${hash.slice(0, 12)} is not readable by this version`);
+        this.#giveUp(slot, `this version of Rondo cannot read the definition ${hash.slice(0, 12)}`);
       else this.#damaged(slot, { damage: { ...place, why: damage }, head: loaded.head, readable: null });
     }
   }
@@ -298,7 +306,7 @@ export class ExecutionCache {
     if (execution.ended && node.performs(slot.id)) return;
     // An ended execution with unpublished events counts as idle.
     if (slot.want === "time" && !execution.ended) {
-      // The slot is evicted only after the store has its present `want`, or no scan would load the execution again.
+      // The slot is evicted only after its current `want` is stored. Otherwise no scan would load the execution again.
       if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);
@@ -311,7 +319,7 @@ export class ExecutionCache {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
       if (oldest.leaseCount > oldest.sentLeases) continue;
-      // A worker serves the execution by now, although the scan has passed it over.
+      // Keeps the execution, because a worker serves it by now. The scan for work has skipped it already.
       if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
       return;
@@ -321,7 +329,7 @@ export class ExecutionCache {
   /** Evicts an execution that was loaded for a message or an inspection while the window is full. */
   #letWait(slot: Slot): void {
     const pair = slot.countedAs;
-    // If the execution is new, AfterCommit decides after its first commit.
+    // The first commit of a new execution decides whether it stays in memory (AfterCommit).
     if (!slot.wasLoaded || pair === null || slot.storedWant !== "work" || this.hasRoomBeside(pair)) return;
     this.noteBacklog(pair, false);
     this.evict(slot);

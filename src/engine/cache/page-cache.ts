@@ -1,4 +1,4 @@
-/** A cache of task pages. A full cache refuses pages that are not needed now, since the oldest are needed next. */
+/** A cache of task pages. A full cache refuses pages that are not needed now, because the oldest pages in it are needed next. */
 
 /** The number of pages that are kept regardless of their size, since tasks that wait for a permit still need their pages. */
 const PAGES_MIN = 64;
@@ -9,7 +9,7 @@ export interface Page {
   readonly keys: readonly string[] | null;
 }
 
-/** Results of tasks whose numbers need not be consecutive. */
+/** A page of results. The numbers of its tasks need not be consecutive. */
 export interface ResultPage {
   readonly numbers: readonly number[];
   readonly tasks: readonly string[];
@@ -29,13 +29,16 @@ export class PageCache {
     return page !== undefined && "from" in page ? page : undefined;
   }
 
-  /** The results in the event with this sequence number. */
+  /** Returns the results in the journal event with this sequence number. */
   results(execution: string, seq: number): ResultPage | undefined {
     const page = this.#pages.get(key(execution, seq));
     return page !== undefined && "numbers" in page ? page : undefined;
   }
 
-  /** Keeps a page if there is room. With `isNeeded`, it replaces old pages if there is none. */
+  /**
+   * Keeps a page if there is room. If the cache is full, a page with `isNeeded` replaces the oldest pages; any other page is not
+   * kept.
+   */
   put(execution: string, seq: number, page: Page | ResultPage, isNeeded = false): void {
     const size = pageChars(page);
     const at = key(execution, seq);

@@ -1,7 +1,7 @@
-/** An LRU cache of plans by their hashes. Slots have references to their own plans, and all definitions are in the store. */
+/** An LRU cache of plans by the hashes of their definitions. An evicted plan can be made again: all definitions are in the store. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 
-/** The most plans in the cache: each submitted command has a definition of its own. */
+/** The most plans in the cache. There may be many plans, because each submitted command has a definition of its own. */
 const PLANS_MAX = 1_024;
 /** The most characters of all definitions in the cache. A plan takes several times the memory of its definition's text. */
 const CHARS_MAX = 4_194_304;

@@ -22,7 +22,7 @@ export type Unreadable =
   | {
       readonly kind: "damaged";
       readonly damage: Damage;
-      /** The state before the damaged row; null if nothing can be read. */
+      /** The state of the execution before the damaged row; null if no event can be read. */
       readonly readable: Execution | null;
     };
 
@@ -47,7 +47,7 @@ export function restoreSlot(
   slot.want = loaded.head.want;
   slot.storedWant = loaded.head.want;
   slot.headKey = headKeyOf(loaded.head);
-  // It is unknown whether the execution has a retry row; the next commit corrects that.
+  // Whether the store has a retry row for the execution is unknown; the next commit corrects that.
   const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
   slot.retryRow = mayHaveRow ? -1 : 0;
   slot.refreshQueues();
@@ -55,7 +55,7 @@ export function restoreSlot(
     queue.carefulBelow = Math.max(queue.carefulBelow, slot.opened[carefulMark(queue)] ?? 0);
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
-  // If the epoch is in the future, it is damaged, and it is unknown which attempts were open.
+  // An epoch in the future is damaged data. Then it is unknown which attempts were open.
   const { uncleanEpoch, epoch } = slot.tenure;
   // @plant suspects treated as clean after a takeover
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
@@ -73,7 +73,10 @@ export function restoreSlot(
   return null;
 }
 
-/** Replays the loaded rows. Errors here come from the stored data of this execution only. */
+/**
+ * Replays the loaded journal rows of an execution. An error in the replay means that its stored data is damaged or of a newer
+ * version.
+ */
 function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
   const { events: reads, fold: version } = node.settings.vocabulary;
   const taken = loaded.snapshot?.foldVersion === version ? loaded.snapshot : null;
@@ -115,7 +118,7 @@ export function hashInJournal({ head, entries }: LoadedExecution): string {
 interface Suspicion {
   /** The last epoch in which the execution was committed. */
   readonly committedIn: number;
-  /** The handlers concerned; null for all. */
+  /** The names of the handlers whose leases are checked; null for all handlers. */
   readonly handlers: readonly string[] | null;
   /** Whether this owner itself dropped the leases, so that attempts of its own process may still run too. */
   readonly isOurs: boolean;
@@ -145,7 +148,7 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
       slot.carefulMarks[freeEpochMark(queue)] = free.epoch;
       slot.carefulMarks[freeBelowMark(queue)] = queue.carefulBelow;
     }
-    // The other handlers were handled before the slot was evicted.
+    // Skips the other handlers: their leases were checked before the slot was evicted.
     if (handlers !== null && !handlers.includes(queue.key)) {
       queue.suspectsJudged = true;
       continue;
@@ -164,8 +167,8 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
 
 /**
  * The last epoch in which tasks of the handler may have been leased without a recorded start. The owner that took over after an
- * unclean end has stored it, with the number of tasks that it covers. Without that mark, or if more tasks may have been leased
- * since, it is the epoch of the last commit.
+ * unclean end stores this epoch as a mark, with the number of tasks that the mark covers. Without the mark, or if more tasks may have
+ * been leased since, the result is the epoch of the last commit.
  */
 function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(queue)];
@@ -173,12 +176,15 @@ function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number
   return epoch === undefined || queue.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
-/** The name of the mark for tasks whose starts are recorded before they are leased, in later epochs too. */
+/** The name of the mark that says: starts of tasks of this handler are recorded before the tasks are leased, in later epochs too. */
 function carefulMark(queue: HandlerQueue): string {
   return `${queue.markName}?`;
 }
 
-/** Whether the `want` of a head fits the state. If it is wrong, scans would never load the execution. */
+/**
+ * Whether the `want` of a stored head matches the state of its execution. With a wrong `want`, scans for work would never load the
+ * execution.
+ */
 export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
   return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
 }

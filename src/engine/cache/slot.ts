@@ -1,6 +1,6 @@
 /**
- * One execution in memory. Clean: its state is committed and can be leased from and read. Dirty: its commit is in progress, and
- * messages wait.
+ * One execution in memory. If the slot is clean, its state is committed: tasks can be leased from it, and it can be read. If it is
+ * dirty, its commit is in progress, and further messages wait.
  */
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
@@ -25,12 +25,12 @@ export type Queued =
       readonly plan?: Plan | undefined;
       /** Whether the reply must contain a view of the execution. */
       readonly views?: boolean | undefined;
-      /** A grant that is sent once this message, the start of its attempt, is committed. */
+      /** A grant that waits until this message, which records the start of its attempt, is committed. */
       readonly held?: HeldGrant;
-      /** The id of the mailbox message from which this message comes; the commit deletes it. */
+      /** The id of the mailbox message from which this message was made. The commit deletes that mailbox message. */
       readonly mail?: string;
     }
-  /** A request for a commit, perhaps with a mark: pages opened, or the start of an enumeration after an unclean stop. */
+  /** A request for a commit, perhaps with a mark: that pages were opened, or that an enumeration starts after an unclean stop. */
   | {
       readonly kind: "mark";
       readonly mark: { readonly name: string; readonly value: number } | null;
@@ -42,7 +42,7 @@ export type Queued =
       readonly worker: string;
       readonly answer: ReportAnswer;
       readonly index: number;
-      /** For a request for a child: the newest plan of its workflow; null if there is no such workflow. */
+      /** For a request to start a child: the newest plan of the child's workflow; null if there is no such workflow. */
       readonly plan?: Plan | null;
     };
 
@@ -66,49 +66,49 @@ export class Slot {
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
   inspections: SlotInspection[] = [];
-  /** Heartbeats that arrived while the execution was loading. */
+  /** Heartbeats that arrived while the execution was being loaded. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Releases of claims that arrived while the execution was loading. */
+  /** Releases of claims that arrived while the execution was being loaded. */
   readonly releases: { beat: Beat; worker: string }[] = [];
   queues: HandlerQueue[] = [];
-  /** Queues of visits that end with the commit in progress. */
+  /** Queues of visits that have ended; the commit of that end is in progress. */
   closedQueues: HandlerQueue[] = [];
   chain = "";
-  /** A summary of the stored head, which is written only when it changes. */
+  /** A summary of the stored head. The head is written again only when its summary changes. */
   headKey = "";
   want: Want = "work";
-  /** The `want` in the store's head row. */
+  /** The `want` of the execution as the store's head row has it. */
   storedWant: Want = "work";
   /** The due time of the retry row in the store; 0 if there is none. */
   retryRow = 0;
-  /** Whether the retry row was due. If it was, the next commit updates it, or each scan would find it again. */
+  /** Whether the execution's retry row has become due. Then the next commit updates the row; otherwise each scan would find it again. */
   retryFired = false;
   rowsSinceSnapshot = 0;
-  /** The characters of these rows, and of the newest snapshot. */
+  /** The characters of the journal rows since the newest snapshot, and then those of that snapshot. */
   charsSinceSnapshot = 0;
   snapshotChars = 0;
   opened: Record<string, number> = {};
   carefulMarks: Record<string, number> = {};
-  /** Whether the slot was loaded after an unclean stop, so that leases of a former owner may be open. */
+  /** Whether the slot was loaded after an unclean stop of the former owner, so that some of its leases may still be open. */
   suspect = false;
   /** When the leases of the execution were dropped because it could not be read; null if they were not. */
   droppedAt: number | null = null;
   /** Whether the slot is in the node's list of slots whose messages are to be stepped. */
   isRunnable = false;
-  /** The time of the retry wake-up in the node's heap; 0 if there is none. */
+  /** The time of the execution's retry wake-up in the node's heap of wake-ups; 0 if there is none. */
   wakeAt = 0;
-  /** Whether a scan for work passed the execution while it was in memory. */
+  /** Whether a scan for work skipped the execution because it was in memory. */
   wasPassed = false;
   wasLoaded = false;
   /** The (project, workflow) pair that the slot is counted under; null if it has no work. */
   countedAs: string | null = null;
 
   /**
-   * The version of events that the execution's next events need. While it is above the version that may be written, its
-   * messages wait.
+   * The version of events that a node must be able to read to read the execution's next events. The execution's messages wait until
+   * all nodes of the cluster read that version.
    */
   needs = 0;
-  /** Whether a worker has reported that it accepted an attempt, and the journal does not contain that yet. */
+  /** Whether a worker has reported that it accepted an attempt, and that is not in the journal yet. */
   hasAccepted = false;
   /**
    * The number of the last published event, of the last event sent to the publisher, and whether the store has a row for
@@ -118,7 +118,10 @@ export class Slot {
   publishing = 0;
   hasEventsRow = false;
 
-  /** Whether a part of the execution could not be read, so that its next load reads the whole journal and decides. */
+  /**
+   * Whether a part of the execution could not be read. Then its next load reads the whole journal, and decides whether the execution
+   * is damaged.
+   */
   isDoubted = false;
 
   /** Whether the execution was moved to another definition, so that it is loaded again after the commit. */
@@ -132,7 +135,7 @@ export class Slot {
     this.tenure = tenure;
   }
 
-  /** Drops the state after a failed commit; leases stay in their queues. */
+  /** Drops the state of the execution after a failed commit. Its leases stay in their queues. */
   reset(): void {
     this.execution = null;
     this.isMoved = false;
@@ -149,8 +152,9 @@ export class Slot {
   }
 
   /**
-   * Drops the state of a slot that leaves memory. The engine's maps keep a removed slot alive until the next full garbage
-   * collection: a map that has grown links its old table to the new one. Without this, every execution would become old garbage.
+   * Drops the state of a slot that leaves memory. The maps of the JavaScript engine keep a removed entry alive until the next full
+   * garbage collection, because a map that has grown links its old table to the new one. Without this function, every evicted
+   * execution would stay in memory until then.
    */
   release(): void {
     this.reset();
@@ -162,7 +166,7 @@ export class Slot {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Names of handlers with attempts of a former owner that may still run, or whose loss is not journaled yet. */
+  /** The names of handlers with attempts of a former owner that may still run, or that are lost but whose loss is not journaled yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
     return this.queues
@@ -198,12 +202,12 @@ export class Slot {
     return n;
   }
 
-  /** All queues, including those of visits whose end is not committed: their leases are open until then. */
+  /** All queues, including those of visits whose end is not committed yet. The leases in these queues stay open until that commit. */
   get allQueues(): readonly HandlerQueue[] {
     return this.closedQueues.length === 0 ? this.queues : [...this.queues, ...this.closedQueues];
   }
 
-  /** Makes the queues match the current visit and round. Queues that match already stay, with their leases. */
+  /** Makes the list of queues match the current visit and round. Queues that match already are kept with their leases. */
   refreshQueues(): void {
     const visit = this.execution?.current ?? null;
     if (visit === null || visit.status !== "running") {
@@ -257,14 +261,14 @@ export class Slot {
   computeWant(now: number): Want {
     const { execution } = this;
     if (execution === null) return "nothing";
-    // The retry row brings back an execution with owed post-operations.
+    // An ended execution that still owes post-operations is loaded again by its retry row in the store.
     if (execution.ended) {
       // The first execution of an id is kept while the newest one is open, because the id names it.
       // @plant first execution deleted while the newest is open
       const isKept = execution.newest?.isOpen === true;
       return execution.postops.size > 0 || isKept ? "time" : "nothing";
     }
-    // A queued message may be the only record that a lease has ended.
+    // Keeps the execution in memory: a queued message may be the only record that a lease has ended.
     if (this.queue.length > 0) return "work";
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > this.sentLeases ? "work" : "time";
@@ -286,13 +290,16 @@ export class Slot {
     return due;
   }
 
-  /** Whether a draining execution waits only for children or post-operations, whose ends bring it back. */
+  /** Whether a draining execution waits only for children or post-operations. Their ends make it continue. */
   #isLeftToOthers(execution: Execution): boolean {
     if (this.openLeases > 0) return false;
     return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
   }
 
-  /** When owed post-operations or the end of a draining visit are due, perhaps in the past; Infinity if there are none. */
+  /**
+   * The time at which owed post-operations, or the end of a draining visit, are due. It may be in the past, and is Infinity if
+   * nothing is owed.
+   */
   get owedDue(): number {
     const { execution } = this;
     if (execution === null) return Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** Reads texts and keys of tasks from the pages in memory, and requests pages that are not there. */
+/** Reads the JSON texts and keys of tasks from the pages in memory, and requests missing pages from the store. */
 import { nameOf, pointedAt } from "../../kernel/definition/task-name.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
@@ -16,14 +16,14 @@ export function taskText(node: NodeState, slot: Slot, queue: HandlerQueue, task:
   return page?.tasks[task - page.from];
 }
 
-/** The task's key; undefined if it has none. */
+/** Returns the task's key; undefined if the task has none, or its page is not in memory. */
 export function taskKey(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string | undefined {
   if (!queue.state.paged) return inputKey(slot, queue);
   const page = pageAt(node, slot, queue, task);
   return page?.keys?.[task - page.from];
 }
 
-/** The key of the single task that is the input. */
+/** Returns the key of a handler's only task, whose data is the input of the execution. */
 function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
   const { key } = queue.state.plan.definition;
   if (typeof key !== "string") return undefined;
@@ -32,7 +32,7 @@ function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
   return queue.inputKey ?? undefined;
 }
 
-/** The page with the task, if it is in memory. The queue caches the last page, since tasks are read in order. */
+/** Returns the page that contains the task, if it is in memory. The queue remembers the last page, since tasks are read in order. */
 function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): Page | undefined {
   const last = queue.page;
   if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
@@ -69,7 +69,7 @@ function fetchRow(node: NodeState, slot: Slot, queue: HandlerQueue, seq: number)
   node.emit({ kind: "read-page", execution: slot.id, seq });
 }
 
-/** Keeps a requested page in the cache and in the queue; false if it cannot be read. */
+/** Keeps a requested page in the cache and in the queue. Returns false if the page cannot be read. */
 export function pageRead(
   node: NodeState,
   slot: Slot,

@@ -1,6 +1,6 @@
 /**
- * Performs the effects of a commit's verdict: leases end, grants and answers are sent, timers are set; then the clean execution
- * continues.
+ * Performs the effects of a commit that the store has answered: leases end, grants and answers are sent, timers are set. Then the
+ * execution, which is clean again, continues.
  */
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
@@ -132,7 +132,7 @@ export class AfterCommit {
     );
   }
 
-  /** Announces changed timers to the nodes that watch the timers of this node. */
+  /** Announces changed timers to the nodes that watch over the timers of this node. */
   #announceTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
     const set = timersSet.filter(({ timer }) => timer !== EVENTS_TIMER);
     const ended = timersCleared.filter((timer) => timer !== EVENTS_TIMER);
@@ -148,11 +148,11 @@ export class AfterCommit {
     });
   }
 
-  /** Evicts an execution that has no room in memory; it waits in the store. */
+  /** Evicts a committed execution if there is no room for it in memory. It then waits in the store until a scan loads it. */
   #admit(slot: Slot, isNew: boolean): void {
     const { execution } = slot;
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
-    // An execution that begins with a wait may wait for a long time, and there may be many, so it is not kept in memory.
+    // A new execution that begins with a wait is evicted at once: it may wait for a long time, and there may be many such executions.
     const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
     if (isNew && isWaiting) return this.#cache.evict(slot);
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
@@ -162,7 +162,10 @@ export class AfterCommit {
     this.#cache.evict(slot);
   }
 
-  /** After a failed commit: messages return to the front of the queue, and held grants are withdrawn. */
+  /**
+   * Called after a failed commit: the messages return to the front of the execution's queue, and grants that waited for the commit
+   * are withdrawn.
+   */
   retry(stepped: Stepped): void {
     const { slot } = stepped;
     const back = stepped.taken.filter(({ queued }) => {
@@ -183,7 +186,7 @@ export class AfterCommit {
     this.#cache.count(slot);
   }
 
-  /** Undoes a step whose events some node cannot read yet. Reports and stored messages wait; requests get a rejection. */
+  /** Undoes a step whose events some node of the cluster cannot read yet. Reports and stored messages wait; requests get a rejection. */
   holdBack(stepped: Stepped): void {
     const { slot } = stepped;
     this.retry(stepped);
@@ -195,7 +198,7 @@ export class AfterCommit {
     });
   }
 
-  /** Answers the messages of a step whose partition this node no longer owns. */
+  /** Answers the messages of a step after this node has lost the partition of its execution. */
   answer({ slot, taken, totals }: Stepped, isWritten: boolean): void {
     if (isWritten) addTotals(this.#node.totals, totals);
     for (const { queued, answer, existed } of taken) {
@@ -206,12 +209,12 @@ export class AfterCommit {
     }
   }
 
-  /** Acknowledges that attempts have begun, or were accepted. Nothing of that needs a commit now. */
+  /** Acknowledges a report that attempts have begun or were accepted. Such a report needs no commit now. */
   acknowledge(queued: Extract<Queued, { kind: "report" }>, attempts: number): void {
     this.#verdict(queued, new Array<Verdict>(attempts).fill("accepted"));
   }
 
-  /** Answers a message that was not applied with the advice to ask the owner. */
+  /** Replies to a message that was not applied that its sender must ask the owner of the execution. */
   turnAway(execution: string, queued: Queued): void {
     if (queued.kind === "report")
       // @plant report about a lost partition acknowledged
@@ -220,7 +223,7 @@ export class AfterCommit {
       this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
   }
 
-  /** Refuses a message to a damaged execution. A mailbox message stays in the store. */
+  /** Refuses a message to a damaged execution. If the message came from the mailbox, its row stays in the store. */
   refuse(queued: Queued, why: Rejection): void {
     if (queued.kind === "report") this.#verdict(queued, ["stale"]);
     if (queued.kind !== "message") return;
@@ -241,7 +244,7 @@ export class AfterCommit {
     this.#mailbox.rescan();
   }
 
-  /** Continues with an execution whose state is committed. */
+  /** Continues with an execution after its state was committed or loaded. */
   becameClean(slot: Slot): void {
     const node = this.#node;
     if (slot.isDoubted || slot.isMoved) return this.#cache.drop(slot);
@@ -250,7 +253,7 @@ export class AfterCommit {
       for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     if (slot.releases.length > 0)
       for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
-    // Post-operations start before anything is leased, so that broadcasts are sent before the next command.
+    // Starts post-operations before tasks are leased, so that broadcasts are sent before the next command.
     this.#postOps.startDue(slot);
     if (execution !== null && !execution.ended) {
       for (const queue of slot.queues) this.#expireSuspects(slot, queue);
@@ -355,7 +358,7 @@ export class AfterCommit {
     }
   }
 
-  /** Ends the leases of visits that have ended, and stops their workers. */
+  /** Ends the leases of visits that have ended, and asks the workers to stop their attempts. */
   #closeQueues(slot: Slot): void {
     for (const queue of slot.closedQueues.splice(0)) {
       for (const lease of [...queue.leases.values()]) {
@@ -368,7 +371,7 @@ export class AfterCommit {
     }
   }
 
-  /** Drains a failing or cancelled visit: stops its attempts, and ends the visit when none is open. */
+  /** Drains a failing or cancelled visit: asks workers to stop its attempts, and ends the visit when no attempt is open. */
   #drain(slot: Slot): void {
     const { execution } = slot;
     if (execution === null) return;
@@ -376,7 +379,7 @@ export class AfterCommit {
       for (const lease of queue.leases.values())
         if (!lease.reported) requestStop(this.#node, slot, { queue, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
-    // Attempts of a former owner may still send heartbeats.
+    // The visit does not end yet, because attempts of a former owner may still send heartbeats.
     if (slot.queues.some((queue) => !queue.state.finished && queue.isSuspect(this.#node.now))) return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
@@ -397,7 +400,7 @@ export class AfterCommit {
     });
   }
 
-  /** Loses recorded starts that sent no heartbeat within the wait after a takeover. */
+  /** Declares attempts lost whose starts a former owner recorded, if they sent no heartbeat within the wait after a takeover. */
   #expireSuspects(slot: Slot, queue: HandlerQueue): void {
     const node = this.#node;
     loseUnconfirmed(node, slot, queue);
@@ -428,15 +431,15 @@ export class AfterCommit {
   }
 
   /**
-   * Whether an attempt waited in a queue of the broker, as far as is known. The start of a compensated task is recorded when the task
-   * is published, so it does not show that a worker has it.
+   * Whether an attempt waited in a queue of the broker, as far as the node knows. A compensating task is recorded as started when it
+   * is published, so its start does not prove that a worker has it.
    */
   #isUnbegun({ state }: HandlerQueue, { task, attempt, worker }: AttemptRef): boolean {
     if (!state.plan.isCompensated || state.notices.get(task)?.attempt === attempt) return false;
     return worker === BROKER_WORKER || this.#node.roster.workers.get(worker)?.queued === true;
   }
 
-  /** Requests a commit if tasks only wait until their pages are marked as opened. */
+  /** Requests a commit that marks further pages as opened, if tasks wait only for that. */
   #openPages(slot: Slot): void {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
     const isStuck = slot.queues.some(
@@ -457,7 +460,7 @@ export class AfterCommit {
   }
 }
 
-/** The rows of a gate before an event that has its whole state are deleted, unless they are still to be published. */
+/** Deletes the journal rows of a gate before the event that carries its whole state, unless those rows are still to be published. */
 function trimOf({ settings }: NodeState, { id, published }: Slot, carried: number): Output {
   const before = settings.outbox ? Math.min(carried, published + 1) : carried;
   return { kind: "trim", execution: id, before };
@@ -468,14 +471,14 @@ function verdictsOf(answer: Answer): readonly Verdict[] {
   return answer.verdicts ?? [answer.kind === "applied" ? "accepted" : "duplicate"];
 }
 
-/** Requeues children that could not be started because of a pause, so that they are started later. */
+/** Requeues children that were not started because of a pause, so that they are started later. */
 function requeueChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const queue = slot.handlerQueue(message);
   if (queue?.round === message.round) for (const { task } of message.tasks) queue.requeue(task);
 }
 
-/** The execution that follows this one under its id, for an inspection. */
+/** Returns the execution that continues this one under the same id, for an inspection. */
 function newestOf({ successor, newest }: Execution): Partial<Pick<Inspection, "newest">> {
   return successor === null ? {} : { newest: { execution: successor, isOpen: newest?.isOpen ?? true } };
 }

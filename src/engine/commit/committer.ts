@@ -1,4 +1,7 @@
-/** Steps executions with messages and writes them in a bounded number of commits, one at a time for each execution. */
+/**
+ * Steps executions that have messages and writes them in commits. The number of concurrent commits is bounded, and an execution is in
+ * at most one.
+ */
 import { assert } from "../../std/assert.ts";
 import type { CommitVerdict } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -8,12 +11,12 @@ import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { AfterCommit } from "./after-commit.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
 
-/** The fewest executions that are split over two commits. */
+/** A commit takes at least this many of the waiting executions, so that a few executions are not split over several commits. */
 const SHARE_MIN = 16;
 
 interface UnderWay {
   readonly stepped: readonly Stepped[];
-  /** Mailbox messages that the commit deletes although their receivers write nothing. */
+  /** Mailbox messages that the commit deletes although the executions that received them write nothing. */
   readonly mailDone: readonly ReceivedMessage[];
 }
 
@@ -23,7 +26,7 @@ export class Committer {
   readonly #mailbox: Mailbox;
   readonly #timers: TimerQueue;
   readonly #lose: (partitions: readonly number[]) => void;
-  /** Commits that have no verdict yet, by number. */
+  /** The commits that the store has not answered yet, by their numbers. */
   readonly #underWay = new Map<number, UnderWay>();
   // @plant acknowledged before it is durable 3
   #commits = 0;
@@ -90,7 +93,7 @@ export class Committer {
     for (const letter of underWay.mailDone) this.#mailbox.applied(letter.to, [letter.id]);
     // @plant message lost with an unknown commit
     this.#mailbox.rescan();
-    // The commit may have been written, with timers that are not in memory.
+    // The commit may have been written nevertheless, with timers that are not in memory yet.
     this.#timers.rescan();
     for (const stepped of underWay.stepped) {
       if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
@@ -102,22 +105,25 @@ export class Committer {
     }
   }
 
-  /** Ends the priority holds of the commit's executions. */
+  /** Ends the priority holds of the executions in the commit. */
   #unhold({ stepped }: UnderWay): void {
     const { holds } = this.#node.dispatcher;
     if (!holds.isEmpty) for (const { slot } of stepped) holds.remove(slot.id);
   }
 
-  /** Called when other nodes own partitions of a commit: nothing of these was written, and this node drops them. */
+  /**
+   * Called when other nodes own partitions of the commit. The store has written nothing of these partitions, and this node gives them
+   * up.
+   */
   #fenced({ stepped }: UnderWay, verdict: CommitVerdict): void {
     const partitions = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
-    const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";
+    const why = verdict.kind === "fenced" ? verdict.why : "another node owns the partition";
     this.#node.emit({ kind: "fenced", why, partitions });
     this.#lose(partitions);
     if (verdict.kind === "fenced") for (const one of stepped) this.#afterCommit.answer(one, false);
   }
 
-  /** Steps a share of the waiting executions; the rest is stepped for the next commit while this one is written. */
+  /** Steps a share of the waiting executions for one commit. The others are stepped for the next commit while this commit is written. */
   #flushOne(): void {
     const node = this.#node;
     const { commitsMax, commitMessagesMax, commitCharsMax, turnMessages } = node.settings;
@@ -164,7 +170,7 @@ export class Committer {
     const mailDone = this.#mailbox.hasDone ? this.#mailbox.drainDone() : NO_MAIL;
     this.#underWay.set(++this.#commits, { stepped, mailDone });
     const writes = stepped.map(({ write }) => {
-      assert(write !== null, "a stepped slot has a write");
+      assert(write !== null, "a stepped slot must have a write to commit");
       return write;
     });
     const taken = mailDone.map(({ id }) => id);

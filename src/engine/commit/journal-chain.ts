@@ -1,4 +1,4 @@
-/** The hash chain of a journal: the hash of each write covers the previous one, so that any changed row is detected. */
+/** Computes the hash chain of a journal. The hash of each write covers the hash of the write before, so a changed row is detected. */
 import { hash } from "node:crypto";
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 

@@ -1,4 +1,4 @@
-/** Pending requests, inspections and reports of an engine, and subscribers to executions and their logs. */
+/** The requests, inspections and reports to an engine that wait for their answers, and the subscribers to executions and logs. */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import type { Progress, Reply } from "../driver-options.ts";
@@ -37,7 +37,7 @@ export class PendingReplies {
     }
   }
 
-  /** Answers all pending calls, since the engine stops. */
+  /** Gives all waiting calls this answer, because the engine stops. */
   dismiss(answer: Rejection): void {
     this.replies.answerAll({ answer, existed: false });
     this.inspections.answerAll(answer);

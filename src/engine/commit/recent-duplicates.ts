@@ -1,4 +1,7 @@
-/** Keeps the most recent reports of each execution that changed nothing (LRU), for the dashboard's Events tab. Never stored. */
+/**
+ * Keeps the most recent reports of each execution that changed nothing, for the dashboard's Events tab. The lists are in memory only
+ * (LRU).
+ */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
 import type { Queued } from "../cache/slot.ts";
@@ -10,12 +13,12 @@ const EXECUTIONS_MAX = 500;
 export class RecentDuplicates {
   readonly #lists = new Map<string, Dropped[]>();
 
-  /** The reports of an execution, newest last. */
+  /** Returns the reports about an execution that changed nothing, newest last. */
   of(execution: string): readonly Dropped[] {
     return this.#lists.get(execution) ?? [];
   }
 
-  /** Records the parts of a report that were not accepted. */
+  /** Records the attempts of a report that were not accepted. */
   note(
     { report, worker }: Pick<Extract<Queued, { kind: "report" }>, "report" | "worker">,
     verdicts: readonly Verdict[],
@@ -37,7 +40,7 @@ export class RecentDuplicates {
     for (const execution of executions) this.#lists.delete(execution);
   }
 
-  /** The list of an execution, which becomes the most recently used one. */
+  /** Returns the list of an execution, and makes it the most recently used one. */
   #listOf(execution: string): Dropped[] {
     const list = this.#lists.get(execution) ?? [];
     this.#lists.delete(execution);

@@ -57,23 +57,32 @@ export interface Stepped {
   readonly slot: Slot;
   readonly write: ExecutionWrite | null;
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
-  /** The number of events. Events are large, so only their number, pages and totals are kept until the verdict. */
+  /**
+   * The number of events of the step. Events may be large, so only their number, pages and totals are kept until the commit is
+   * answered.
+   */
   readonly eventCount: number;
-  /** The events, if they are small and are to be published. */
+  /** The events of the step, if they are small and are to be published; otherwise null. */
   readonly kept: readonly Recorded[] | null;
-  /** The version of events that every node must be able to read before these are written; 0 if every node is. */
+  /**
+   * The version of events that every node must be able to read before these events are written; 0 if every node can read them
+   * already.
+   */
   readonly needs: number;
   readonly pages: readonly Recorded[];
   readonly totals: Totals;
-  /** The outcomes of tasks, for figures. */
+  /** The outcomes of the tasks that the step settled, for the figures of the workflow. */
   readonly settled: readonly SettledColumns[];
-  /** The visits that have ended, for spans. */
+  /** The visits that ended in the step, for tracing spans. */
   readonly phases: readonly EndedPhase[];
   readonly messages: number;
   readonly chars: number;
-  /** Ids of the mailbox messages that were applied. */
+  /** Ids of the mailbox messages that the step has applied. */
   readonly mail: readonly string[];
-  /** The number of the event that compacts the journal (`gate.carried`): the rows before it can be deleted. */
+  /**
+   * The sequence number of the `gate.carried` event, which carries the whole state of a gate: older rows of the journal can be
+   * deleted. Null if there is no such event.
+   */
   readonly carried: number | null;
 }
 
@@ -138,17 +147,20 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   };
 }
 
-/** Compacts the journal of a gate if it is long, by the first event of the commit. Returns the number of that event. */
+/**
+ * If the journal of a gate is long, compacts it by a first event of the commit that carries the whole state. Returns the sequence
+ * number of that event.
+ */
 function carry(node: NodeState, { execution }: Slot, into: Collected): number | null {
   if (execution === null || !isCarryDue(execution, node.settings.gateEventsMax)) return null;
-  // Nodes of an earlier version could not read it.
+  // Does not compact while the cluster has nodes of an earlier version, which could not read the event.
   if (node.writes < EVENT_VERSION) return null;
   const { seq } = execution;
   collect(into, step(execution, { kind: "carry" }, node.now).events);
   return seq + 1;
 }
 
-/** The version of events that all nodes must be able to read before these are written. It covers the definition too. */
+/** Returns the version of events that all nodes must be able to read before these events are written. The definition counts too. */
 function needs({ id, execution }: Slot, events: readonly Recorded[]): number {
   if (events.length === 0) return 0;
   return Math.max(versionNeeded(events, id), execution?.plan.version ?? 0);
@@ -196,7 +208,11 @@ function stepOne(
     const isNotice = report.kind === "run.started" || report.kind === "run.crashed";
     if ((isNotice && !writesRunNotices(node)) || (report.kind === "published" && !writesPublished(node)))
       return {
-        answer: { kind: "ignored", why: "an older node cannot read it", verdicts: ["accepted"] },
+        answer: {
+          kind: "ignored",
+          why: "a node of an older version in the cluster could not read this event",
+          verdicts: ["accepted"],
+        },
         existed: false,
       };
     const message = slot.execution === null ? null : toMessage(node, slot, report, queued);
@@ -226,14 +242,15 @@ function stepOne(
       return { answer: signalInstead(node, slot, message, into), existed: true };
     if (message.gate !== undefined)
       return { answer: run(node, slot, { kind: "gate", entry: message.gate }, into), existed: true };
-    // The first event of an id counts. Triggers may have changed since, so a repeat may have other messages.
+    // For repeated events with the same id, only the first counts. Triggers may have changed since, so a repeat may have other
+    // messages.
     if (message.relays !== undefined)
       return { answer: { kind: "applied", seq: slot.execution.seq }, existed: true };
     if (queued.mail !== undefined && isNumberTaken(slot.execution, message))
       return { answer: takeNextNumber(message, queued.mail, into), existed: true };
     const answer = repeatedStart(slot.execution, message);
-    // The event was forgotten and sent again, so its execution exists already. If the execution will not report its end to
-    // this gate, the gate is notified now; otherwise it would wait for ever.
+    // The event was sent again after the gate had forgotten it, so its execution exists already. If that execution will not report
+    // its end to this gate, the gate is notified now; otherwise the gate would wait for ever.
     if (message.notifies !== undefined && queued.mail !== undefined)
       if (slot.execution.ended || slot.execution.notifies !== message.notifies)
         into.effects.sent.push({
@@ -244,7 +261,7 @@ function stepOne(
     if (queued.mail !== undefined) rejoin(node, slot, { message, letter: queued.mail, answer }, into);
     return { answer, existed: true };
   }
-  assert(queued.plan !== undefined, "a start comes with its plan");
+  assert(queued.plan !== undefined, "a start must come with the plan of its workflow");
   const unknown = message.signal === undefined ? null : whyUnknown(queued.plan, message.signal);
   if (unknown !== null && queued.mail === undefined) return { answer: unknown, existed: false };
   const created = create(message, queued.plan, node.now);
@@ -256,8 +273,8 @@ function stepOne(
 }
 
 /**
- * Passes mail for an execution that has ended on to the one that follows it under its id. Senders of mail know only the id, and
- * get no answer. The start of a successor was sent before by the same sender, so it arrives first.
+ * Passes mail for an execution that has ended on to the execution that continues it under the same id. Senders of mail know only the
+ * id, and get no answer. The start of the successor was sent earlier by the same sender, so it arrives first.
  */
 function passOn({ execution }: Slot, message: Message, mail: string, into: Collected): Answer | null {
   const successor = execution?.successor ?? null;
@@ -268,36 +285,39 @@ function passOn({ execution }: Slot, message: Message, mail: string, into: Colle
   if (sent.kind === "signal" && execution.applied.has(sent.id)) return null;
   // @plant mail to an execution that has continued is lost
   into.effects.sent.push({ id: `${mail}/on`, to: successor, message: sent as Sent["message"] });
-  return { kind: "ignored", why: `it is passed on to ${successor}` };
+  return { kind: "ignored", why: `the message is passed on to ${successor}, which continues this execution` };
 }
 
-/** Whether the start of an execution that continues another one finds one that a user has started under its number. */
+/**
+ * An execution that continues another one gets that one's id with the next number. Returns whether a user has already started an
+ * execution with this number.
+ */
 function isNumberTaken({ succession }: Execution, message: StartMessage): boolean {
   const after = message.succession?.after;
   return after !== undefined && after !== succession?.after;
 }
 
-/** Sends the start of an execution that continues another one on to the next number of its id. */
+/** Sends the start of an execution that continues another one to the next number under the same id. */
 function takeNextNumber(message: StartMessage, mail: string, into: Collected): Answer {
   const succession = message.succession as Succession;
   const number = succession.number + 1;
   const execution = successorId(succession.first, number);
   const next = { ...message, execution, succession: { ...succession, number } };
   into.effects.sent.push({ id: `${mail}/on`, to: execution, message: next });
-  return { kind: "ignored", why: `the number is taken, so ${execution} continues the execution` };
+  return { kind: "ignored", why: `this id is taken, so the execution continues as ${execution}` };
 }
 
-/** Sends a signal that was refused back to the gate that sent it. */
+/** Sends a signal that the execution refused back to the gate that sent it. */
 function returnSignal({ execution }: Slot, { from }: SignalMessage, mail: string, into: Collected): void {
   if (from === undefined || execution === null) return;
-  // The gate knows the first of the executions that follow one another.
+  // Names the first execution of the id as the sender, because the gate does not know the executions that continue it.
   const returnedBy = execution.first;
   const message = gateMessage(from.gate, { ...from.entry, returnedBy });
   // @plant signal refused by its execution is lost
   into.effects.sent.push({ id: `${mail}/returned`, to: from.gate, message });
 }
 
-/** Adds the log lines of a live attempt to this commit. */
+/** Adds log lines of an attempt that is still running to this commit. */
 function keepLines(
   node: NodeState,
   slot: Slot,
@@ -320,8 +340,8 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
 }
 
 /**
- * Moves an execution to another definition. Its queues leave the rings, which are by version. After the commit, the execution is
- * loaded again, so that everything that is kept about its handlers is that of the new definition.
+ * Moves an execution to another definition. Its queues are withdrawn from the dispatcher, which keeps them by version. After the
+ * commit, the execution is loaded again, so that memory has only data of the new definition.
  */
 function runMove(node: NodeState, slot: Slot, message: MoveMessage, into: Collected): Answer {
   const before = slot.execution?.plan;
@@ -331,7 +351,7 @@ function runMove(node: NodeState, slot: Slot, message: MoveMessage, into: Collec
   return answer;
 }
 
-/** Sends the signal of a start to an execution that exists already. The execution's input may differ. */
+/** Handles a start with a signal whose execution exists already: only the signal is sent to the execution, even if its input differs. */
 function signalInstead(node: NodeState, slot: Slot, message: StartMessage, into: Collected): Answer {
   const { id, plan, project } = slot.execution as Execution;
   if (plan.definition.name !== message.workflow || project !== message.project) {
@@ -355,8 +375,8 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
 }
 
 /**
- * Joins an existing child to a parent that was purged and started again. A running child will report its end, a done one
- * reports it again, a failed one is retried, and one with another input is reported as cancelled.
+ * Joins an existing child to its parent, which was purged and started again. A running child will report its end, a child that is
+ * done reports its end again, a failed child is retried, and a child with another input is reported as cancelled.
  */
 function rejoin(
   node: NodeState,
@@ -366,7 +386,7 @@ function rejoin(
 ): void {
   const { parent } = message;
   const execution = slot.execution as Execution;
-  // A message that is stepped twice after a commit of unknown outcome comes from the same parent.
+  // The same parent sent this start before: the message is stepped again after a commit whose outcome was unknown.
   if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
   if (answer.kind === "rejection") {
     const payload = JSON.stringify({ code: answer.code, message: answer.message });
@@ -395,7 +415,7 @@ function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
 
-/** Adds the events of a step to the list. The array of the first step is reused as the list. */
+/** Appends the events of a step to the collected events. The array of the first step is reused for that. */
 function collect(into: Collected, more: Recorded[]): void {
   if (into.events === NO_EVENTS) into.events = more;
   else for (const event of more) into.events.push(event);
@@ -406,7 +426,7 @@ interface Parts {
   readonly events: readonly Recorded[];
   readonly entries: ExecutionWrite["entries"];
   readonly snapshot: Snapshot | null;
-  /** Names of timer rows that are not set any more. */
+  /** Names of timer rows of the store that are to be deleted. */
   readonly stale: readonly string[];
   readonly marks: Readonly<Record<string, number>>;
   readonly effects: Effects;
@@ -419,17 +439,17 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const timersCleared: string[] = [...parts.stale];
   let deadLetters: DeadLetter[] = [];
   let clearedFrom = 0;
-  /** The sequence number of the first failure of the tasks that were chosen for a retry. */
+  /** The lowest sequence number of the failures of tasks that were chosen for a retry. */
   let chosenFrom = Number.POSITIVE_INFINITY;
   for (const { seq, event } of parts.events) {
     if (event.kind === "tasks.settled") {
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
     } else if (event.kind === "postop.failed") {
-      // A persistence that failed for good has failed its task, so the task is a dead letter already.
+      // A failed persistence is not added: it has failed its task, so the task is a dead letter already.
       if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
     } else if (event.kind === "retried") {
-      // The reopened visit and everything after it is repeated, except for broadcasts.
+      // A retry repeats the reopened visit and everything after it, except for broadcasts.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
       // @plant retry forgets broadcasts that were given up
@@ -495,7 +515,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     entries: parts.entries,
     chain: slot.chain,
     head: headChanged ? head : null,
-    // A timer that is set and cleared in one step leaves no row.
+    // A timer that one step both sets and clears is not written.
     timersSet: timersSet.filter(
       ({ timer, due }) => isOwnRow(timer) || execution.timers.get(timer)?.due === due,
     ),
@@ -513,8 +533,8 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
 }
 
 /**
- * Dead letters from an event on of visits that began before it: tasks of them that failed again in a round of chosen tasks.
- * A retry does not repeat these visits.
+ * Returns the dead letters with a sequence number of at least `from` that belong to visits which began earlier. Their tasks failed
+ * again in a round of chosen tasks. A retry does not repeat these visits.
  */
 function failuresBefore({ kept }: Execution, from: number): DeadLetter[] {
   const bySeq = new Map<number, number[]>();
@@ -527,7 +547,7 @@ function failuresBefore({ kept }: Execution, from: number): DeadLetter[] {
   return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks }));
 }
 
-/** Derives the dead letters of an execution from an event on, from its state. */
+/** Derives the dead letters with a sequence number of at least `from` from the state of the execution. */
 function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
   const bySeq = new Map<number, number[]>();
   const add = (seq: number, task: number) => {
@@ -543,7 +563,7 @@ function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
   return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks })).sort((a, b) => a.seq - b.seq);
 }
 
-/** Whether the timer is a row of the engine, which is not part of the execution's state. */
+/** Whether the timer is the engine's own row in the store, and not part of the execution's state. */
 function isOwnRow(timer: string): boolean {
   return timer === RETRY_TIMER || timer === EVENTS_TIMER;
 }
@@ -567,7 +587,7 @@ function markOpened(
   for (const queue of slot.queues) {
     const { state } = queue;
     if (!state.paged || state.finished || queue.offeredEnd >= state.total) continue;
-    // A task that was released may be granted next, also if it is beyond the cursor.
+    // Includes released tasks beyond the cursor, because they may be granted next.
     const ahead = Math.max(queue.cursor + node.settings.openTasksAhead, state.tasks.releasedEnd);
     const wanted = Math.min(state.total, ahead);
     if (wanted <= queue.offeredEnd) continue;
@@ -580,7 +600,7 @@ function markOpened(
   return Object.keys(marks).length === 0 ? null : marks;
 }
 
-/** Counts the rows since the newest snapshot. */
+/** Counts the journal rows and their characters since the newest snapshot. */
 function countRows(slot: Slot, { snapshot, entries }: Pick<Parts, "snapshot" | "entries">): void {
   if (snapshot !== null) {
     slot.rowsSinceSnapshot = 0;
@@ -591,14 +611,17 @@ function countRows(slot: Slot, { snapshot, entries }: Pick<Parts, "snapshot" | "
   slot.charsSinceSnapshot += charsIn(entries);
 }
 
-/** A snapshot of more characters is large. */
+/** A snapshot with more characters than this counts as large. */
 const LARGE_CHARS = 262_144;
-/** A large snapshot is written after this many times the usual number of rows at the latest, so that a load replays few rows. */
+/**
+ * After a large snapshot, the next one is written after this many times the usual number of rows at the latest. That bounds the rows
+ * that a load replays.
+ */
 const LARGE_ROWS = 16;
 
 /**
- * Whether enough rows were written since the last snapshot. After a large snapshot, rows of the same size come first: otherwise an execution
- * with many tasks that commits them one by one would write its whole state again and again.
+ * Whether enough rows were written since the last snapshot. After a large snapshot, the rows must also have as many characters as
+ * that snapshot. Otherwise an execution that settles many tasks one by one would write its whole state again and again.
  */
 function isSnapshotDue(
   { rowsSinceSnapshot, charsSinceSnapshot, snapshotChars }: Slot,
@@ -609,7 +632,7 @@ function isSnapshotDue(
   return !isLarge || charsSinceSnapshot >= snapshotChars || rowsSinceSnapshot >= snapshotRows * LARGE_ROWS;
 }
 
-/** A snapshot of the committed state, taken before anything new is stepped. */
+/** Takes a snapshot of the committed state, if one is due, before new messages are stepped. */
 function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   const { execution } = slot;
   if (execution === null || !isSnapshotDue(slot, node.settings.snapshotRows)) return null;
@@ -625,7 +648,7 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   };
 }
 
-/** A text of the fields of a head that can change. If the text is another one, the head is written again. */
+/** Joins the fields of a head that can change into a text. The head is written again if this text has changed. */
 export function headKeyOf(head: Head): string {
   return `${head.status}/${head.phase}/${head.want}/${head.finishedAt ?? ""}/${currentHash(head)}`;
 }
@@ -643,7 +666,7 @@ export function headOf(execution: Execution, partition: number, want: Want): Hea
     want,
     priority: 0,
     createdAt: execution.createdAt,
-    // The retention of the first execution of an id begins with the end of the newest one.
+    // The first execution of an id is kept until the newest one has ended, so its retention begins with that end.
     finishedAt: execution.ended ? (execution.newestEndedAt ?? execution.finishedAt) : null,
     tags: headTags(execution.tags, execution.hash, execution.plan.hash),
     error:

@@ -5,7 +5,7 @@ import { sleep } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 
 const RETRY = { minMs: 50, maxMs: 5_000 } as const;
-/** A commit fault that is older than this no longer counts: a failed commit would have been repeated by then. */
+/** A fault of a commit counts for this long. After that time the commit must have been repeated. */
 const TRIED_AGAIN_MS = 2 * RETRY.maxMs;
 
 export class StoreBackoff {
@@ -24,7 +24,7 @@ export class StoreBackoff {
     return this.#backOff.failures > 0;
   }
 
-  /** The fault of the last commit; null if that commit was written, as far as is known. */
+  /** The fault of the last commit; null if the last commit succeeded, as far as is known. */
   get commitFault(): StoreFault | null {
     return this.#refusal?.fault ?? null;
   }
@@ -39,7 +39,7 @@ export class StoreBackoff {
     if (this.#refusal !== null && this.#clock.now() - this.#refusal.at > TRIED_AGAIN_MS) this.#refusal = null;
   }
 
-  /** Reports the fault of a commit and waits for the back-off. */
+  /** Reports the fault of a failed commit, and waits for the back-off. */
   async commitFailed(fault: StoreFault): Promise<void> {
     this.#refusal = { fault, at: this.#clock.now() };
     await this.wait(fault);
@@ -49,7 +49,7 @@ export class StoreBackoff {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
   }
 
-  /** Repeats the work until it succeeds; null if `isOver` became true first. */
+  /** Repeats an operation of the store until it succeeds. Returns null if `isOver` became true first. */
   async with<T>(work: () => Promise<T>, isOver: () => boolean): Promise<T | null> {
     while (!isOver()) {
       try {

@@ -1,4 +1,4 @@
-/** Starts children (tasks that name a workflow) without a worker, by a message to the child's execution. */
+/** Starts child executions (tasks that name a workflow). No worker is needed: a message to the child's execution starts it. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskText } from "../cache/task-pages.ts";
@@ -17,10 +17,10 @@ export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
   #nextAskAt = 0;
-  /** Names of workflows that were requested before a newer definition was stored, so that the answer may be outdated. */
+  /** Workflows whose definition was requested before a newer one was stored. The answer to such a request may be outdated. */
   readonly #stale = new Set<string>();
 
-  /** The plan of a workflow; null if there is no such workflow; undefined while it is being requested. */
+  /** Returns the newest plan of a workflow; null if there is no such workflow; undefined while the plan is being requested. */
   get(node: NodeState, workflow: string): Plan | null | undefined {
     const known = this.#plans.get(workflow);
     if (known !== undefined || this.#asking.has(workflow)) return known;
@@ -29,7 +29,7 @@ export class NewestPlans {
     return undefined;
   }
 
-  /** Keeps the answer to a request for a plan; false if a newer definition may have been stored since. */
+  /** Keeps the answer to a request for a plan. Returns false if a newer definition may have been stored since the request. */
   found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
     if (this.#stale.delete(workflow)) return false;
@@ -43,7 +43,7 @@ export class NewestPlans {
     if (this.#asking.has(workflow)) this.#stale.add(workflow);
   }
 
-  /** Missing workflows to request again, since the notification of another node may be lost. */
+  /** Returns the missing workflows that are to be requested again, because the notification of another node may have been lost. */
   missingAgain(now: number): readonly string[] {
     if (now < this.#nextAskAt) return [];
     this.#nextAskAt = now + ASK_AGAIN_MS;
@@ -106,7 +106,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
   });
 }
 
-/** Starts children again when the rate allows it. If the slot is dirty at that time, it starts them when it is clean. */
+/** Starts waiting children again at the time when the rate limit allows it. If the slot is dirty then, they start when it is clean. */
 function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerQueue): void {
   const { key } = waiting;
   node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {

@@ -1,4 +1,4 @@
-/** The text of a lease: the task itself, or its command with resolved references. */
+/** Makes the JSON text that a lease gives to a worker: the task itself, or the task's command with its references filled in. */
 import { topicError } from "../../kernel/command/command-state.ts";
 import { resolveCommand } from "../../kernel/command/reference.ts";
 import { ENGINE } from "../../kernel/timers.ts";
@@ -8,7 +8,7 @@ import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** When a command without a receipt times out. A worker measures the timeout itself, so the engine waits a little longer. */
+/** Returns when a command without a receipt times out. A worker measures the timeout itself, so the engine waits a little longer. */
 export function receiptDueAt(
   node: NodeState,
   { state }: HandlerQueue,
@@ -19,7 +19,10 @@ export function receiptDueAt(
   return from + timeoutMs + (queued ? 0 : node.settings.askMs);
 }
 
-/** The text to lease; undefined if its page is not in memory; null if the command cannot be sent, so that its task fails. */
+/**
+ * Returns the JSON text of a task for its lease; undefined if its page is not in memory. If the command cannot be sent, its task
+ * fails and the result is null.
+ */
 export function workText(
   node: NodeState,
   slot: Slot,

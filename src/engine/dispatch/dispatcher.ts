@@ -1,11 +1,11 @@
-/** Decides which handler is served next: fair across projects, then by priority, then round robin over handlers. */
+/** Decides which handler gets a free worker next: fair across projects, then by priority, then round robin over handlers. */
 import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { PriorityHolds } from "../limits/priority-holds.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
-/** A handler of an execution with work for workers that serve `wanted`. */
+/** A handler of an execution with tasks for workers that serve the code `wanted`. */
 export interface Ready {
   readonly slot: Slot;
   readonly queue: HandlerQueue;
@@ -22,7 +22,7 @@ class Ring {
     this.wanted = wanted;
   }
 
-  /** The number of entries whose executions have left memory. */
+  /** The number of entries whose executions have left memory; they are skipped. */
   #gone = 0;
 
   get size(): number {
@@ -46,12 +46,12 @@ class Ring {
         this.#head = 0;
       }
       if (ready.queue.queued.includes(this.wanted.key)) return ready;
-      // The entry was withdrawn. If its execution was being reloaded at that time, this ring did not count it.
+      // This entry was withdrawn. It was not counted if its execution was being loaded again at that time.
       this.#gone = Math.max(0, this.#gone - 1);
     }
   }
 
-  /** Counts an entry whose execution has left memory, and removes such entries once they are many. */
+  /** Counts an entry whose execution has left memory. Removes all such entries once they are many. */
   leave(): void {
     this.#gone++;
     if (this.#gone < 64 || this.#gone * 2 < this.#items.length - this.#head) return;
@@ -73,7 +73,7 @@ export class Dispatcher {
   /** Holds for work of higher priority that waits for a commit. */
   readonly holds = new PriorityHolds();
 
-  /** Puts a handler at the end of its ring, once. */
+  /** Puts a handler at the end of its ring, unless it is in the ring already. */
   offer(ready: Ready): void {
     const { slot, queue, wanted } = ready;
     const { key } = wanted;
@@ -109,7 +109,7 @@ export class Dispatcher {
         if (level.priority < floor) break;
         const ready = this.#fromLevel(level, project, { worker, roster });
         if (ready === undefined) continue;
-        // A single project keeps its turn.
+        // A project keeps its turn if no other project has work.
         if (this.#projects.size === 1 && level.rings.size > 0) return ready;
         this.#projects.delete(project);
         const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);

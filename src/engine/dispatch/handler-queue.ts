@@ -1,4 +1,4 @@
-/** The queue of a handler in the current visit: fresh tasks by a cursor, requeued tasks, parked tasks, and the leases. */
+/** The queue of a handler in the current visit: fresh tasks (by a cursor), requeued tasks, parked tasks, and leases. */
 import type { Place } from "../../kernel/event.ts";
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
 import type { RecordedStart } from "../../kernel/tasks/task-table.ts";
@@ -10,19 +10,19 @@ import type { UncleanEnd } from "../../store/store.ts";
 import type { Page } from "../cache/page-cache.ts";
 import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
 
-/** The most tasks parked at full keys; beyond that, no fresh tasks are dequeued. */
+/** The most tasks that are parked because the limit of their key is reached. Beyond that, no fresh tasks are dequeued. */
 const PARKED_MAX = 100_000;
-/** The back-off of a task that must run alone and finds no empty worker. */
+/** The back-off of a task that must run alone, while no worker without other tasks is found. */
 const ASIDE = { minMs: 5_000, maxMs: 60_000 } as const;
-/** The most due retries in the queue; the others follow as these are dequeued. */
+/** The most due retries that the queue takes at a time; others follow as these are dequeued. */
 const BACK_MAX = 4_096;
 /** The most commands of one handler whose results wait to be persisted. */
 const HELD_MAX = 64;
-/** The most commands at a broker with which a handler's execution may leave memory. */
+/** An execution may leave memory while at most this many commands of a handler are at the broker. */
 const SENT_MAX = 16;
-/** The longest time between two checks of a command at a broker, as a multiple of the first. */
+/** The longest time between two checks of a command at a broker, as a multiple of the time before the first check. */
 const CHECKS_MAX = 8;
-/** After it crashed its process this often, a task runs alone on a worker. */
+/** A task that has crashed the process of its worker this often runs alone on a worker. */
 export const ALONE_AFTER_CRASHES = 2;
 
 export class HandlerQueue {
@@ -30,52 +30,55 @@ export class HandlerQueue {
   readonly state: HandlerState;
   readonly round: number;
   readonly leases = new SparseMap<number, Lease>();
-  /** The end of the pages that are durably marked as opened: tasks beyond it are not leased. */
+  /** The end of the pages that are durably marked as opened. Tasks beyond it are not leased. */
   opened: number;
-  /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
+  /** Tasks below this number may have started before an unclean stop. Their next starts are journaled before the tasks are given out. */
   carefulBelow = 0;
   /** The time until which tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
-  /** Whether the worker of a former owner's enumeration has reported and was told to stop, so the next enumeration can begin. */
+  /** Whether a new enumeration can begin, because the worker that enumerated for a former owner has reported and was told to stop. */
   isEnumerationFree = false;
-  /** The time until which attempts whose starts a former owner recorded may send heartbeats. */
+  /** The time until which attempts whose starts a former owner recorded may send heartbeats. After that, they are lost. */
   lostAt = 0;
-  /** When attempts with recorded starts can no longer be adopted, by the epoch whose owner held them last. */
+  /** The times at which attempts with recorded starts can no longer be adopted, by the epoch of the owner that held them last. */
   adoptable: readonly UncleanEnd[] = [];
   suspectsJudged = false;
   /** Whether the loss of attempts of a former owner is being journaled. Until that is done, no task is leased. */
   isLosing = false;
   page: Page | null = null;
-  /** The key of the single task that is the input; null if it has none; undefined if it is not computed yet. */
+  /**
+   * The key of the handler's only task, whose data is the input of the execution; null if it has none; undefined if it is not
+   * computed yet.
+   */
   inputKey: string | null | undefined;
   /** The index of the first page that is kept in memory; all pages before it are settled. */
   pagesDropped = 0;
-  /** The counts of earlier phases, for grants. */
+  /** The task counts of earlier phases, which are sent with grants. */
   counts: PhaseCounts | null = null;
   /** Sequence numbers of the rows with results that were read for a compensation. */
   readonly resultSeqs = new Set<number>();
   /** The index of the page that is being read from the store; -1 if there is none. */
   fetching = -1;
-  /** The number of dequeued tasks that wait for an empty worker. */
+  /** The number of tasks that were taken from the queue and wait for a worker without other tasks, to run alone. */
   heldAlone = 0;
-  /** The turn in which the handler was last served. */
+  /** The number of the turn in which the handler last got a worker. */
   servedAt = 0;
   /** The time at which a worker was last offered work of the handler; at first the time of the execution's last step. */
   waitsSince = 0;
   /** The number of leases whose receipt has not arrived. */
   openLeases = 0;
-  /** The uses under which the queue is in the dispatcher's rings. */
+  /** The names of code under which the queue is in the dispatcher's rings. */
   readonly queued: string[] = [];
   #cursor = 0;
   readonly #back = new Heap<number>(isBefore);
   readonly #isBack = new SparseSet<number>();
   #parked: Map<string, number[]> | null = null;
-  /** The number of the first claim of each attempt, above all claims before this queue was created. */
+  /** The claim number with which each attempt begins. It is above all claim numbers that were used before this queue was created. */
   #firstClaim: number;
-  /** The number of claims of each task's next attempt that lapsed before they started. */
+  /** For each task, the number of claims of its next attempt that lapsed before the attempt started. */
   #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
-  /** Tasks that are set aside: until when (0 if not now), and how often so far. */
+  /** Tasks that are set aside for a while: the time until which (0 if not now), and how often so far. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
   constructor(visit: Visit, state: HandlerState, firstClaim: number) {
@@ -91,7 +94,7 @@ export class HandlerQueue {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}.${this.round}`;
   }
 
-  /** Whether this is the queue of that handler in that visit and its current round. */
+  /** Whether this is the queue of the given handler in the given visit and its current round. */
   serves(visit: Visit, handler: string): boolean {
     return (
       this.visit.plan.name === visit.plan.name &&
@@ -105,7 +108,7 @@ export class HandlerQueue {
     return this.visit.place(this.state.plan.name);
   }
 
-  /** The place of the handler with its execution and round, in the form of heartbeats and reports. */
+  /** Returns the handler's execution, phase, visit and round, in the form of heartbeats and reports. */
   placeIn(execution: string): Omit<ReportPlace, "epoch"> {
     return { ...this.place, execution, round: this.visit.round };
   }
@@ -124,14 +127,14 @@ export class HandlerQueue {
     return this.#parkedCount;
   }
 
-  /** The end of the tasks that may be leased now, by the opened mark. */
+  /** The end of the tasks that may be leased now. Tasks of pages that are not marked as opened come after it. */
   get offeredEnd(): number {
     return this.state.paged
       ? Math.min(this.state.total, Math.max(this.opened, firstPageEnd(this.state)))
       : this.state.offered;
   }
 
-  /** The number of open leases of commands at a broker, if they are few. Such leases need not be kept in memory. */
+  /** The number of open leases of commands at a broker; 0 if they are many. Such leases need not be kept in memory, if they are few. */
   get sentLeases(): number {
     if (this.state.plan.command === null || this.leases.size > SENT_MAX) return 0;
     let n = 0;
@@ -139,7 +142,10 @@ export class HandlerQueue {
     return n;
   }
 
-  /** When a command must be checked, perhaps in the past: its receipt is overdue, or it may be lost. */
+  /**
+   * When a command at a broker must be checked, because its receipt is overdue or the command may be lost. The time may be in the
+   * past.
+   */
   receiptDue(now: number, checkMs: number): number {
     const { command, timeoutMs } = this.state.plan;
     let due = Number.POSITIVE_INFINITY;
@@ -151,7 +157,7 @@ export class HandlerQueue {
     return due;
   }
 
-  /** Whether an enumeration attempt is wanted at `now`. */
+  /** Whether the handler needs an enumeration attempt at `now`. */
   wantsEnumeration(now: number): boolean {
     const { state } = this;
     if (state.sealed || state.plan.waits || state.plan.definition.tasks !== undefined) return false;
@@ -160,7 +166,7 @@ export class HandlerQueue {
     return !failed && until <= now && !this.leases.has(ENUMERATION) && this.#mayEnumerate(now);
   }
 
-  /** Whether no enumeration of a former owner may still run. */
+  /** Whether it is certain that no enumeration of a former owner is still running. */
   #mayEnumerate(now: number): boolean {
     return this.suspectUntil <= now || this.isEnumerationFree;
   }
@@ -169,7 +175,7 @@ export class HandlerQueue {
   hasTasks(now: number): boolean {
     if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
-    // Results that wait to be persisted are held in memory, so their number is limited.
+    // Receipted results that wait to be persisted are held in memory, so no more commands are sent while they are many.
     if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
     this.refill(now);
     this.#dropSettled();
@@ -188,14 +194,14 @@ export class HandlerQueue {
     }
     if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
     for (const task of tasks.takeDue(now, BACK_MAX)) {
-      // After a reload, a task that is leased again still has its old retry time; the lease counts.
+      // After an execution was loaded again, a leased task may still have its old retry time. The lease takes precedence.
       const lease = this.leases.get(task);
       const isOver = lease === undefined ? !this.#isInDoubt(task) : lease.attempt <= tasks.ended(task);
       if (isOver) this.requeue(task);
     }
   }
 
-  /** The oldest task that can be dequeued; -1 if there is none. */
+  /** Returns the oldest task that can be dequeued; -1 if there is none. */
   peek(now: number): number {
     if (!this.hasTasks(now)) return -1;
     const back = this.#back.peek();
@@ -204,7 +210,7 @@ export class HandlerQueue {
     return fresh < 0 || back < fresh ? back : fresh;
   }
 
-  /** Whether only a worker with the journal can continue the task. The broker has the journaled runs of scripts alone. */
+  /** Whether the task must go to a worker that gets its journaled steps. Over a broker, only the journaled runs of scripts are sent. */
   needsJournal(task: number): boolean {
     const { progress, plan } = this.state;
     return plan.mode !== "script" && (progress.tasks.get(task)?.size ?? 0) > 0;
@@ -217,7 +223,7 @@ export class HandlerQueue {
     else this.#back.remove(task);
   }
 
-  /** Sets a task aside that must run alone but found no empty worker; it is requeued after a back-off. */
+  /** Sets a task aside that must run alone but found no worker without other tasks. The task is requeued after a back-off. */
   setAside(task: number, now: number): void {
     this.#aside ??= new Map();
     const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
@@ -229,18 +235,18 @@ export class HandlerQueue {
     return false;
   }
 
-  /** Adds a task that was dequeued and is pending again. */
+  /** Puts a task that was dequeued, and is pending again, back into the queue. */
   requeue(task: number): void {
     if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
     this.#back.push(task);
   }
 
-  /** Parks a task until the limit of its key has room. */
+  /** Parks a task until the limit of its key has a free permit. */
   park(key: string, task: number): void {
     this.#parked ??= new Map();
     const parked = this.#parked.get(key) ?? [];
-    // Parked tasks stay in order: a task that was unparked and found the key full again is older than the others.
+    // Inserts the task by its age: a task that was parked, requeued and parked again is older than others of its key.
     let at = parked.length;
     while (at > 0 && (parked[at - 1] as number) > task) at--;
     parked.splice(at, 0, task);
@@ -248,12 +254,12 @@ export class HandlerQueue {
     this.#parkedCount++;
   }
 
-  /** Whether an older task than this one is parked at the key. */
+  /** Whether a task older than this one is parked because of the same key. */
   hasOlderParked(key: string, task: number): boolean {
     return (this.#parked?.get(key)?.[0] ?? Number.POSITIVE_INFINITY) < task;
   }
 
-  /** Requeues the oldest task parked at the key. */
+  /** Requeues the oldest task that is parked because of this key. */
   unpark(key: string): boolean {
     const parked = this.#parked?.get(key);
     if (parked === undefined) return false;
@@ -262,14 +268,14 @@ export class HandlerQueue {
       if (parked.length === 0) this.#parked?.delete(key);
       if (task === undefined) return false;
       this.#parkedCount--;
-      // A late receipt may have settled the task meanwhile.
+      // A late receipt may have settled the task while it was parked.
       if (this.state.isClosed(task)) continue;
       this.requeue(task);
       return true;
     }
   }
 
-  /** The key at which most tasks are parked. */
+  /** The key because of which most tasks are parked; null if no task is parked. */
   get fullestKey(): string | null {
     let fullest: string | null = null;
     let most = 0;
@@ -285,7 +291,7 @@ export class HandlerQueue {
     return this.#parked?.has(key) ?? false;
   }
 
-  /** Whether all open tasks wait for a time or for children, so that the execution can leave memory. */
+  /** Whether all open tasks wait for a time or for children. Then the execution can leave memory. */
   waitsForTimeOnly(now: number): boolean {
     const { state } = this;
     if (state.finished || state.plan.waits) return true;
@@ -295,14 +301,14 @@ export class HandlerQueue {
     if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
     }
-    // At the limit of its children, only the end of a child makes progress.
+    // With as many open children as its concurrency allows, a handler makes progress only when a child ends.
     if (state.openChildren >= (state.plan.definition.concurrency ?? Number.POSITIVE_INFINITY)) return true;
     if (this.#back.size > 0 || this.#parkedCount > 0 || this.hasAside || state.tasks.nextDue() <= now)
       return false;
     return this.#advanceCursor() < 0 && this.opened >= state.total;
   }
 
-  /** The next time after `now` at which a task becomes ready by time alone; Infinity if there is none. */
+  /** The next time after `now` at which a task becomes ready without a message; Infinity if there is none. */
   nextDue(now: number): number {
     const { state } = this;
     if (state.finished || state.plan.waits) return Number.POSITIVE_INFINITY;
@@ -322,8 +328,9 @@ export class HandlerQueue {
   }
 
   /**
-   * Until when an attempt with a recorded start can be adopted. Its permits become free a heartbeat after the end of the last
-   * owner that held it: the owner that recorded it last, or the one that granted it in `epoch`. Later owners did not adopt it.
+   * Returns the time until which an attempt with a recorded start can be adopted. That is one heartbeat after the end of the last
+   * owner that held the attempt: the owner that recorded its start last, or the owner that granted it in `epoch`. Then the permits of
+   * the attempt become free.
    */
   adoptableUntil(start: RecordedStart, epoch: number): number {
     if (start.epoch === undefined) return this.lostAt;
@@ -332,9 +339,9 @@ export class HandlerQueue {
     return Math.min(this.lostAt, this.adoptable.find((one) => one.epoch >= heldIn)?.at ?? this.lostAt);
   }
 
-  /** Inherits the leases of a queue for the same handler, visit and round whose state was dropped. */
+  /** Takes over the leases of the previous queue for the same handler, visit and round, after the state of the execution was dropped. */
   inherit(before: HandlerQueue): void {
-    // All leases are inherited: messages that ended some of them are stepped again and end them then.
+    // Copies all leases, even those that the dropped messages had ended: these messages are stepped again, and end the leases then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
     this.#firstClaim = before.#firstClaim;
@@ -353,23 +360,23 @@ export class HandlerQueue {
     return this.suspectUntil > now || this.lostAt > now;
   }
 
-  /** Whether a former owner recorded a start of the task, and the attempt has neither sent a heartbeat nor been lost. */
+  /** Whether a former owner recorded a start of the task, and the attempt has neither sent a heartbeat nor been declared lost. */
   #isInDoubt(task: number): boolean {
     // @plant recorded attempts given out again while they are in doubt
     return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
   }
 
-  /** The claim number for the next lease of a task. */
+  /** Returns the claim number for the next lease of a task. */
   claimOf(task: number): number {
     return this.#firstClaim + this.lapsesOf(task);
   }
 
-  /** How many claims of the task's next attempt lapsed before they started, as far as this queue knows. */
+  /** Returns how many claims of the task's next attempt have lapsed before the attempt started, as far as this queue knows. */
   lapsesOf(task: number): number {
     return this.#lapsed?.get(task) ?? 0;
   }
 
-  /** Counts a claim that lapsed before it started: the same attempt gets another claim number. */
+  /** Counts a claim that lapsed before its attempt started. The attempt keeps its number and gets another claim number. */
   lapse(task: number): void {
     this.#lapsed ??= new Map();
     this.#lapsed.set(task, this.lapsesOf(task) + 1);
@@ -380,7 +387,7 @@ export class HandlerQueue {
     this.#lapsed?.delete(task);
   }
 
-  /** Removes requeued tasks that were settled meanwhile, and unparks tasks that may have waited for them. */
+  /** Removes requeued tasks that a receipt has settled since, and unparks tasks that may have waited for them. */
   #dropSettled(): void {
     let isOne = false;
     for (
@@ -395,7 +402,7 @@ export class HandlerQueue {
     if (isOne) for (const key of [...(this.#parked?.keys() ?? [])]) this.unpark(key);
   }
 
-  /** The next fresh task at or after the cursor; -1 if there is none. */
+  /** Moves the cursor to the next fresh task and returns it; -1 if there is none. */
   #advanceCursor(): number {
     const { tasks } = this.state;
     const end = this.offeredEnd;
@@ -414,7 +421,7 @@ export class HandlerQueue {
   }
 }
 
-/** The next check of a command: the interval doubles up to a maximum. */
+/** Returns when a command at a broker is checked next. The interval between checks doubles up to a maximum. */
 function nextCheck(sentAt: number, now: number, checkMs: number): number {
   let step = checkMs;
   let at = sentAt + step;

@@ -1,17 +1,17 @@
-/** Counts of the phases so far, which grants carry for code that reads earlier results. */
+/** Counts the tasks of the phases so far. Grants carry these counts, for code that reads earlier results. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import type { Grant, PhaseCounts } from "../../protocol/work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** The counts for a grant. They do not change during a visit, except for a decision, which sees its own visit too. */
+/** Returns the phase counts for a grant. They do not change during a visit, except for a decision, whose counts include its own visit. */
 export function countsOf(queue: HandlerQueue, execution: Execution, work: Grant["do"]): PhaseCounts {
   if (work === "next") return phaseCounts(execution);
   queue.counts ??= phaseCounts(execution);
   return queue.counts;
 }
 
-/** Counts of every visit so far, including the current one. */
+/** Returns the counts of every visit so far, including the current visit. */
 function phaseCounts(execution: Execution): PhaseCounts {
   const { current, visited, plan } = execution;
   const isOpen = current !== null && current.status === "running";
@@ -39,7 +39,7 @@ function phaseCounts(execution: Execution): PhaseCounts {
 
 const unvisitedOf = new WeakMap<Plan, PhaseCounts>();
 
-/** The counts of a plan's phases before any of them is visited. */
+/** Returns the counts of the phases of a plan before any phase is visited. */
 function unvisited(plan: Plan): PhaseCounts {
   let counts = unvisitedOf.get(plan);
   if (counts === undefined) {

@@ -4,7 +4,7 @@ import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Withdraws queued work of an execution that is paused, failing or cancelled. */
+/** Withdraws work in broker queues of an execution that is paused, failing or cancelled. */
 export function withdrawQueued(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;

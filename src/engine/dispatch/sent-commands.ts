@@ -1,6 +1,6 @@
 /**
- * Commands that the broker has confirmed. Their executions can leave memory until a receipt arrives: a mark in the store has
- * the time of sending, and the lease is restored from it when the execution is loaded.
+ * Handles commands that the broker has confirmed. Their executions can leave memory until a receipt arrives: a mark in the store has
+ * the time of sending, and the lease is restored from that mark when the execution is loaded.
  */
 import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
@@ -13,7 +13,7 @@ import type { NodeState } from "../node-state.ts";
 import { receiptDueAt } from "./command-work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Records that the broker has confirmed these commands; returns their executions. */
+/** Records that the broker has confirmed these commands. Returns the executions of the commands. */
 export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
   const touched: Slot[] = [];
   for (const beat of beats) {
@@ -48,12 +48,12 @@ function marksToWrite(slot: Slot): readonly Queued[] {
 }
 
 /**
- * Executions in memory with sent commands whose marks are not stored yet. Once there are many, the marks of the oldest are
- * stored.
+ * The executions in memory with sent commands that have no marks in the store yet. Once there are many, the marks of the oldest
+ * executions are stored.
  */
 export class SentSlots {
   readonly #node: NodeState;
-  /** The executions, oldest first. */
+  /** The executions with sent commands that have no marks yet, oldest first. */
   readonly #slots = new Set<Slot>();
 
   constructor(node: NodeState) {
@@ -72,11 +72,11 @@ export class SentSlots {
     return isKnown;
   }
 
-  /** Writes the marks of the oldest executions above the limit. */
+  /** Stores the marks of the oldest executions, if there are more than the limit. */
   #markOldest(): void {
     const { settings } = this.#node;
     for (const oldest of this.#slots) {
-      // An execution with unpublished events would be loaded again soon.
+      // Does not store marks for an execution with unpublished events, because it would soon be loaded again.
       if (this.#slots.size <= settings.sentMax || !areEventsOut(this.#node, oldest)) return;
       this.#slots.delete(oldest);
       if (oldest.status === "clean" && oldest.want === "time")
@@ -85,7 +85,7 @@ export class SentSlots {
   }
 }
 
-/** Drops the leases of sent commands when their execution leaves memory; a timer row makes it load again. */
+/** Drops the leases of sent commands when their execution leaves memory. A timer row makes sure that the execution is loaded again. */
 export function forgetSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues)
     for (const { reported, worker } of queue.leases.values()) {
@@ -95,7 +95,7 @@ export function forgetSent(node: NodeState, slot: Slot): void {
   node.unwake(slot);
 }
 
-/** Restores the leases of commands at the broker from their marks. */
+/** Restores the leases of commands at the broker from their marks in the store. */
 export function restoreSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues) {
     const { plan, tasks } = queue.state;
@@ -120,7 +120,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
         permits: [],
       });
     }
-    // All open attempts are at the broker, so no attempt of a former owner can run elsewhere.
+    // If all open attempts are at the broker, no attempt of a former owner can run elsewhere.
     if (queue.sentLeases === 0 || queue.openLeases < queue.offeredEnd - tasks.settled.size) continue;
     queue.suspectUntil = 0;
     queue.lostAt = 0;
@@ -151,14 +151,14 @@ export function checkSent(node: NodeState, slot: Slot): void {
   }
 }
 
-/** Ends the leases of sent commands when no worker forwards to the broker. */
+/** Ends the leases of sent commands if this node has no worker that forwards to the broker. */
 export function endSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues)
     for (const lease of [...queue.leases.values()])
       if (lease.sentAt > 0 && !lease.reported) node.lapse(slot, queue, lease);
 }
 
-/** Kills the attempts of commands whose receipt is overdue. */
+/** Ends the attempts of commands whose receipts are overdue, with the outcome "killed". */
 export function expireCommands(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues) {
     if (queue.state.plan.command === null || queue.state.plan.timeoutMs === null) continue;
@@ -187,14 +187,14 @@ function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease):
 }
 
 /**
- * The name of the mark with the time at which a task's command was sent; the mark with `#` has the attempt, the one with `%`
- * the claim.
+ * Returns the name of the mark that has the time at which a task's command was sent. The same name with `#` is the mark for the
+ * attempt, and with `%` for the claim.
  */
 function markOf(queue: HandlerQueue, task: number): string {
   return `${queue.markName}@${task}`;
 }
 
-/** The attempt of the current round, encoded as the value of a mark. */
+/** Encodes the current round and an attempt as the value of a mark. */
 function attemptValue({ visit }: HandlerQueue, attempt: number): number {
   return attempt * ROUNDS_MAX + (visit.round % ROUNDS_MAX);
 }
@@ -207,7 +207,7 @@ export function voidMark(slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.isMarked) slot.carefulMarks[markOf(queue, lease.task)] = 0;
 }
 
-/** The time from which the timeout of a command counts. */
+/** Returns the time from which the timeout of a command is measured. */
 function sentFrom({ state }: HandlerQueue, { sentAt, dueAt }: Lease): number {
   const { timeoutMs } = state.plan;
   return timeoutMs === null || dueAt === Number.POSITIVE_INFINITY ? sentAt : dueAt - timeoutMs;

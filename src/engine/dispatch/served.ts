@@ -1,4 +1,7 @@
-/** Whether a worker serves the work of an execution: only such executions count in the window. */
+/**
+ * Decides whether a worker serves the work of an execution. Only executions with such a worker count in the window of executions in
+ * memory.
+ */
 import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import { currentHash, type StoredHead } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -17,19 +20,20 @@ export function isServed(node: NodeState, slot: Slot): boolean {
   );
 }
 
-/** Whether the only work of the execution is an enumeration, and the workers that serve its code only process. */
+/** Whether the only work of the execution is an enumeration, and all workers that serve its code can only process tasks. */
 function waitsForEnumerator({ roster }: NodeState, { state }: HandlerQueue, project: string): boolean {
   const { plan, sealed, total, tasks } = state;
   if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
   return roster.isOnlyProcessed(plan.enumerator, project);
 }
 
-/** Whether a worker may serve the phase of a stored execution. */
+/** Whether a worker may serve the current phase of an execution that is not in memory. */
 export function mayBeServed(node: NodeState, head: StoredHead): boolean {
   const phase = node.plans.get(currentHash(head))?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;
   const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-  // Whether the single task must be kept from enumerating code is known only after the execution is loaded.
+  // Only after the execution is loaded is it known whether its only task must not go to code that enumerates. So this function may
+  // return true too often.
   return handlers.some((plan) => isHandlerServed(node, plan, head.project));
 }
 

@@ -20,7 +20,7 @@ type WorkerInputKind = "joined" | "claims" | "reports" | "beats" | "releases" | 
 export class WorkerInputs {
   readonly #node: NodeState;
   readonly #parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit };
-  /** Requests for children whose workflows are being read, by workflow. */
+  /** Requests to start children that wait until the plan of the child's workflow is read, by workflow. */
   readonly #unplanned = new Map<string, QueuedReport[]>();
 
   constructor(node: NodeState, parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit }) {
@@ -34,7 +34,7 @@ export class WorkerInputs {
       case "worker-joined": {
         const isFirst = input.queued === true && node.roster.queued === null;
         workerJoined(node, input);
-        // The worker was not notified of takeovers before it joined, so it is notified now.
+        // A worker that joins is notified of takeovers that took place before it joined.
         if (isFirst) node.emit({ kind: "took-over", worker: input.worker });
         return this.#parts.cache.rescan();
       }
@@ -86,7 +86,10 @@ export class WorkerInputs {
     else node.enqueue(slot, queued);
   }
 
-  /** Passes a request for a child on, with the newest plan of its workflow. Until that is known, the request waits in memory. */
+  /**
+   * Queues a request to start a child, together with the newest plan of the child's workflow. Until the plan is read, the request
+   * waits in memory.
+   */
   #askForChild(slot: Slot, queued: QueuedReport, workflow: string): void {
     const node = this.#node;
     const plan = node.newest.get(node, workflow);
@@ -100,7 +103,7 @@ export class WorkerInputs {
     node.enqueue(slot, { ...queued, plan });
   }
 
-  /** Called when the newest plan of a workflow was read: requests for its children go on. */
+  /** Called when the newest plan of a workflow was read: queues the requests for children of this workflow. */
   workflowFound(workflow: string): void {
     const waiting = this.#unplanned.get(workflow);
     this.#unplanned.delete(workflow);
@@ -116,7 +119,7 @@ export class WorkerInputs {
     }
   }
 
-  /** Releases claims. Executions that are not in memory are loaded first: their commands may be at a broker. */
+  /** Returns claims of a worker. Executions that are not in memory are loaded first, because their commands may be at a broker. */
   #releases({ worker, beats }: Extract<Input, { kind: "worker-releases" }>): void {
     const node = this.#node;
     for (const one of beats) {
@@ -130,7 +133,7 @@ export class WorkerInputs {
   }
 }
 
-/** Adds a worker, or replaces the one with the same id; open leases of that worker stay. */
+/** Adds a worker, or replaces the worker with the same id. The open leases of a replaced worker stay. */
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
@@ -147,7 +150,7 @@ export function workerJoined(node: NodeState, input: JoinOptions & { readonly wo
   offerSingles(node);
 }
 
-/** Sets the number of items that a worker asks for; true if it may serve executions that a scan passed over. */
+/** Sets the number of items that a worker requests. Returns true if the worker may serve executions that a scan skipped. */
 export function workerClaims(
   node: NodeState,
   id: string,
@@ -161,7 +164,7 @@ export function workerClaims(
   return isNew;
 }
 
-/** Requeues claims that have not begun; returns their executions. */
+/** Requeues the tasks of claims whose attempts have not begun. Returns their executions. */
 export function workerReleases(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
   const touched = new Set<Slot>();
   for (const beat of beats) {
@@ -179,7 +182,7 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   return [...touched];
 }
 
-/** Removes a worker; true if it enumerated, so that tasks that waited for it to leave may be leased now. */
+/** Removes a worker. Returns true if its code enumerated: tasks that must not go to such code may be leased now. */
 export function workerLeft(node: NodeState, id: string): boolean {
   const worker = node.roster.workers.get(id);
   if (worker !== undefined) endHold(node, worker);
@@ -189,7 +192,7 @@ export function workerLeft(node: NodeState, id: string): boolean {
   return enumerated;
 }
 
-/** Offers the tasks again that must not go to enumerating code. */
+/** Offers tasks again that must not be given to code that enumerates. */
 function offerSingles(node: NodeState): void {
   for (const slot of node.slots.values())
     if (slot.queues.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);

@@ -13,7 +13,7 @@ export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
   readonly #serves = new Map<string, readonly Serves[]>();
 
-  /** Adds a worker. A worker that queues is informed of the code that every other worker serves, in whichever order they joined. */
+  /** Adds a worker. A worker that forwards to queues is informed of the code that every other worker serves, whichever joined first. */
   add(worker: string, link: WorkerLink, serves: readonly Serves[]): void {
     const isNew = this.#links.get(worker) !== link;
     this.#links.set(worker, link);
@@ -48,7 +48,7 @@ export class WorkerLinks {
     }
   }
 
-  /** Adds to an inspection what the worker that queues knows about the execution's commands. */
+  /** Adds to an inspection the information that the queueing worker has about the execution's commands. */
   async explain(inspection: Inspection | Rejection): Promise<Inspection | Rejection> {
     if (isRejection(inspection) || inspection.commands?.some(({ queued }) => queued !== undefined) !== true)
       return inspection;

@@ -1,4 +1,4 @@
-/** The workers of this node: the code that each serves (the highest matching version gets work), and its leases. */
+/** The workers of this node, with the code that each serves and its leases. Work goes to the highest version of the code that matches. */
 import { maxSatisfying, prerelease, rcompare, valid } from "semver";
 import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Serves } from "../../protocol/work.ts";
@@ -6,7 +6,10 @@ import type { Slot } from "../cache/slot.ts";
 import type { JoinOptions } from "../io.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** How long other tasks are held back for a task that must run alone: before it starts, and while it runs. */
+/**
+ * For how long other tasks are held back from a worker for a task that must run alone: first until the task starts, then while it
+ * runs.
+ */
 const ALONE_WAIT_MS = 1_000;
 const ALONE_RUN_MS = 10_000;
 
@@ -15,7 +18,7 @@ export interface Alone {
   readonly until: number;
   readonly slot: Slot;
   readonly queue: HandlerQueue;
-  /** The task that runs alone. It is removed from its queue while it waits. */
+  /** The number of the task that runs alone. The task is not in its queue while it waits for the worker. */
   readonly task: number;
 }
 
@@ -29,16 +32,16 @@ export class RosterEntry {
   readonly serves: readonly Serves[];
   capacity: number;
   held = 0;
-  /** The number of requested items that were not granted yet (remote workers). */
+  /** The number of items that a remote worker has requested and not got yet. */
   wanted = 0;
   /** Why the worker requests nothing; null if it gives no reason. */
   why: string | null = null;
-  /** Whether the worker passes work on to queues, so that its leases need no heartbeats and do not lapse. */
+  /** Whether the worker forwards work to queues of a broker. Its leases need no heartbeats and do not lapse. */
   readonly queued: boolean;
-  /** Whether the worker gets work that no other worker serves. */
+  /** Whether the worker also gets work that no other worker serves. */
   readonly fallback: boolean;
   readonly perQueue: number;
-  /** The handlers of visits from which the worker has got work, and the most at a time. */
+  /** The handlers of visits from which the worker has got work, and then the most of them at a time. */
   readonly queues = new Set<string>();
   readonly queuesMax: number;
   /** The task that waits to run alone on this worker, or runs alone; null if there is none. */
@@ -60,7 +63,8 @@ export class RosterEntry {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
       const version = normal(served.version ?? "");
       const other = versions.get(version);
-      // Two workflows may share a name. A worker with code of both kinds gets enumerations, and the input as a single task.
+      // Two workflows may use the same name for different code. A worker whose code under a name both enumerates and processes gets
+      // enumerations, and also the input as a single task.
       const isBoth = other !== undefined && other.enumerates !== served.enumerates;
       const { enumerates: _, ...both } = served;
       versions.set(version, isBoth ? both : served);
@@ -91,7 +95,7 @@ export class RosterEntry {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
 
-  /** Drops executions that another node owns by now. */
+  /** Drops entries of executions that another node owns now. */
   forget(isOver: (execution: string) => boolean): void {
     for (const key of this.queues) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.queues.delete(key);
   }
@@ -104,35 +108,39 @@ export class RosterEntry {
   }
 }
 
-/** The most remembered names of code that workers served before they left. */
+/** The number of names of code for which the roster remembers when their last worker left. */
 const LEFT_MAX = 1_000;
 
-/** The entry for the code of the fallback worker: it is unknown whether that code enumerates. */
+/** Stands for the code of the fallback worker, of which it is unknown whether it enumerates. */
 const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
   /**
-   * The version that gets the work. The key consists of the wanted code and, if the project has its own workers, the project.
+   * The version of each code that gets the work. The key is the wanted code, with the project in front if the project has its own
+   * workers.
    */
   readonly #chosen = new Map<string, string | null>();
-  /** A worker that enumerates, in the version that gets the work; by the same keys. */
+  /** The id of a worker that enumerates, in the version that gets the work. The keys are the wanted code, as for the chosen versions. */
   readonly #enumerators = new Map<string, string | null>();
-  /** Whether all workers of an enumeration's code only process; by the same keys. */
+  /**
+   * Whether all workers that serve an enumeration's code can only process tasks. The keys are the wanted code, as for the chosen
+   * versions.
+   */
   readonly #onlyProcessed = new Map<string, boolean>();
   /** Projects that have their own workers. This set and the chosen versions are computed again when workers join or leave. */
   #projects: ReadonlySet<string> = new Set();
 
-  /** When a worker of this code left last, for `why`. */
+  /** The time at which a worker of each code left last, which `why` shows. */
   readonly #leftAt = new Map<string, number>();
 
-  /** The worker that passes work on to queues, if there is one. */
+  /** The worker that forwards work to queues of a broker; null if there is none. */
   queued: RosterEntry | null = null;
 
-  /** Code whose queue an operator paused: as if no worker served it. */
+  /** The code whose queue an operator has paused. It is treated as if no worker served it. */
   #paused: ReadonlyMap<string, string> = new Map();
 
-  /** Replaces the paused queues: by the name of their code, who paused each and why. */
+  /** Replaces the set of paused queues. The map has, for the name of each code, who paused its queue and why. */
   pause(paused: ReadonlyMap<string, string>): void {
     this.#paused = paused;
     this.#changed(false);
@@ -163,7 +171,7 @@ export class WorkerRoster {
 
   #noteLeft({ uses }: RosterEntry, now: number): void {
     for (const use of uses) {
-      // The entry is inserted again, so that the map stays ordered by time.
+      // Inserts the entry again at the end, so that the map stays ordered by time.
       this.#leftAt.delete(use);
       this.#leftAt.set(use, now);
     }
@@ -181,7 +189,7 @@ export class WorkerRoster {
       this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
   }
 
-  /** The code that workers for all projects serve; workers that queue are left out. */
+  /** Returns the code that workers for all projects serve. Workers that forward to queues are left out. */
   usesServed(): ReadonlySet<string> {
     const all = [...this.workers.values()].filter(({ queued, project }) => !queued && project === null);
     return new Set(all.flatMap(({ uses }) => [...uses]));
@@ -192,7 +200,7 @@ export class WorkerRoster {
     return false;
   }
 
-  /** A worker that serves this code, requests work and has none. */
+  /** Returns a worker that serves this code, requests work and has no task. */
   emptyFor(wanted: Wanted, project: string): RosterEntry | undefined {
     for (const worker of this.workers.values())
       if (
@@ -205,13 +213,13 @@ export class WorkerRoster {
     return undefined;
   }
 
-  /** Whether a task waits for an empty worker, or runs alone on one. */
+  /** Whether a task waits for a worker without other tasks, or runs alone on one. */
   get hasHold(): boolean {
     for (const { alone } of this.workers.values()) if (alone !== null) return true;
     return false;
   }
 
-  /** When the next hold on a worker ends; Infinity if there is none. */
+  /** Returns when the next hold of a worker for a single task ends; Infinity if there is none. */
   nextHoldEnd(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const { alone } of this.workers.values())
@@ -219,7 +227,7 @@ export class WorkerRoster {
     return next;
   }
 
-  /** The worker's code for this work, if its version gets the work. */
+  /** Returns the entry for the code with which the worker serves this work, if its version is the one that gets the work. */
   servedBy(worker: RosterEntry, wanted: Wanted, project: string): Serves | undefined {
     if (!worker.isFor(project)) return undefined;
     const version = this.choose(wanted, project);
@@ -233,7 +241,7 @@ export class WorkerRoster {
   }
 
   /**
-   * Whether code may get enumerations. Code that declares this is believed; other code may enumerate only if no worker declares
+   * Whether code may get enumerations. Code that declares to enumerate may. Code that declares nothing may only if no worker declares
    * it.
    */
   #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
@@ -242,7 +250,7 @@ export class WorkerRoster {
     return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
-  /** Whether unserved work goes to the fallback worker. Work with a version range does not. */
+  /** Whether work that no other worker serves goes to the fallback worker. Work that asks for a version range does not. */
   #fallsBack({ use, range }: Wanted): boolean {
     if (range !== null || this.#paused.has(use)) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
@@ -266,14 +274,14 @@ export class WorkerRoster {
     return isOnly;
   }
 
-  /** A worker that enumerates this code, in the version that gets the work; null if there is none. */
+  /** Returns the id of a worker that enumerates with this code, in the version that gets the work; null if there is none. */
   enumeratorOf(wanted: Wanted, project: string): string | null {
     const key = this.#keyOf(wanted, project);
     const known = this.#enumerators.get(key);
     if (known !== undefined) return known;
     const version = this.choose(wanted, project);
     const found = [...this.workers.values()].find((worker) => {
-      // Without a matching version, the fallback worker would get the work.
+      // If no version matches, the work goes to the fallback worker, so all its versions are tried.
       const versions =
         version !== null ? [version] : worker.fallback ? [...worker.versionsOf(wanted.use)] : [];
       return worker.isFor(project) && versions.some((one) => worker.served(wanted.use, one)?.enumerates);
@@ -282,12 +290,12 @@ export class WorkerRoster {
     return found?.id ?? null;
   }
 
-  /** The key of a choice of versions: all projects without their own workers share one. */
+  /** Returns the key under which a chosen version is kept. All projects without workers of their own share one key. */
   #keyOf({ key }: Wanted, project: string): string {
     return this.#projects.has(project) ? `${project}/${key}` : key;
   }
 
-  /** The highest matching version, "" for code without a version; null if there is none. */
+  /** Returns the highest version that matches; "" for code without a version; null if no worker serves the code. */
   choose(wanted: Wanted, project: string): string | null {
     const key = this.#keyOf(wanted, project);
     const known = this.#chosen.get(key);
@@ -312,13 +320,13 @@ function highest(versions: readonly string[], range: string | null): string | nu
   if (versions.length === 0) return null;
   const proper = versions.filter((version) => valid(version) !== null);
   if (range !== null) return maxSatisfying(proper, range, { includePrerelease: false });
-  // Without a range: the highest release, else the highest prerelease, else any version.
+  // Without a range, the highest release is chosen, else the highest prerelease, else any version.
   const releases = proper.filter((version) => prerelease(version) === null);
   const [best] = (releases.length > 0 ? releases : proper).sort(rcompare);
   return best ?? [...versions].sort().at(-1) ?? null;
 }
 
-/** The normal form of a version, without the build: two builds of one version count as the same. */
+/** Returns the normal form of a version, without its build part: two builds of a version count as the same version. */
 function normal(version: string): string {
   const known = normals.get(version);
   if (known !== undefined) return known;
@@ -328,6 +336,6 @@ function normal(version: string): string {
   return found;
 }
 
-/** A cache of normal forms: workers register with the same versions again and again. */
+/** A cache of the normal forms of versions, since workers register with the same versions again and again. */
 const normals = new Map<string, string>();
 const NORMALS_MAX = 1_000;

@@ -1,4 +1,4 @@
-/** Answers questions about one attempt, and checks log lines about runs of a script. */
+/** Answers questions about one attempt, and filters log lines that name runs of a script. */
 import { finishedRuns, indexOfRun } from "../../kernel/tasks/script-runs.ts";
 import { type ReportedAttempt, type ScriptWork, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
@@ -9,35 +9,33 @@ import { ENUMERATION } from "./lease.ts";
 import { scriptOf } from "./lease-granter.ts";
 import { holderOf, isLive, queueOf } from "./report-intake.ts";
 
-/** The holder of an attempt's lease. */
+/** The worker that holds the lease of an attempt. */
 export interface AttemptHolder {
   readonly worker: string;
-  /** Whether the attempt must stop. */
+  /** Whether the attempt was asked to stop. */
   readonly isCancelled: boolean;
   /** For a command: its number within the workflow, from 0. */
   readonly step?: number;
 }
 
-/** An attempt that holds its lease. */
+/** The state of an attempt that holds its lease. */
 export interface AttemptFacts extends AttemptHolder {
-  /** The progress of the script; null if the attempt runs no script. */
+  /** The progress of the attempt's script; null if the attempt runs no script. */
   readonly script: ScriptFacts | null;
 }
 
-/** The progress of an attempt at a script. */
+/** The progress of an attempt that runs a script. */
 export interface ScriptFacts {
   readonly runs: ScriptWork["runs"];
-  /** The number of finished runs. */
+  /** The number of runs of the script that are finished. */
   readonly finished: number;
-  /** The state before the next run: a JSON text, or the sequence number of the event that contains it. */
+  /** The script's state before its next run, as JSON text, or the sequence number of the event that contains it. */
   readonly state: string | number;
-  /** The run that this attempt began last, which is open or has crashed; null if there is none, or if it is finished. */
+  /** The run that this attempt began last and that is not finished: it is open or has crashed. Null if there is no such run. */
   readonly begun: { readonly name: string; readonly isOpen: boolean } | null;
 }
 
-/**
- * The facts of an attempt, from committed state. An attempt of a former owner is adopted. Null if the attempt has no lease.
- */
+/** Returns the state of an attempt, from committed data. An attempt of a former owner is adopted. Null if the attempt has no lease. */
 export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {
   if (!isLive(node, slot, at, UNKNOWN_WORKER)) return null;
   const holder = holderOf(slot, at);

@@ -1,6 +1,6 @@
 /**
- * Grants leases on tasks and enumerations of clean executions to workers. A task that may have been started before an unclean
- * stop is granted only after its start is committed; a task that crashed its process twice gets a worker for itself.
+ * Grants leases on tasks and enumerations of clean executions to workers. A task that may have started before an unclean stop is
+ * granted only after its new start is committed. A task that has crashed its process twice gets a worker for itself.
  */
 import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
@@ -17,7 +17,10 @@ import { acquirePermits, isLimited, mayBegin, noteBegun, type Permits } from "..
 import type { NodeState } from "../node-state.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
-/** Serves every worker with room, in turn; then calls the waiters at limits that have room, until there are none. */
+/**
+ * Gives work to every worker with room, in turn. Then offers the handlers again that wait for limits which have room, and repeats
+ * both until no handler waits for such a limit.
+ */
 export function grantAll(node: NodeState): void {
   if (node.closing) return;
   const { limits, dispatcher, roster } = node;
@@ -27,7 +30,7 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** The most passes, so that a bug in the order of limits cannot block the node. */
+/** The most passes of the loop that grants. It makes sure that a bug in the order of limits cannot block the node. */
 const PASSES_MAX = 10_000;
 
 function serveWorkers(node: NodeState): void {
@@ -40,14 +43,14 @@ function serveWorkers(node: NodeState): void {
       if (worker.queued && !canQueue(worker, ready, node.now)) passed.push(ready);
       else serve(node, ready, worker);
     }
-    // Another worker may have room for these.
+    // Offers the skipped handlers again, because another worker may have room for them.
     for (const { slot, queue } of passed) node.offer(slot, queue);
   }
 }
 
 /**
- * Whether a worker that queues may get more tasks of a handler, or tasks of one more handler. Commands go to the queues of
- * their topics. A task with journaled steps waits for another worker, and so do the tasks after it.
+ * Whether a worker that forwards to queues may get more tasks of this handler, or tasks of one more handler. Commands always may:
+ * they go to the queues of their topics. A task with journaled steps waits for another kind of worker, and so do the tasks after it.
  */
 function canQueue(worker: RosterEntry, { slot, queue }: Ready, now: number): boolean {
   if (queue.openLeases >= worker.perQueue || queue.needsJournal(queue.peek(now))) return false;
@@ -60,14 +63,14 @@ function canQueue(worker: RosterEntry, { slot, queue }: Ready, now: number): boo
 }
 
 /**
- * Serves a task that must run alone once its worker is empty. Other tasks are held back for a limited time. After that time,
- * the worker gets other tasks beside a running one, and a waiting task is set aside for a while.
+ * Grants a task that must run alone, once its worker has no other task. Until then other tasks are held back from the worker, for a
+ * limited time. After that time, a running task gets other tasks beside it, and a waiting task is set aside for a while.
  */
 function tendAlone(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   if (alone === null) return;
   const { slot, queue, task } = alone;
-  // Another version gets the work by now, so the task waits for a worker with that version.
+  // Work of this code goes to another version now, so the task waits for a worker with that version.
   const { wanted } = queue.state.plan;
   const project = slot.execution?.project ?? "";
   if (alone.kind === "waiting" && node.roster.servedBy(worker, wanted, project) === undefined)
@@ -91,7 +94,7 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   }
 }
 
-/** Called when a worker leaves: requeues the task that waited for this worker to be empty. */
+/** Called when a worker leaves: requeues the task that waited to run alone on this worker. */
 export function endHold(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   worker.alone = null;
@@ -135,7 +138,7 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
   const grant = newGrant(node, slot, queue, { do: "enumerate", items: [item], resume, worker });
-  // Tasks that wait in a broker's queue have not begun, and the end of this process does not end them.
+  // Tasks in a broker's queue have not begun, and they do not end with this process. So they are granted without a commit first.
   if (!slot.suspect || worker.queued) node.emit({ kind: "grant", worker: worker.id, grant });
   else
     node.enqueue(slot, {
@@ -145,7 +148,7 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     });
 }
 
-/** The name of the mark that says which enumeration attempt was started after an unclean stop. */
+/** Returns the name of the mark that says which enumeration attempt was started after an unclean stop. */
 export function enumerationMark(queue: HandlerQueue): string {
   return `${queue.markName}!`;
 }
@@ -154,7 +157,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   const { state } = queue;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
-  // Permits under a limit are few, so a turn is short if other handlers are ready.
+  // If the handler has a limit and other handlers are ready, it gets only a short turn, because permits are few.
   const isShort = node.dispatcher.size > 0 && isLimited(node, slot, queue);
   const quantum = isShort ? LIMITED_QUANTUM : node.settings.quantum;
   let left = Math.min(Math.max(quantum, batchOf(state.plan)), worker.room);
@@ -165,7 +168,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     if (task < 0 || (worker.queued && queue.needsJournal(task))) break;
     const crashes = state.tasks.crashes(task);
     if (/* @plant task that kills workers not alone */ crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
-      // The task goes to any empty worker, or the first busy worker would keep it from all others.
+      // The task may go to any worker without other tasks. Otherwise the first busy worker would keep it from all others.
       const project = slot.execution?.project ?? "";
       const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
       if (empty !== undefined && plain.length + careful.length === 0)
@@ -218,8 +221,8 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
 }
 
 /**
- * Whether the start must be committed before the task is granted: the task may have begun before, has crashed, or has a
- * compensation.
+ * Whether the start of a task must be committed before the task is granted, because it may have begun before, has crashed a worker,
+ * or has a compensation.
  */
 function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): boolean {
   // @plant start of a compensated task not recorded
@@ -230,8 +233,8 @@ function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): bool
 }
 
 /**
- * The content of a task for a worker; undefined while it is being read from the store; null if it cannot be sent, so that the
- * task fails.
+ * Returns the content of a task for a worker; undefined while it is being read from the store. If the content cannot be sent, the
+ * task fails, and the result is null.
  */
 function contentOf(
   node: NodeState,
@@ -250,10 +253,10 @@ function contentOf(
   return compensates === undefined ? undefined : { task: text, compensates };
 }
 
-/** The number of tasks that are granted under a limit before other ready handlers get their turn. */
+/** The number of tasks that a handler with a limit gets before other ready handlers get their turn. */
 const LIMITED_QUANTUM = 1;
 
-/** Grants one task to an empty worker, after its start is journaled. */
+/** Grants one task to a worker without other tasks, after the start of the task is journaled. */
 function grantAlone(
   node: NodeState,
   slot: Slot,
@@ -282,7 +285,7 @@ function grantAlone(
   return "given";
 }
 
-/** Counts a lease as begun from its grant on. */
+/** Marks the attempt of a lease as begun from its grant on. */
 function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
@@ -290,7 +293,7 @@ function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
 }
 
-/** Commits the start of an attempt first; the grant is sent after that commit. */
+/** Commits the start of an attempt; the grant is sent after that commit. */
 function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
   const { phase, visit, handler, round } = grant;
   const attempts = grant.items.map(({ number, attempt }) => ({ task: number, attempt, worker: worker.id }));
@@ -303,8 +306,8 @@ function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant
 }
 
 /**
- * After this many lapsed claims of one attempt, its start counts from the claim: the task may have killed its worker, or blocked it,
- * before it reported the start. So a crash budget is exceeded by one at most.
+ * After this many lapsed claims of one attempt, the attempt counts as started when it is claimed, because the task may have killed or
+ * blocked its worker before the start was reported. So a task exceeds its crash budget by at most one.
  */
 const CAREFUL_AFTER_LAPSES = 1;
 
@@ -379,7 +382,10 @@ function newGrant(
 
 type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
-/** The checkpoints of earlier attempts. Sleeps and back-offs that are over are marked, so that the worker's clock does not matter. */
+/**
+ * Returns the checkpoints of earlier attempts for a grant. Sleeps and back-offs that are over are marked as such, so that the
+ * worker's clock does not matter.
+ */
 function checkpointsOf(node: NodeState, queue: HandlerQueue, task: number): readonly Checkpoint[] | null {
   const progress = queue.state.progress.tasks.get(task);
   if (progress === undefined || progress.size === 0) return null;
@@ -426,13 +432,13 @@ export function scriptOf(plan: HandlerPlan): ScriptWork {
   return script;
 }
 
-/** Sends a grant after its commit, for the leases that still exist; the other items are requeued. */
+/** Sends a grant after the commit that it waited for, for those leases that still exist. The other tasks are requeued. */
 export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitted: boolean): void {
   const { worker, grant } = held;
   const queue = slot.handlerQueue(grant);
   if (queue === undefined) return;
-  // A node that leaves grants nothing more: the next owner would have to wait for attempts that no worker may have received.
-  // If the commit also moved the execution, the task may need another version of the code.
+  // A node that is closing sends no more grants: the next owner would have to wait for attempts that perhaps no worker received. If
+  // the commit also moved the execution to another definition, the task may need another version of the code.
   const mayGive = !node.closing && !slot.tenure.isYielding && !slot.isMoved && slot.execution?.open === true;
   const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
   const items: GrantItem[] = [];
@@ -441,10 +447,10 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
     const lease = queue.leases.get(number);
     if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
     const isRecorded = number === ENUMERATION || queue.state.tasks.startOf(number)?.attempt === attempt;
-    // Under a rate, the attempt counts as started now, and not when it was leased.
+    // Under a rate limit, the attempt counts as started now, and not when its lease began.
     if (isThere && isRecorded && mayBegin(node, lease)) {
       noteBegun(node, lease);
-      // The commit may also contain checkpoints, such as the end of a wait.
+      // The commit may also have changed the checkpoints of the task, such as the end of a wait, so they are read again.
       const isTask = number !== ENUMERATION;
       items.push(isTask ? { ...item, checkpoints: checkpointsOf(node, queue, number) } : item);
     } else {

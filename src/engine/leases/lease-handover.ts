@@ -1,5 +1,5 @@
 /**
- * The lease table of an owner that ends gracefully while attempts run at workers of other processes. The table is stored, and
+ * Handles the lease table of an owner that ends gracefully while attempts run at workers of other processes. The table is stored, and
  * the next owner begins with it: those attempts go on, and all other tasks can be leased at once.
  */
 import { DamagedData } from "../../kernel/journal/damage.ts";
@@ -27,27 +27,27 @@ export interface HandedLease
 }
 
 export interface LeaseTable {
-  /** The epoch of the owner that wrote the table. The table counts for the next owner only. */
+  /** The epoch of the owner that wrote the lease table. The table is valid for the next owner only. */
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
   /**
-   * Limits whose quota server was in the partition; undefined if there are none. An earlier version wrote null if it did not
-   * know all.
+   * The limits whose quota server was in the partition; undefined if there are none. An earlier version wrote null if some quotas
+   * were unknown.
    */
   readonly home?: HandedQuotas | null;
-  /** The limits under which the leases count, where other nodes count under them too. */
+  /** The declarations of the limits under which the leases count, if other nodes use these limits too. */
   readonly declared?: Readonly<Record<string, Declared>>;
 }
 
 /** The leases and quotas that former owners handed over. */
 export interface Handover {
   readonly leases: readonly HandedLease[];
-  /** Quotas of the limits in these partitions; null if nodes must declare them. */
+  /** The quotas of the limits in these partitions. Null means that nodes must declare their quotas again. */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   readonly declared: Readonly<Record<string, Declared>>;
-  /** Partitions whose tables are damaged, so that it is unknown which attempts are open there. */
+  /** Partitions with damaged lease tables. Which attempts are open in these partitions is unknown. */
   readonly doubtful?: readonly number[];
-  /** Lasting limits as the last owners stored them, by partition. */
+  /** Handler and project limits as the last owners stored them, by partition. */
   readonly stored?: ReadonlyMap<number, StoredQuotas>;
 }
 
@@ -65,7 +65,7 @@ const storedLease = object(
 );
 const FORM = jsonForm<LeaseTable>(KIND, object({ epoch: number, leases: listOf(storedLease) }, KEPT));
 
-/** The lease tables of all partitions; null if a lease is open in this process. */
+/** Returns the lease tables of all partitions; null if a worker in this process holds an open lease. */
 export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {
   const tables = new Map<number, LeaseTable>();
   for (const tenure of node.tenures.all()) {
@@ -76,7 +76,10 @@ export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | 
   return tables;
 }
 
-/** The open leases of a partition at remote workers; null if a local attempt is open, which ends with this process. */
+/**
+ * Returns the open leases of a partition at remote workers; null if a worker in this process holds one, because that attempt ends
+ * with the process.
+ */
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
@@ -84,7 +87,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       const place = { ...queue.place, execution: slot.id, round: queue.round };
       for (const lease of queue.leases.values()) {
         if (lease.local) return null;
-        // A report that is held back will be repeated to the next owner, so the lease stays open until then.
+        // A held-back report will be repeated to the next owner, so its lease stays open until then.
         if (lease.reported && !node.isHeldBack(slot)) continue;
         const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
         const isStarted = lease.startedAt > 0;
@@ -105,7 +108,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       }
     }
   }
-  // Leases of the last owner whose executions have not been loaded.
+  // Adds leases that the last owner handed over, of executions that have not been loaded since.
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
   const { epoch } = tenure;
@@ -114,7 +117,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
 }
 
-/** The limits under which these leases count. */
+/** Returns the declarations of the limits under which these leases count. */
 function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick<LeaseTable, "declared"> {
   if (limits.shares === null) return {};
   const declared: Record<string, Declared> = {};
@@ -130,8 +133,8 @@ function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick
 }
 
 /**
- * Stores the table by compare-and-set; false if it was not stored, so that open attempts are in doubt. A stalled owner never
- * overwrites the table of a later one.
+ * Stores the lease table by compare-and-set, so that a stalled owner never overwrites the table of a later owner. Returns false if it
+ * was not stored; then the next owner does not know which attempts are open.
  */
 export async function storeLeases(
   store: Pick<Store, "getDocument" | "putDocument" | "swapDocument">,
@@ -142,13 +145,16 @@ export async function storeLeases(
   if (table.leases.length === 0 && table.home === undefined) return true;
   const id = String(partition);
   const was = await readTable(store, partition);
-  // A damaged table is deleted. Until it is gone, open attempts are in doubt.
+  // A damaged lease table is deleted. Until then, it is unknown which attempts are open.
   if (was === "damaged") await store.putDocument(KIND, id, null);
   if (was === "damaged" || (was !== null && was.table.epoch > table.epoch)) return false;
   return store.swapDocument(KIND, id, { was: was?.body ?? null, body: JSON.stringify(table) });
 }
 
-/** Stores the tables of all partitions; false if a lease is open in this process, which ends with it. */
+/**
+ * Stores the lease tables of all partitions. Returns false if a worker in this process holds an open lease, because that lease ends
+ * with the process.
+ */
 export async function storeAllLeases(
   store: Store,
   tables: ReadonlyMap<number, LeaseTable> | null,
@@ -176,7 +182,7 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
   return { ...handoverOf(tables.flat()), doubtful, stored: await readQuotas(store, unclean) };
 }
 
-/** The ownerships, in which partitions with damaged lease tables count as ended uncleanly. */
+/** Returns the ownerships, with partitions whose lease tables are damaged marked as ended uncleanly. */
 export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Handover): readonly Ownership[] {
   return owned.map((own) =>
     doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
@@ -212,13 +218,16 @@ export function handoverOf(
   };
 }
 
-/** The stored table, if the previous owner wrote it. */
+/** Returns the stored lease table if the previous owner wrote it; otherwise null. */
 export function tableFor({ partition, epoch }: Ownership, body: string | null): LeaseTable | null {
   const table = body === null ? null : parseDocument(FORM, String(partition), body);
   return table?.epoch === epoch - 1 ? table : null;
 }
 
-/** Keeps leases that were handed over: limits count them at once, and each becomes a lease when its execution is loaded. */
+/**
+ * Keeps leases that a former owner handed over. Limits count them at once, and each becomes a lease in memory when its execution is
+ * loaded.
+ */
 export function noteHandedOver(
   node: NodeState,
   leases: readonly HandedLease[],
@@ -258,7 +267,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;
-  // Earlier versions did not hand over when a command was sent.
+  // Earlier versions did not hand over the time at which a command was sent, so the opening of the partition is used.
   const sentAt = queued && queue.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
   const silenceMs = isStarted ? node.heartbeatMs(queue.state.plan) : node.settings.claimLeaseMs;
   const lease = addLease(queue, node.roster.workers.get(worker), {
@@ -270,7 +279,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     queued,
     startedAt: isStarted ? openedAt : 0,
     sentAt,
-    // The lease is counted from the opening of the partition, however late the execution is loaded.
+    // The lease lasts one silence from the opening of the partition, however late the execution is loaded.
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     dueAt:
       queued || isStarted
@@ -281,6 +290,6 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     lastLine,
     permits,
   });
-  // The execution may be loaded long after its partition was taken.
+  // Records the start from its own time, because the execution may be loaded long after its partition was taken.
   if (isStarted && !lease.recorded) node.starts.note(slot, lease.startedAt);
 }

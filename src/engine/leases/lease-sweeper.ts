@@ -1,11 +1,14 @@
-/** Sweeps leases: claims that never started are requeued, and silent attempts are lost. */
+/** Sweeps the leases of remote workers: claims that never started are requeued, and silent attempts are declared lost. */
 import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import { recordConfirmed, requestStop } from "./report-intake.ts";
 
-/** Checks all leases of remote workers; returns the executions whose claims lapsed, or null if there are no such leases. */
+/**
+ * Checks all leases of remote workers. Returns the executions whose claims have lapsed, or null if there are no leases of remote
+ * workers.
+ */
 export function sweepLeases(node: NodeState): Slot[] | null {
   let isWatching = false;
   const lapsed: Slot[] = [];
@@ -30,7 +33,7 @@ export function sweepLeases(node: NodeState): Slot[] | null {
   return isWatching ? lapsed : null;
 }
 
-/** Extends all leases after the clock was set forward, since workers were not silent in that time. */
+/** Extends all leases by the time by which the clock was set forward, since workers were not silent in that time. */
 export function extendLeases(node: NodeState, ms: number): void {
   node.tenures.extend(ms);
   for (const [execution, { handlers, droppedAt, until }] of node.suspects)
@@ -54,7 +57,7 @@ export function extendLeases(node: NodeState, ms: number): void {
   }
 }
 
-/** Asks workers about silent attempts before they are lost; that extends their leases once. */
+/** Asks workers about silent attempts before these are declared lost. The question extends each lease once. */
 function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
   const place = queue.placeIn(slot.id);
   for (const lease of silent) {
@@ -70,8 +73,8 @@ function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly 
 }
 
 /**
- * Loses adopted attempts that the quota servers of their limits have not confirmed in time: from now on those servers grant the
- * permits of the first owner to other nodes.
+ * Declares adopted attempts lost that the quota servers of their limits have not confirmed in time. From now on, those servers may
+ * grant the permits to other nodes.
  */
 export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (node.unconfirmed.size === 0) return;
@@ -90,7 +93,7 @@ function lose(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly
   const place = { ...queue.place, round: queue.visit.round };
   const lost: Lease[] = [];
   for (const lease of silent) {
-    // The sweeper ignores the lease from now on: its claim has ended, or its loss is being journaled.
+    // Makes the sweeper ignore the lease from now on, because its claim has ended or its loss is being journaled.
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
       requestStop(node, slot, { queue, lease }, "lost");

@@ -7,38 +7,38 @@ export interface Lease {
   readonly attempt: number;
   readonly claim: number;
   readonly epoch: number;
-  /** Whether the lease was restored from the store, so that a receipt for an earlier claim of the same command counts too. */
+  /** Whether the lease was restored from the store. Then a receipt for an earlier claim of the same command counts too. */
   readonly anyClaim?: true;
   readonly worker: string;
-  /** Whether the worker is in this process, so that the lease ends with it and needs no heartbeats. */
+  /** Whether the worker runs in this process. Such a lease ends with the process and needs no heartbeats. */
   readonly local: boolean;
-  /** Whether the attempt is in a queue of a broker or runs at a consumer, so that the lease needs no heartbeats. */
+  /** Whether the attempt is in a queue of a broker or at a consumer of that queue. Such a lease needs no heartbeats. */
   readonly queued: boolean;
-  /** When the attempt began, as far as its worker has reported it; 0 if it is only claimed. */
+  /** The time at which the attempt began, as its worker has reported; 0 if the attempt is only claimed. */
   startedAt: number;
-  /** When the broker confirmed a command; 0 if it has not yet, or if the attempt is not a command at a broker. */
+  /** The time at which the broker confirmed the command; 0 if it has not yet, or if the attempt is not a command at a broker. */
   sentAt: number;
-  /** Whether the store has a mark that the command was sent. */
+  /** Whether the store has a mark that says that the command was sent. */
   isMarked: boolean;
-  /** When the lease ends without a heartbeat. */
+  /** The time at which the lease ends if no heartbeat arrives. */
   until: number;
-  /** When a command without a receipt times out, even if its worker sends heartbeats. */
+  /** The time at which a command without a receipt times out, even if its worker sends heartbeats. */
   dueAt: number;
   /**
    * Whether a worker has reported that it accepted the attempt (`said`), and whether that is journaled or about to be
    * (`recorded`).
    */
   accepted?: "said" | "recorded";
-  /** Whether the start is journaled or about to be. */
+  /** Whether the start of the attempt is journaled, or is in a commit in progress. */
   recorded: boolean;
   /**
-   * For an adopted attempt: the time before which the quota servers of its limits must confirm it; its start is not recorded
-   * before. Undefined if it is confirmed, or was not adopted.
+   * For an adopted attempt: the time until which the quota servers of its limits must confirm it. Its start is not recorded before
+   * that. Undefined if the attempt is confirmed, or was not adopted.
    */
   confirmBy?: number | undefined;
   /** Whether the attempt was adopted from a node that died. */
   isAdopted?: true;
-  /** Whether the attempt ended before the quota servers confirmed it; its permits are kept until then. */
+  /** Whether the adopted attempt ended before the quota servers confirmed it. Its permits are kept until they do. */
   isEnded?: true;
   /** Whether the attempt's receipt has arrived and waits for its commit. */
   reported: boolean;
@@ -48,23 +48,23 @@ export interface Lease {
   asked: boolean;
   /** For an enumeration: the number of items that have arrived. */
   position: number;
-  /** The number of the last log line. */
+  /** The number of the last log line that the attempt has sent. */
   lastLine: number;
-  /** For a rate: the time from which the attempt's start counts, until it has begun. */
+  /** Under a rate limit, until the attempt has begun: the time at which its start was counted. */
   rateAt?: number | undefined;
-  /** The names of the rates that count the start. */
+  /** The names of the rate limits that count the start of the attempt. */
   rates?: readonly string[];
   /** The names of the limits whose permits the lease holds. */
   permits: readonly string[];
 }
 
-/** A lease with the queue of its handler. */
+/** A lease together with the queue of its handler. */
 export interface HeldLease {
   readonly queue: HandlerQueue;
   readonly lease: Lease;
 }
 
-/** The number that stands for the enumeration among the tasks of a handler. */
+/** The task number that stands for the enumeration of a handler. */
 export const ENUMERATION = -1;
 
 /** The fields of a new lease that differ between grants, adoptions, handovers and commands at a broker. */

@@ -1,6 +1,6 @@
 /**
- * Handles reports of workers: starts, pages, receipts, heartbeats. Reports become messages when their execution is stepped;
- * leases decide whether an attempt is live. After the commit, the leases that the reports ended are dropped.
+ * Handles reports of workers: starts, pages, receipts and heartbeats. A report becomes a message when its execution is stepped, and
+ * counts only if its attempt holds a lease. After the commit, the leases that the report ended are dropped.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { versionOf } from "../../kernel/event.ts";
@@ -30,7 +30,7 @@ import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
 import { addLease, ENUMERATION, type HeldLease, isSameAttempt, type Lease } from "./lease.ts";
 
-/** Updates leases before the commit: reported attempts free their worker, and started attempts have begun. */
+/** Updates leases when a report arrives, before its commit: ended attempts free their worker, and started attempts count as begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   const queue = queueOf(slot, report);
   if (queue === undefined) return;
@@ -68,7 +68,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
-/** Whether all attempts of the report hold their leases in memory: then it needs no commit and no load. */
+/** Whether all attempts of the report hold their leases in memory. Then the report needs neither a commit nor a load. */
 export function areHeld(slot: Slot, report: Extract<Report, { kind: "accepted" | "started" }>): boolean {
   const queue = queueOf(slot, report);
   if (queue === undefined) return false;
@@ -79,7 +79,7 @@ export function areHeld(slot: Slot, report: Extract<Report, { kind: "accepted" |
 }
 
 /**
- * Decides whether attempts may begin, or be accepted: only while they hold their leases. Starts are recorded later (see
+ * Decides whether reported attempts may begin or be accepted: only if they hold their leases. Starts are recorded later (see
  * unrecorded-starts.ts).
  */
 export function verdictsOnStarts(
@@ -92,7 +92,7 @@ export function verdictsOnStarts(
     if (!isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker)) return "stale";
     const queue = queueOf(slot, report);
     const lease = queue?.leases.get(task);
-    // A lease that was handed over was not in memory when the report came.
+    // Sets the start of a lease that was handed over, which was not in memory when the report arrived.
     if (report.kind === "started" && queue !== undefined && lease !== undefined && !lease.reported)
       start(node, slot, { queue, lease });
     return "accepted";
@@ -147,7 +147,7 @@ export function toMessage(
       }
       const byIdentity = queue?.state.identities !== null;
       if (report.kind === "enumeration") {
-        // If tasks have identities, they cannot be counted by their numbers, so the whole stream must have arrived.
+        // Tasks with identities cannot be checked by their numbers, so the enumeration is done only if all its items have arrived.
         if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position)
           return null;
         return {
@@ -167,7 +167,7 @@ export function toMessage(
   }
 }
 
-/** The request for a child in a report, without its attempt. */
+/** Returns the request for a child that is in a report, without the attempt. */
 function childIn({
   kind,
   name,
@@ -179,7 +179,7 @@ function childIn({
   return { kind, name, workflow, input, ...defined({ detached, mapped }) };
 }
 
-/** The content of a report about a step or a run, without its attempt. */
+/** Returns the part of a report that says what a step or run did, without the attempt. */
 function doneIn(
   report: Extract<
     Report,
@@ -231,7 +231,7 @@ function doneIn(
   }
 }
 
-/** The verdict on a report that needs no message: a repeated end of an enumeration is a duplicate, any other is stale. */
+/** Returns the verdict on a report that needs no message: "duplicate" for a repeated end of an enumeration, otherwise "stale". */
 export function verdictOnRest(slot: Slot, report: Report): Verdict {
   const state = queueOf(slot, report)?.state;
   const isRepeat =
@@ -239,7 +239,7 @@ export function verdictOnRest(slot: Slot, report: Report): Verdict {
   return isRepeat ? "duplicate" : "stale";
 }
 
-/** Makes the row for lines that an attempt logged; null if the attempt has lost the right to log. */
+/** Makes the row for lines that an attempt logged; null if the attempt does not hold its lease. */
 export function toLogRow(
   node: NodeState,
   slot: Slot,
@@ -268,7 +268,7 @@ export function toLogRow(
   };
 }
 
-/** Whether an attempt holds its lease; an attempt of a former owner is adopted if possible. */
+/** Whether an attempt holds its lease. An attempt of a former owner is adopted if possible. */
 export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
   const { task, attempt, claim, epoch } = at;
   const lease = queueOf(slot, at)?.leases.get(task);
@@ -277,7 +277,7 @@ export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker:
     : adopt(node, slot, at, { task, attempt, claim, worker });
 }
 
-/** Messages for attempts that were accepted and are not recorded as such yet. A commit for another reason records them. */
+/** Returns messages that record which attempts were accepted. They are added to a commit that is made for another reason. */
 export function unrecordedAccepts(node: NodeState, slot: Slot): readonly AcceptedMessage[] {
   if (!slot.hasAccepted || !writesRunNotices(node)) return NO_MESSAGES;
   if (slot.queue.every((queued) => queued.kind === "report" && queued.report.kind === "accepted"))
@@ -304,8 +304,8 @@ const NO_MESSAGES: readonly AcceptedMessage[] = [];
 type AcceptedMessage = Extract<Message, { kind: "accepted" }>;
 
 /**
- * Whether published values are recorded. They are dropped while the cluster has an older node that cannot read them: they change
- * no outcome, and to hold the execution back for them would delay its work.
+ * Whether published values are recorded. While the cluster has an older node that cannot read them, they are dropped: they change no
+ * outcome, and the execution would otherwise have to wait.
  */
 export function writesPublished(node: NodeState): boolean {
   return node.writes >= PUBLISHED_VERSION;
@@ -314,8 +314,8 @@ export function writesPublished(node: NodeState): boolean {
 const PUBLISHED_VERSION = versionOf("published");
 
 /**
- * Whether notices about runs are recorded. They are not while the cluster has an older node that cannot read them: they change
- * no outcome, but holding their executions back would.
+ * Whether notices about runs are recorded. While the cluster has an older node that cannot read them, they are dropped: they change
+ * no outcome, and the execution would otherwise have to wait.
  */
 export function writesRunNotices(node: NodeState): boolean {
   return node.writes >= RUN_NOTICES_VERSION;
@@ -323,23 +323,23 @@ export function writesRunNotices(node: NodeState): boolean {
 
 const RUN_NOTICES_VERSION = versionOf("task.run.started");
 
-/** Called after the commit of a report: ends its leases, and stops other attempts at settled tasks. */
+/** Called after the commit of a report: ends the leases of its attempts, and stops other attempts at the tasks that it settled. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
   const queue = slot.handlerQueue(report);
   if (queue === undefined) return;
-  // A receipt of an earlier round may have settled a task that another worker runs in this round.
+  // A late receipt of an earlier round may have settled a task that a worker is running in this round.
   const isRound = queue.visit.round === report.round;
   if (report.kind === "enumeration") {
     const lease = isRound ? queue.leases.get(ENUMERATION) : undefined;
     if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
     const { sealed, enumeration } = queue.state;
     if (sealed || enumeration.ended >= report.attempt) node.endLease(queue, lease);
-    // The report was not accepted, so its lease ends without a record in the journal.
+    // The report was not accepted, so the lease ends without an entry in the journal.
     else node.endUnrecorded(slot, queue, lease);
     return;
   }
   if (report.kind === "child") {
-    // An attempt that asks for a child that there cannot be has ended.
+    // An attempt ends if the child that it requests cannot exist.
     const lease = isRound ? queue.leases.get(report.task) : undefined;
     if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
     if (queue.state.tasks.ended(report.task) >= report.attempt || queue.state.isClosed(report.task))
@@ -351,7 +351,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     const lease = queue.leases.get(receipt.task);
     if (lease === undefined) continue;
     const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
-    // The report is about an earlier claim or attempt, and changed nothing.
+    // Skips a receipt of an earlier claim or attempt that changed nothing.
     if (!isOwn && !queue.state.isClosed(receipt.task)) continue;
     if (!isOwn) requestStop(node, slot, { queue, lease }, "cancel");
     const isOver =
@@ -364,12 +364,12 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
-/** Extends the leases that a heartbeat names; attempts without a lease, or that must stop, are cancelled. */
+/** Extends the leases of the attempts in a heartbeat. Attempts that have no lease, or were asked to stop, are cancelled. */
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
   const queue = queueOf(slot, beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
   const stopped: typeof gone = [];
-  // Only a committed cancel counts: before its commit, workers are not notified of it.
+  // Only a committed cancel counts. Workers are not notified of a cancel before its commit.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
   for (const attempt of beat.attempts) {
     const known = queue?.leases.get(attempt.task);
@@ -383,7 +383,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     if (queue === undefined || lease === undefined) continue;
     start(node, slot, { queue, lease });
     if (isDraining) lease.cancelled = true;
-    // The worker is notified again: the node or broker that was to pass the notice on may have lost it.
+    // Notifies the worker of the cancel again, because a node or broker in between may have lost the first notice.
     if (lease.cancelled) stopped.push(attempt);
   }
   if (node.unconfirmed.size > 0) recordConfirmed(node);
@@ -393,7 +393,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
 }
 
-/** The holder of an attempt's lease, and whether it must stop; null: there is no such lease in memory. */
+/** Returns the worker that holds an attempt's lease, and whether the attempt must stop; null if memory has no such lease. */
 export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
   const queue = slot === undefined ? undefined : queueOf(slot, at);
   const lease = queue?.leases.get(at.task);
@@ -407,7 +407,7 @@ export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHo
   };
 }
 
-/** Asks the worker of a lease to stop, once; if the lease is lost, the worker is notified in any case. */
+/** Asks the worker of a lease to stop the attempt, at most once. If the attempt is lost, its worker is notified in any case. */
 export function requestStop(
   node: NodeState,
   slot: Slot,
@@ -428,7 +428,7 @@ export function requestStop(
   });
 }
 
-/** Called when the worker's own status API says that these attempts still run: extends their leases, once. */
+/** Called when the worker's own status API says that these attempts are still running: extends each of their leases once. */
 export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   const queue = queueOf(slot, beat);
   for (const { task, attempt, claim } of beat.attempts) {
@@ -439,7 +439,7 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   }
 }
 
-/** Under a rate an attempt counts from when it is known to have begun. */
+/** Counts the start of an attempt under its rate limits from the time at which it is known to have begun. */
 function countStart(node: NodeState, lease: Lease, at: number): void {
   noteBegun(node, lease, at);
   lease.rateAt = undefined;
@@ -456,8 +456,9 @@ function start(node: NodeState, slot: Slot, { queue, lease }: HeldLease, at = no
 }
 
 /**
- * Called when a worker reports on an enumeration without a lease. An enumeration of a former owner is not adopted, because its pages
- * may be of an earlier claim. Its worker is told to stop, so the next enumeration need not wait until that worker counts as lost.
+ * Called when a worker reports on an enumeration that has no lease. An enumeration of a former owner is not adopted, because its
+ * pages may be of an earlier claim. Its worker is told to stop, so that a new enumeration need not wait until that worker counts as
+ * lost.
  */
 function freeEnumeration(node: NodeState, slot: Slot, place: ReportPlace, attempt: number): void {
   const queue = queueOf(slot, place);
@@ -477,7 +478,7 @@ function adopt(
 ): boolean {
   const queue = queueOf(slot, place);
   if (queue === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
-  // The attempts of a damaged execution were told to stop, and their permits are given back.
+  // Attempts of a damaged execution are not adopted: their workers were told to stop, and their permits were released.
   if (slot.droppedAt !== null) return false;
   const { tasks } = queue.state;
   const start = tasks.startOf(at.task);
@@ -491,7 +492,8 @@ function adopt(
     at.task >= queue.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
     queue.leases.has(at.task) ||
-    // The claim has lapsed: another worker has begun the same attempt, and may have left checkpoints.
+    // Not adopted if another worker has begun the same attempt after this claim lapsed, because that worker may have left
+    // checkpoints.
     (begunBy ?? worker) !== worker ||
     !hasRoomToAdopt(node, slot, queue, at.task)
   )
@@ -508,7 +510,7 @@ function adopt(
     startedAt: node.now,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(queue.state.plan),
     dueAt: receiptDueAt(node, queue, { task: at.task, from: node.now, queued }),
-    // In a cluster the start is recorded again, as held by this owner.
+    // In a cluster, the start is recorded again, now as held by this owner.
     recorded: begunBy !== undefined && node.limits.shares === null,
     permits: adoptedPermits(node, slot, queue, at.task),
   });
@@ -519,8 +521,8 @@ function adopt(
 }
 
 /**
- * Records the starts of adopted attempts once the quota servers of their limits have confirmed them. From then on the next
- * owner knows these attempts too, even if this one ends uncleanly.
+ * Records the starts of adopted attempts once the quota servers of their limits have confirmed them. From then on, the next owner
+ * knows these attempts too, even after an unclean end of this owner.
  */
 export function recordConfirmed(node: NodeState): void {
   const { limits, unconfirmed } = node;
@@ -542,8 +544,8 @@ export function recordConfirmed(node: NodeState): void {
 }
 
 /**
- * The queue that a report is about; undefined if its visit or round has ended. A report of an earlier round does not concern
- * the leases of this round, although their attempts may have the same number.
+ * Returns the queue that a report is about; undefined if its visit or round has ended. Leases of the current round are not affected
+ * by a report of an earlier round, even if the attempts have the same numbers.
  */
 export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
   const queue = slot.handlerQueue(place);

@@ -1,18 +1,18 @@
 /**
- * Starts of attempts that are known and not journaled yet. The next commit of their execution records them, unless they are
- * settled by then. An attempt that stays open gets a commit for its start; all starts that are due share it.
+ * Keeps starts of attempts that are not journaled yet. The next commit of their execution records them, unless their tasks are
+ * settled by then. If an attempt stays open, a commit is made for its start; all starts that are due share this commit.
  */
 import type { AttemptRef, Message } from "../../kernel/message.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 
-/** The time between two checks, in which starts that become due wait for each other. */
+/** The time between two checks of unrecorded starts. Starts that become due in between are written together. */
 const GATHER_MS = 50;
 
 export class UnrecordedStarts {
   readonly #node: NodeState;
-  /** Executions with attempts that have begun, perhaps without a recorded start. */
+  /** Executions with attempts that have begun and whose start may not be recorded yet. */
   readonly #slots = new Set<Slot>();
   #checkAt = Number.POSITIVE_INFINITY;
 
@@ -20,7 +20,7 @@ export class UnrecordedStarts {
     this.#node = node;
   }
 
-  /** When `check` must be called; Infinity: no start waits. */
+  /** The time at which `check` must be called; Infinity if no start waits to be recorded. */
   get checkAt(): number {
     return this.#checkAt;
   }
@@ -29,18 +29,18 @@ export class UnrecordedStarts {
     return this.#slots.has(slot);
   }
 
-  /** An attempt of the execution has begun at this time. */
+  /** Records that an attempt of the execution began at this time. */
   note(slot: Slot, since = this.#node.now): void {
     this.#slots.add(slot);
     this.#checkAt = Math.min(this.#checkAt, since + this.#node.settings.startAfterMs);
   }
 
-  /** The execution leaves memory. */
+  /** Called when the execution leaves memory. */
   delete(slot: Slot): void {
     this.#slots.delete(slot);
   }
 
-  /** Requests a commit for executions with due starts. */
+  /** Requests a commit for each execution with a start that must be recorded now. */
   check(): void {
     const node = this.#node;
     if (node.now < this.#checkAt) return;
@@ -55,7 +55,10 @@ export class UnrecordedStarts {
     this.#checkAt = Math.max(next, node.now + GATHER_MS);
   }
 
-  /** The starts to record with a commit of the execution. If nothing else is written: only if one of them is due. */
+  /**
+   * Returns the starts to record with a commit of the execution. If the commit has nothing else to write, starts are returned only if
+   * one of them is due.
+   */
   take(slot: Slot, isWritten: boolean): readonly StartsMessage[] {
     if (!this.#slots.has(slot)) return NONE;
     if (!isWritten && this.#dueAt(slot) > this.#node.now) return NONE;
@@ -81,13 +84,13 @@ export class UnrecordedStarts {
     return messages;
   }
 
-  /** When the first of the execution's starts must be journaled; Infinity: none. */
+  /** The time at which the first of the execution's starts must be journaled; Infinity if there is none. */
   #dueAt(slot: Slot): number {
     const { startAfterMs } = this.#node.settings;
     let due = Number.POSITIVE_INFINITY;
     for (const queue of slot.queues) {
       if (queue.openLeases === 0) continue;
-      // The next owner must know an adopted attempt too, if this one ends uncleanly.
+      // The start of an adopted attempt is due at once: the next owner must know the attempt if this owner ends uncleanly.
       for (const lease of queue.leases.values())
         if (isUnrecorded(lease)) {
           const isDue = /* @plant start of an adopted attempt journaled late */ lease.isAdopted === true;

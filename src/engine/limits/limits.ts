@@ -1,8 +1,8 @@
 /**
- * Limits: concurrency by project, by handler (project and use) and by key within a handler, and rates. Limits are exact: a
- * lease acquires a permit and releases it when it ends; a start under a rate counts for the length of the rate's window. A
- * handler that finds a limit full waits in the limit's queue (wait-queue.ts), and is called in turn when there is room. In a
- * cluster a node has only a quota of a limit (quota-client.ts).
+ * Limits: concurrency by project, by handler (project and use) and by key within a handler, and rates. Limits are exact: a lease
+ * acquires a permit and releases it when it ends. Under a rate, a start counts for the length of the rate's window. A handler that
+ * finds a limit full waits in the limit's queue (wait-queue.ts), and is called in turn when there is room. In a cluster, a node has
+ * only a quota of each limit (quota-client.ts).
  */
 
 import type { RateDefinition } from "../../kernel/definition/definition.ts";
@@ -14,16 +14,16 @@ import { QuotaClient } from "./quota-client.ts";
 import { RateWindow, windowOf } from "./rate-window.ts";
 import { type Waiter, WaitQueue } from "./wait-queue.ts";
 
-/** How the permits of a lease move with its partition to another node. */
+/** How the permit of a lease moves to another node together with the partition. */
 export interface Moves {
   readonly partition: number;
   /** The epoch of the tenure in which the lease was open at this node. */
   readonly epoch: number;
-  /** The time from the takeover of the partition until the new owner counts the permits. */
+  /** The time from the takeover of the partition until its new owner counts the permit. */
   readonly ms: number;
 }
 
-/** The name of the limit that counts the starts of a handler's rate, or of a key's. */
+/** Returns the name of the limit that counts starts under the rate of a handler or of a key. */
 export function rateName(scope: string): string {
   return `rate ${scope}`;
 }
@@ -36,9 +36,9 @@ export function projectScope(project: string): string {
 /** A limit as a definition or a setting declares it. */
 export interface Declared {
   readonly max: number;
-  /** When the limit was declared: the newest value counts. */
+  /** The time at which the limit was declared. The value that was declared last applies. */
   readonly declaredAt: number;
-  /** How long an attempt under the limit may run after its node has become silent. */
+  /** How long an attempt under the limit may go on after its node has become silent. */
   readonly silenceMs: number;
 }
 
@@ -46,7 +46,7 @@ export interface Declared {
 export interface DeclaredRate {
   readonly rate: RateDefinition;
   readonly declaredAt: number;
-  /** A time at which unknown starts of a former owner may have used the rate up; null if there was none. */
+  /** The time at which unknown starts under a former owner may have used up the rate; null if there are none. */
   readonly usedUpAt: number | null;
   readonly now: number;
 }
@@ -54,19 +54,19 @@ export interface DeclaredRate {
 interface LimitState {
   max: number;
   held: number;
-  /** The number of those permits that belong to attempts adopted from dead nodes. */
+  /** The number of held permits that belong to attempts adopted from dead nodes. */
   adopted: number;
-  /** Whether the limit is dropped once it is unused, as limits of keys are. */
+  /** Whether the limit is dropped when it is not used any more. Limits of keys are. */
   isTransient: boolean;
-  /** Whether the limit has room only while nothing is held. */
+  /** Whether the limit has room only while no permit of it is held. */
   isGate: boolean;
   /** For the rate of a key: the time of its next check; Infinity if none is scheduled. */
   watchedAt: number;
   /** The window of starts, if the limit is a rate. */
   window: RateWindow | null;
-  /** The waiters; null if none has waited so far. */
+  /** The queue of the waiting handlers; null if no handler has waited yet. */
   queue: WaitQueue | null;
-  /** Waiters that have reserved room under this limit and wait at another limit. */
+  /** The ids of waiters that have reserved a permit of this limit while they wait at another limit. */
   readonly reserved: Set<string>;
 }
 
@@ -78,25 +78,25 @@ const KEY_TIMES_KEPT = 8;
 const LISTED_KEYS_MAX = 1_000;
 
 export class Limits {
-  /** The quotas of this node in a cluster; null if there is no other node. */
+  /** The quotas of this node in a cluster; null if this node is the only one. */
   readonly shares: QuotaClient | null;
   readonly #limits = new Map<string, LimitState>();
   /** Rates of handlers, by the names of their limits. */
   readonly #windows = new Map<string, RateWindow>();
-  /** Rates of keys, each with the time of its next check: a start leaves its window, or the rate can be dropped. */
+  /** The rates of keys, each with the time of its next check. At a check, starts leave the window, or the rate is dropped. */
   readonly #keyWindows = new Heap<{ name: string; at: number }>((a, b) => a.at < b.at);
-  /** Limits with waiters that may have room. */
+  /** Names of limits that have waiters and may have room. */
   readonly #callable = new Set<string>();
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
     (a, b) => a.until < b.until,
   );
   readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
-  /** Permits of leases whose partitions have no new owner yet. */
+  /** Permits of leases whose partitions have left this node and have no new owner yet. */
   #moving: ({ readonly name: string } & Moves)[] = [];
-  /** Limits that grant nothing before a time, since attempts of a former owner may still run. */
+  /** Limits under which nothing is granted before a time, because attempts of a former owner may still run. */
   readonly #blocked = new Map<string, number>();
 
-  /** `shared` are the settings if other nodes count under the same limits. */
+  /** `shared` has the settings if other nodes use the same limits; null if there are no other nodes. */
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
@@ -110,7 +110,7 @@ export class Limits {
     this.shares = shared === null ? null : new QuotaClient(shared.permitPatienceMs, usage);
   }
 
-  /** Declares a limit; the newest value counts from the next grant on. */
+  /** Declares a limit. The value that was declared last applies from the next grant on. */
   declare(name: string, limit: Declared): void {
     Object.assign(this.#at(name), { max: limit.max, isTransient: false });
     this.shares?.declare(name, limit, false);
@@ -132,19 +132,19 @@ export class Limits {
     this.#windows.set(name, limit.window as RateWindow);
   }
 
-  /** Declares the rate of one key, which is dropped once its window is forgotten. */
+  /** Declares the rate of one key. The rate is dropped once it is unused and no start counts under it. */
   declareKeyRate(name: string, declared: DeclaredRate): void {
     const limit = this.#at(name, true);
     this.declareKey(name, this.#openWindow(limit, declared));
     this.#watchKey(name, limit, declared.now);
   }
 
-  /** Gives a limit the window of a rate, or changes its window. Returns the limit that the window has. */
+  /** Gives a limit the window of a rate, or changes its window. Returns the limit with that window. */
   #openWindow(limit: LimitState, { rate: declared, declaredAt, usedUpAt, now }: DeclaredRate): Declared {
     const rate = windowOf(declared, this.shares === null);
     if (limit.window === null) {
       limit.window = limit.isTransient ? new RateWindow(rate, KEY_TIMES_KEPT) : new RateWindow(rate);
-      // The rate of a key is declared at any time, so the unknown starts may be older than its window.
+      // The rate of a key is declared on each use, so unknown starts of a former owner may have left its window already.
       const isOld = limit.isTransient && (usedUpAt ?? 0) + rate.per <= now;
       if (this.shares === null && usedUpAt !== null && !isOld) limit.window.add(usedUpAt, rate.limit);
     } else limit.window.declare(rate, now);
@@ -165,7 +165,7 @@ export class Limits {
   /** Frees the starts that have left the window of a key's rate; drops the rate if it is not in use. */
   #expireKey(name: string, at: number, now: number): void {
     const limit = this.#limits.get(name);
-    // A check that was replaced by an earlier one does nothing.
+    // Ignores a check that was replaced by an earlier one.
     if (limit === undefined || limit.window === null || limit.watchedAt !== at) return;
     limit.watchedAt = Number.POSITIVE_INFINITY;
     if (limit.window.expire(now) > 0) {
@@ -178,14 +178,14 @@ export class Limits {
     else this.#limits.delete(name);
   }
 
-  /** Counts a start under the rate of this name. */
+  /** Counts a start under the rate with this name. */
   start(name: string, who: Waiter, now: number): void {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null) return;
     // @plant starts not counted under a rate
     limit.window.add(now);
     limit.held = limit.window.used;
-    // The rate of a key without waiters has no queue, since there can be very many such rates.
+    // A key's rate gets a wait queue only when a handler waits, since there can be very many keys.
     if (limit.isTransient) limit.queue?.served(who.id, limit.max);
     else queueOf(limit).served(who.id, limit.max);
     this.#watchKey(name, limit, now);
@@ -193,8 +193,8 @@ export class Limits {
   }
 
   /**
-   * Called when a start that was counted at `noted` has begun: it counts from now on. If it has left the window, it is counted
-   * again; in a cluster that takes no permit from other nodes, but this node has less room meanwhile.
+   * Called when an attempt begins whose start was counted at `noted`: from now on it counts from its beginning. A start that has left
+   * the window is counted again. In a cluster, that takes no permit from other nodes, but this node has less room for a while.
    */
   began(name: string, noted: number, now: number): void {
     const limit = this.#limits.get(name);
@@ -207,21 +207,19 @@ export class Limits {
     this.shares?.used(name);
   }
 
-  /**
-   * Whether a start that was counted at `noted` may begin now: because it still counts, or because there is room for one more.
-   */
+  /** Whether an attempt whose start was counted at `noted` may begin now: the start still counts, or there is room for one more. */
   mayBegin(name: string, noted: number, now: number): boolean {
     return this.#limits.get(name)?.window?.counts(noted) === true || this.hasRoom(name, now);
   }
 
-  /** When the next start is allowed, as far as this node knows; 0 if it is allowed now. */
+  /** The time at which the next start under a rate is allowed, as far as this node knows; 0 if it is allowed now. */
   allowedAt(name: string): number {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
     return limit.window.nextAt();
   }
 
-  /** Declares a limit that has room only while nothing is held under it. */
+  /** Declares a limit that has room only while no permit of it is held. */
   declareGate(name: string): void {
     this.#at(name, true).isGate = true;
   }
@@ -231,7 +229,7 @@ export class Limits {
     return this.#room(name, now) > 0;
   }
 
-  /** Whether this waiter may acquire a permit: there is room, and no other waiter goes first. */
+  /** Whether this waiter may acquire a permit now: a permit is free, and no other waiter comes first. */
   mayAcquire(name: string, who: Waiter, now: number): boolean {
     // @plant permit returned to its giver
     return this.hasRoom(name, now) && this.#limits.get(name)?.queue?.isBehind(who) !== true;
@@ -245,7 +243,7 @@ export class Limits {
     return Math.min(max - held, this.shares?.room(name, held) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Whether the limit is blocked, since attempts of a former owner may still run. */
+  /** Whether nothing is granted under the limit now, because attempts of a former owner may still run. */
   isBlocked(name: string, now: number): boolean {
     return this.blockedUntil(name) > now;
   }
@@ -255,7 +253,7 @@ export class Limits {
     return this.#blocked.get(name) ?? 0;
   }
 
-  /** Acquires a permit; `who`: the waiter that gets it. */
+  /** Acquires a permit. `who` is the waiter that gets it. */
   acquire(name: string, who?: Waiter): void {
     const limit = this.#at(name);
     limit.held++;
@@ -263,13 +261,13 @@ export class Limits {
     this.shares?.used(name);
   }
 
-  /** Acquires a permit for an attempt that is adopted from a dead node. */
+  /** Acquires a permit for an attempt that this node adopts from a dead node. */
   adopt(name: string): void {
     this.acquire(name);
     this.#at(name).adopted++;
   }
 
-  /** Called when an adopted attempt ends at this node. The caller releases its permit, or lets it linger. */
+  /** Called when an adopted attempt ends at this node. The caller then calls `release` or `linger` for its permit. */
   endAdopted(name: string): void {
     const limit = this.#limits.get(name);
     if (limit !== undefined) limit.adopted--;
@@ -288,14 +286,14 @@ export class Limits {
   }
 
   /**
-   * Keeps a permit although its lease has ended at this node: its attempt goes on, and the next owner of its partition will
-   * have a permit for it. The permit counts here until some time after the partition has a new owner.
+   * Keeps a permit although its lease has ended at this node: the attempt goes on, and the next owner of its partition will hold a
+   * permit for it. The permit counts at this node until some time after the partition has a new owner.
    */
   linger(name: string, moves: Moves): void {
     this.#moving.push({ name, ...moves });
   }
 
-  /** Applies the epochs of partitions from the store: permits of partitions with a new owner are released after a while. */
+  /** Applies the current epochs of partitions. Permits of partitions that have a new owner are released after a while. */
   moved(epochs: ReadonlyMap<number, number>, now: number): void {
     if (this.#moving.length === 0) return;
     this.#moving = this.#moving.filter(({ name, partition, epoch, ms }) => {
@@ -305,7 +303,10 @@ export class Limits {
     });
   }
 
-  /** Calls `run` once, when it is the waiter's turn and there may be room. A waiter waits only once. */
+  /**
+   * Lets a handler wait at a limit. `run` is called once, when it is the waiter's turn and a permit may be free. A waiter is in the
+   * queue at most once.
+   */
   wait(name: string, who: Waiter, run: () => void): void {
     const limit = this.#at(name);
     queueOf(limit).add(who, limit.max, run);
@@ -313,12 +314,12 @@ export class Limits {
     this.shares?.noteUse(name);
   }
 
-  /** Whether a waiter may have to be called. */
+  /** Whether there may be a waiter to call. */
   get isCallable(): boolean {
     return this.#callable.size > 0;
   }
 
-  /** Calls the next waiter of each limit that has room; returns how many were called. */
+  /** Calls the next waiter of each limit that has room. Returns how many waiters were called. */
   callWaiters(now: number): number {
     let called = 0;
     for (const name of [...this.#callable]) {
@@ -334,8 +335,8 @@ export class Limits {
   }
 
   /**
-   * Reserves room for a waiter under the limits that precede the full one in the order of acquisition, so that two nodes
-   * that need the same two permits do not pass them back and forth.
+   * Reserves permits for a waiter under the limits that are acquired before the full one. Without that, two nodes that need the same
+   * two permits could pass them back and forth.
    */
   reserve(names: readonly string[], who: string, until: number): void {
     if (this.shares === null) return;
@@ -365,12 +366,12 @@ export class Limits {
     }
   }
 
-  /** Applies a grant of a quota server; waiters may continue. */
+  /** Applies a grant of a quota server, so that waiters may continue. */
   granted(grant: PermitGrant): void {
     if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
   }
 
-  /** Uses the quotas of silent quota servers again; true if waiters may continue. */
+  /** Uses the quotas of quota servers that do not answer again. Returns true if waiters may continue. */
   useKept(): boolean {
     const kept = this.shares?.drainKept() ?? [];
     for (const name of kept) this.#callable.add(name);
@@ -382,7 +383,8 @@ export class Limits {
   }
 
   /**
-   * Frees everything that ends by time: blocks, starts that have left the window of their rate, reservations, moved permits.
+   * Frees everything whose time is over: blocks of limits, starts that have left the window of their rate, reservations and moved
+   * permits.
    */
   unblock(now: number): void {
     for (const [name, window] of this.#windows) {
@@ -423,7 +425,7 @@ export class Limits {
     return this.#limits;
   }
 
-  /** Names of the limits of permits that move to other nodes, where they may not be counted yet. */
+  /** Returns the names of limits with permits that move to other nodes, which may not count them yet. */
   *leaving(): Generator<string> {
     for (const { name } of this.#moving) yield name;
     for (const { name } of this.#lingering.items()) yield name;
@@ -439,8 +441,8 @@ export class Limits {
   }
 
   /**
-   * Every declared limit with the number of its waiters; for a rate, `held` is the number of starts that count. Limits of keys
-   * are listed up to `LISTED_KEYS_MAX`.
+   * Returns every declared limit with the number of its waiters. For a rate, `held` is the number of starts that count. At most
+   * `LISTED_KEYS_MAX` limits of keys are listed.
    */
   *all(now: number): Generator<{ name: string; max: number; held: number; waiting: number; perMs?: number }> {
     let keys = 0;

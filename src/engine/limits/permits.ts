@@ -15,7 +15,10 @@ export interface Permits {
   readonly rates: readonly string[];
 }
 
-/** Acquires permits for a task. `full`: the limit of its handler is reached. `parked`: a limit of its key is reached. */
+/**
+ * Acquires permits for a task. The result `full` means that the limit of its handler is reached, `parked` that a limit of its key is
+ * reached.
+ */
 export function acquirePermits(
   node: NodeState,
   slot: Slot,
@@ -35,7 +38,7 @@ export function acquirePermits(
   }
   const adopted = adoptedScope(scope);
   if (concurrencyPerKey !== undefined && (node.limits.find(adopted)?.held ?? 0) > 0) {
-    // While the keys of adopted attempts are not known, no task with a key is leased.
+    // While adopted attempts have unknown keys, no task with a key is leased.
     node.limits.declareGate(adopted);
     node.limits.wait(adopted, who, again);
     return "full";
@@ -78,7 +81,7 @@ export function acquirePermits(
     }
     // @plant starts not counted under the rate of a key
     if (ofKey.rate !== null) node.limits.start(ofKey.rate, keyWho, node.now);
-    // Other parked tasks of this handler wait at the key's limit again, behind other handlers.
+    // Other parked tasks of this handler wait at the limit of the key again, behind the tasks of other handlers.
     if (queue.hasParked(key))
       waitForKey(node, slot, queue, { key, name: ofKey.rate ?? (ofKey.limit as string) });
   }
@@ -111,7 +114,7 @@ function declareKey(
   return { limit, rate, names: [rate, limit].filter((one) => one !== null) };
 }
 
-/** Whether the handler's tasks need permits. */
+/** Whether the handler's tasks need permits of any limit. */
 export function isLimited(node: NodeState, slot: Slot, queue: HandlerQueue): boolean {
   const { concurrency, concurrencyPerKey, ratePerKey, rate } = queue.state.plan.definition;
   if (concurrency !== undefined || concurrencyPerKey !== undefined) return true;
@@ -136,19 +139,19 @@ export function findsRoom(node: NodeState, slot: Slot, queue: HandlerQueue): boo
   return concurrency === undefined || limits.hasRoom(scope, now);
 }
 
-/** The handler as a waiter at limits. */
+/** Returns the handler in the form of a waiter at limits. */
 export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
   return { id: `${encodeName(slot.id)}/${queue.key}`, age: slot.age, priority: queue.state.plan.priority };
 }
 
-/** An attempt has begun at this time: under a rate it counts from then on. */
+/** Records that an attempt began at this time. Under a rate, its start counts from then on. */
 export function noteBegun(node: NodeState, lease: Lease, at = node.now): void {
   if (lease.rateAt === undefined) return;
   for (const name of lease.rates ?? []) node.limits.began(name, lease.rateAt, at);
   lease.rateAt = at;
 }
 
-/** Whether a rate allows that an attempt that was leased before begins now. */
+/** Whether the rates allow an attempt that was leased earlier to begin now. */
 export function mayBegin(node: NodeState, { rateAt, rates = [] }: Lease): boolean {
   if (rateAt === undefined) return true;
   return rates.every((name) => node.limits.mayBegin(name, rateAt, node.now));
@@ -157,12 +160,12 @@ export function mayBegin(node: NodeState, { rateAt, rates = [] }: Lease): boolea
 const NO_NAMES: readonly string[] = [];
 const NO_PERMITS: Permits = { permits: NO_NAMES, rates: NO_NAMES };
 
-/** The limit that counts the adopted attempts of a handler whose keys are not known yet. */
+/** Returns the name of the limit that counts adopted attempts of a handler whose keys are not known yet. */
 function adoptedScope(scope: string): string {
   return `${scope}!`;
 }
 
-/** Whether there is room to adopt an attempt of a former owner; the block after a takeover does not count. */
+/** Whether there is a permit to adopt an attempt of a former owner. The block of limits after a takeover does not apply to adoptions. */
 export function hasRoomToAdopt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): boolean {
   return adoptedNames(node, slot, queue, task).every((name) => {
     const limit = node.limits.find(name);
@@ -185,7 +188,7 @@ export function adoptedPermits(
   return permits;
 }
 
-/** Called after a page was read: adopted attempts whose keys are known now get the permits of their keys. */
+/** Called after a page was read: adopted attempts whose keys are now known acquire the permits of their keys. */
 export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (queue.state.plan.definition.concurrencyPerKey === undefined) return;
   const adopted = adoptedScope(`${slot.execution?.project}/${queue.state.plan.scope}`);
@@ -202,7 +205,8 @@ export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void
 }
 
 /**
- * The name of the limit of the task's key, if it has a key; while its page is not in memory, that of the limit of unknown keys.
+ * Returns the names of the limits of the task's key; none if the task has no key. While the page of the task is not in memory,
+ * returns the name of the limit for unknown keys.
  */
 function keyNames(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string[] {
   const { plan } = queue.state;
@@ -246,7 +250,7 @@ function offerAgain(node: NodeState, execution: string, queueKey: string): void 
   if (now !== null) node.offer(now.slot, now.queue);
 }
 
-/** The current queue of a handler: a reload may have replaced the queue that began to wait. */
+/** Returns the current queue of a handler. A reload of the execution may have replaced the queue that began to wait. */
 function queueNow(
   node: NodeState,
   execution: string,

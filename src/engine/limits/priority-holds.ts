@@ -50,7 +50,7 @@ export class PriorityHolds {
     this.#byExecution.delete(execution);
   }
 
-  /** The lowest priority of the project that a worker may get now. */
+  /** Returns the lowest priority whose tasks a worker may get now in this project. */
   floor(project: string, serves: (wanted: Wanted) => boolean): number {
     let floor = Number.NEGATIVE_INFINITY;
     for (const { priority, wanted } of this.#holds.get(project)?.values() ?? [])

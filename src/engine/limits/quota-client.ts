@@ -1,17 +1,17 @@
 /**
- * The quotas of a node under the limits of its cluster: the number of attempts that it may have open under each limit. It asks
- * the limit's quota server for more when a handler waits, and returns permits that it does not need.
+ * The quotas of a node under the limits of its cluster: how many attempts the node may have open under each limit. The node asks the
+ * limit's quota server for more permits when a handler waits, and returns permits that it does not need.
  */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 
-/** The number of permits that are requested at a time, for each waiting handler. */
+/** The number of permits that a node requests at a time for each waiting handler. */
 const BATCH = 16;
 
-/** A request that was answered without a permit is repeated after this multiple of the patience for an answer. */
+/** A request that got no permit is repeated after this multiple of the time for which an answer is awaited. */
 export const WAITS = 5;
 
 interface Share {
-  /** The number of the declaration. */
+  /** The number of the limit in the order of declaration. */
   readonly order: number;
   max: number;
   declaredAt: number;
@@ -19,16 +19,16 @@ interface Share {
   isTransient: boolean;
   quota: number;
   isContended: boolean;
-  /** The number of the last request. */
+  /** The number of the last request to the quota server. */
   n: number;
   askedAt: number;
   isAnswered: boolean;
-  /** Whether the quota server has not answered in time. Until it does, this node keeps its quota and uses it again. */
+  /** Whether the quota server did not answer in time. Until it answers, this node keeps its quota and uses it again. */
   isSilent: boolean;
   wants: number;
-  /** The highest priority that was reported to the quota server. */
+  /** The highest priority of a waiting handler that was reported to the quota server. */
   priority: number;
-  /** Granted permits that have not been used yet. While other nodes wait, each is used once. */
+  /** The number of granted permits that have not been used yet. While other nodes wait, each permit is used only once. */
   fresh: number;
 }
 
@@ -38,31 +38,31 @@ export interface Usage {
   /** The number of handlers that wait for a permit, and the highest priority among them. */
   readonly waiting: number;
   readonly priority: number;
-  /** The number of handlers with reserved room that wait at another limit. */
+  /** The number of handlers that have reserved a permit while they wait at another limit. */
   readonly reserved: number;
   /** The number of permits of attempts that have moved to other nodes. */
   readonly moved: number;
   /** The number of permits of attempts that were adopted from dead nodes. */
   readonly adopted: number;
-  /** Whether the limit is a rate: starts hold no permits, so they never raise the quota. */
+  /** Whether the limit is a rate. Starts hold no permits, so they never raise the quota. */
   readonly isRate: boolean;
 }
 
 export class QuotaClient {
   readonly #shares = new Map<string, Share>();
-  /** Limits with a request that may have to be repeated. There can be very many limits of keys without one. */
+  /** Limits with a request to the quota server that may have to be repeated. Most limits of keys have none. */
   readonly #pending = new Map<string, Share>();
   /** Limits whose use has changed since the last request. */
   readonly #changed = new Set<string>();
-  /** Limits that this node has dropped, while a quota server still counts a quota for it. */
+  /** Limits that this node has dropped while a quota server still counts a quota of this node. */
   readonly #disclaimed = new Set<string>();
-  /** Limits whose quota servers have become silent, so that their quotas are used again. */
+  /** Limits whose quota servers have become silent; this node uses their quotas again. */
   readonly #kept = new Set<string>();
   /** The time after which an unanswered request is repeated. */
   readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
   #declarations = 0;
-  /** The number of the last request for any limit, so that a dropped limit continues with higher numbers. */
+  /** The number of the last request for any limit. A limit that is dropped and declared again continues with higher numbers. */
   #n = 0;
 
   constructor(patienceMs: number, usage: (name: string) => Usage) {
@@ -79,7 +79,7 @@ export class QuotaClient {
       Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;
     }
-    // Leases that were handed over may count under this limit already.
+    // The limit may already have leases that a former owner handed over.
     this.#changed.add(name);
     this.#shares.set(name, {
       order: ++this.#declarations,
@@ -97,14 +97,14 @@ export class QuotaClient {
     });
   }
 
-  /** The limit as it is declared at this node; undefined if it is not. */
+  /** Returns the limit as this node has declared it; undefined if it has not. */
   declared(name: string): Pick<Share, "max" | "declaredAt" | "silenceMs"> | undefined {
     return this.#shares.get(name);
   }
 
   /**
-   * The number of further attempts that may be open. An undeclared limit is infinite. While other nodes wait, a used permit
-   * returns to the quota server, so that permits rotate among nodes.
+   * Returns the number of further attempts that may be open. A limit that is not declared is infinite. While other nodes wait, a
+   * permit returns to the quota server after one use, so that permits rotate among nodes.
    */
   room(name: string, held: number): number {
     const share = this.#shares.get(name);
@@ -121,24 +121,25 @@ export class QuotaClient {
     this.noteUse(name);
   }
 
-  /** Called when the use of a limit has changed: a permit was acquired or released, or a handler began to wait. */
+  /** Called when the use of a limit has changed: a permit was acquired or released, or a handler started to wait. */
   noteUse(name: string): void {
     if (this.#shares.has(name)) this.#changed.add(name);
   }
 
-  /** Drops the permit of an attempt that has moved to another node. */
+  /** Gives up the permit of an attempt that has moved to another node. */
   forfeit(name: string): void {
     const share = this.#shares.get(name);
     if (share === undefined || share.quota === 0) return;
     share.quota--;
-    // The change is reported at once. Answers to earlier requests are ignored, since the quota server still counts more.
+    // The lower number is reported at once. Answers to earlier requests are ignored, because in these the quota server still counted
+    // the permit.
     share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;
     this.#pending.set(name, share);
   }
 
-  /** Called when this node has a new name: its quotas under the old name are lost, except for permits in use. */
+  /** Called when this node has got a new incarnation name: it loses the quotas of its old name, except for permits in use. */
   rename(): void {
     for (const [name, share] of this.#shares) {
       share.quota = 0;
@@ -155,7 +156,7 @@ export class QuotaClient {
     return share === undefined || (share.isAnswered && this.#usage(name).held <= share.quota);
   }
 
-  /** All permits that this node has of these limits, for a new quota server. */
+  /** Returns all permits that this node has under these limits, as a declaration for a new quota server. */
   declarations(isOf: (name: string) => boolean, now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
     for (const [name, share] of this.#shares) {
@@ -166,7 +167,7 @@ export class QuotaClient {
     return asks;
   }
 
-  /** The requests to send to quota servers now. */
+  /** Returns the requests to send to quota servers now. */
   asks(now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
     for (const name of this.#changed) {
@@ -201,14 +202,14 @@ export class QuotaClient {
     return due.sort(([, a], [, b]) => a.order - b.order);
   }
 
-  /** Limits whose quota servers have become silent since the last call. */
+  /** Returns the limits whose quota servers have become silent since the last call. */
   drainKept(): string[] {
     const kept = [...this.#kept];
     this.#kept.clear();
     return kept;
   }
 
-  /** When a request is repeated, since its answer or a later grant may be lost. */
+  /** The time at which a request is repeated, because its answer or a later grant may have been lost. */
   #askAgainAt({ isAnswered, wants, askedAt }: Share): number {
     if (!isAnswered)
       // @plant lost quota requests never repeated
@@ -216,7 +217,7 @@ export class QuotaClient {
     return wants > 0 ? askedAt + WAITS * this.#patienceMs : Number.POSITIVE_INFINITY;
   }
 
-  /** When `asks` must be called next; Infinity if it need not be. */
+  /** The time at which `asks` must be called next; Infinity if there is nothing to wait for. */
   nextAt(): number {
     let next = this.#disclaimed.size > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     for (const share of this.#pending.values()) next = Math.min(next, this.#askAgainAt(share));
@@ -224,9 +225,9 @@ export class QuotaClient {
   }
 
   /**
-   * Applies a grant; true if there may be room now. If the grant does not answer the last request, the quota server may have
-   * got requests in another order, and the request is repeated. Grants for one request never decrease, so a late one is
-   * harmless.
+   * Applies a grant of a quota server. Returns true if there may be room now. If the grant does not answer the last request, the
+   * quota server may have got requests in another order, so the request is repeated. Grants for one request never decrease, so a late
+   * grant is harmless.
    */
   granted({ name, n, quota: given, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
@@ -261,7 +262,10 @@ export class QuotaClient {
     return lacks || isSpare || (held > quota && !isRate);
   }
 
-  /** Permits in use or reserved; while other nodes wait, only reservations that could be used count. */
+  /**
+   * Returns the number of permits that are in use or reserved. While other nodes wait, only those reservations count that could be
+   * used.
+   */
   #needed(name: string, { isContended, isSilent, fresh }: Share): number {
     const { held, reserved } = this.#usage(name);
     return held + (isContended && !isSilent ? Math.min(reserved, fresh) : reserved);
@@ -275,10 +279,10 @@ export class QuotaClient {
   #ask(name: string, share: Share, now: number): PermitAsk {
     const { held, waiting, moved, adopted, isRate, priority } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
-    // Adopted attempts have their permits at this node.
+    // Attempts that were adopted hold permits at this node beyond its quota.
     const had = isRate ? share.quota : Math.max(held, share.quota);
-    // Unused permits are returned if other nodes wait or no handler here does. While the quota server is silent, nothing is
-    // returned, since there may be no server.
+    // Unused permits are returned if other nodes wait, or if no handler of this node waits. While the quota server is silent, nothing
+    // is returned, because the server may not exist.
     const isGivenBack = !isSilent && (waiting === 0 || isContended);
     const quota = isGivenBack ? Math.min(had, this.#needed(name, share)) : had;
     // @plant quota kept after it was given back

@@ -6,7 +6,7 @@ import { recordConfirmed } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Tenure } from "../partitions/tenures.ts";
 
-/** The members of the cluster, as the engine needs them. */
+/** Returns the members of the cluster in the form that the engine uses. */
 export function membersOf({ incarnation, nodes, ended, partitions }: Membership): Members {
   const epochs = new Map(partitions.map(({ partition, epoch }) => [partition, epoch]));
   const reads = Math.min(...nodes.map((node) => node.reads));
@@ -15,11 +15,11 @@ export function membersOf({ incarnation, nodes, ended, partitions }: Membership)
 
 export class QuotaExchange {
   readonly #node: NodeState;
-  /** Partitions whose new quota servers need a full declaration of this node. */
+  /** Partitions to whose new quota servers this node must declare all its permits. */
   readonly #toDeclare = new Set<number>();
-  /** When nodes that have not declared are called again. */
+  /** The time at which nodes that have not declared their permits are asked again. */
   #callAt = Number.NEGATIVE_INFINITY;
-  /** When quotas are stored again after the store failed. */
+  /** The time at which quotas are stored again after the store has failed. */
   #storeAt = Number.NEGATIVE_INFINITY;
 
   constructor(node: NodeState) {
@@ -40,7 +40,7 @@ export class QuotaExchange {
     }
   }
 
-  /** Sends all pending requests and grants; true if this node was granted permits. */
+  /** Sends all pending requests and grants. Returns true if this node was granted permits. */
   exchange(): boolean {
     const node = this.#node;
     const { tenures, limits, members, now } = node;
@@ -53,7 +53,8 @@ export class QuotaExchange {
       if (tenure !== undefined) isGranted = this.#deliver(this.#ask(tenure, members.self, ask)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
-    // The quota servers of this node run after the requests: permits that are granted now are used before they are reported.
+    // The quota servers of this node run after its own requests, so that permits that are granted now can be used before they are
+    // reported.
     isGranted = this.#tick() || isGranted;
     isGranted = limits.useKept() || isGranted;
     for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
@@ -71,7 +72,7 @@ export class QuotaExchange {
     return tenure.quotas.asked(node, ask, this.#node.now);
   }
 
-  /** Answers requests of another node. That node repeats requests for limits whose quota server has moved. */
+  /** Answers requests of another node. If a quota server has moved, that node repeats its requests to the new one. */
   asked({ node: from, asks, declares }: Extract<ClusterInput, { kind: "permits-asked" }>): void {
     const { tenures } = this.#node;
     for (const ask of asks) {
@@ -81,7 +82,7 @@ export class QuotaExchange {
     for (const partition of declares) tenures.at(partition)?.quotas.declared(from);
   }
 
-  /** Called when new quota servers ask for a declaration of this node. */
+  /** Called when new quota servers ask this node to declare its permits. */
   called(partitions: readonly number[]): void {
     for (const partition of partitions) this.#toDeclare.add(partition);
   }
@@ -116,7 +117,7 @@ export class QuotaExchange {
     }
   }
 
-  /** Calls the nodes whose declaration is needed before permits can be granted. */
+  /** Asks nodes for the declarations without which permits cannot be granted. */
   #call(): boolean {
     const { tenures, settings, members, now } = this.#node;
     if (now < this.#callAt) return false;
@@ -133,7 +134,7 @@ export class QuotaExchange {
     return isGranted;
   }
 
-  /** Declares the permits of this node to a new quota server on this node. */
+  /** Declares the permits of this node to a new quota server that is also on this node. */
   #declareHere(partition: number): boolean {
     const { tenures, members } = this.#node;
     const tenure = tenures.at(partition);

@@ -1,12 +1,11 @@
 /**
- * The quota server of a partition: for limits whose names fall into the partition, it decides how many permits each node has.
- * It believes what nodes declare, and grants free permits to waiting nodes one by one. The permits of a dead node are free
- * when none of its attempts can be adopted any more. A node that adopts one reports it before that, and gets its permit.
- *
- * Limits of handlers and projects are lasting: their server stores a bound for each node before it grants more, so the next
- * server knows the permits of dead nodes even if this one dies. Limits of keys and rates change too fast for that. Their
- * next server passes on what living nodes declare and return. It grants the rest when every node has declared, and when
- * attempts of dead nodes cannot run any more.
+ * The quota server of a partition. For each limit whose name falls into the partition, it decides how many permits each node has. It
+ * believes what nodes declare, and grants free permits to waiting nodes one by one. The permits of a dead node become free when its
+ * attempts cannot be adopted any more. A node that adopts an attempt reports it before that time, and gets the permit. Limits of
+ * handlers and projects are lasting: their server stores a bound for each node before it grants more, so the next server knows the
+ * permits of dead nodes even if this server dies. Limits of keys, and rates, change too fast for that. Their next server passes on
+ * the permits that living nodes declare and return. It grants the other permits when every node has declared, and attempts of dead
+ * nodes cannot run any more.
  */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 
@@ -15,7 +14,10 @@ interface Holder {
   wants: number;
   /** The highest priority among the tasks that wait at the node. */
   priority: number;
-  /** Permits of attempts that the node reports as moved to other nodes, and how many of them those nodes have reported. */
+  /**
+   * The number of permits of attempts that the node reports as moved to other nodes. The next field is how many of them those nodes
+   * have reported.
+   */
   moved: number;
   claimed: number;
   /** The number of permits of attempts that the node adopted from dead nodes, as the node reports it. */
@@ -23,10 +25,10 @@ interface Holder {
   n: number;
   silenceMs: number;
   isContended: boolean;
-  /** When the node's lease ended; null while it is a member. */
+  /** The time at which the node's lease ended; null while the node is a member. */
   goneAt: number | null;
   toldAt: number;
-  /** Whether the node has declared more than its stored bound; it gets an answer when the bound is stored. */
+  /** Whether the node has declared more permits than its stored bound. It gets an answer when a new bound is stored. */
   isUnanswered: boolean;
 }
 
@@ -34,24 +36,24 @@ interface ServedLimit {
   max: number;
   declaredAt: number;
   silenceMs: number;
-  /** The number of permits that living nodes have declared. No dead node can have these. */
+  /** The number of permits that living nodes have declared. Dead nodes cannot have these permits. */
   known: number;
-  /** Whether the bounds of the limit are stored. */
+  /** Whether the limit is lasting: the bounds of its nodes are stored. */
   isLasting: boolean;
-  /** The number of the limit, in the order in which limits came to this server. */
+  /** The number of the limit, in the order in which this server learned of its limits. */
   readonly order: number;
   /** The nodes that hold permits, in the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
 
-/** The state of a quota server for its successor. Part of the stored lease table. */
+/** The state of a quota server, handed over to the next one. It is part of the stored lease table. */
 export interface HandedQuotas {
   readonly limits: readonly HandedLimit[];
-  /** The age of permits that no node has declared; undefined if there are none. */
+  /** For how long there have been permits that no node has declared; undefined if there are none. */
   readonly undeclaredMs?: number;
-  /** The time since a server of lasting limits ended without storing bounds; undefined if that never happened. */
+  /** The time since a server of lasting limits ended without having stored their bounds; undefined if that never happened. */
   readonly unstoredMs?: number;
-  /** Nodes that have not declared. */
+  /** The nodes that have not declared their permits. */
   readonly awaited?: readonly string[];
 }
 
@@ -74,7 +76,7 @@ interface HandedHolder {
   readonly wants?: number;
   readonly moved?: number;
   readonly claimed?: number;
-  /** How long ago the node's lease ended; undefined while it is a member. */
+  /** How long ago the lease of the node ended; undefined while the node is a member. */
   readonly goneMs?: number;
 }
 
@@ -83,7 +85,7 @@ export interface StoredQuotas {
   /** The epoch of the owner that stored the quotas. */
   readonly epoch: number;
   readonly limits: readonly StoredLimit[];
-  /** When a server that had stored nothing ended, if its permits may still be in use. */
+  /** The time at which a server that had stored no bounds ended, if its permits may still be in use. */
   readonly unstoredSince?: number;
 }
 
@@ -97,29 +99,27 @@ interface StoredLimit {
 
 interface StoredHolder {
   readonly node: string;
-  /** The stored bound: the node has no more permits than this. */
+  /** The stored bound: the most permits that the node has. */
   readonly bound: number;
-  /** When the node's lease ended; undefined if it was a member when this was stored. */
+  /** The time at which the node's lease ended; undefined if the node was a member when the quotas were stored. */
   readonly goneAt?: number;
 }
 
 interface QuotaServerOptions {
   readonly epoch: number;
-  /**
-   * How long it takes from the end of a node's lease until other nodes have its partitions and know which attempts run there.
-   */
+  /** The time from the end of a node's lease until other nodes own its partitions and know which attempts run there. */
   readonly takeoverMs: number;
   /** How far the clocks of two nodes may differ. */
   readonly marginMs: number;
   /** How often holders of permits are reminded that other nodes wait. */
   readonly reminderMs: number;
-  /** Since when undeclared permits of dead nodes may be in use; null if there are none. */
+  /** The time since which dead nodes may use permits that no node has declared; null if there are none. */
   readonly undeclaredSince: number | null;
-  /** When the last server ended, if it had not stored the bounds of lasting limits; null if all are known. */
+  /** The time at which the last server ended without having stored the bounds of lasting limits; null if all bounds are known. */
   readonly unstoredSince: number | null;
-  /** Nodes that must declare before permits without a stored bound are granted. */
+  /** The nodes that must declare their permits before permits without a stored bound are granted. */
   readonly awaited: readonly string[];
-  /** The living nodes, and when the leases of nodes that have left ended. */
+  /** The living nodes. The next field has the times at which the leases of departed nodes ended. */
   readonly live: readonly string[];
   readonly ended: Readonly<Record<string, number>>;
   readonly now: number;
@@ -127,7 +127,7 @@ interface QuotaServerOptions {
 
 export class QuotaServer {
   readonly #limits = new Map<string, ServedLimit>();
-  /** Limits for which time alone can change something. There can be very many limits of keys that are not among them. */
+  /** The limits that can change when time passes. Most limits of keys are not among them. */
   readonly #active = new Map<string, ServedLimit>();
   #served = 0;
   readonly #takeoverMs: number;
@@ -135,19 +135,19 @@ export class QuotaServer {
   readonly #epoch: number;
   readonly undeclaredNodes: Set<string>;
   readonly #marginMs: number;
-  /** When the leases of nodes that have left ended. */
+  /** The times at which the leases of departed nodes ended. */
   #ended: Readonly<Record<string, number>> = {};
   #undeclaredSince: number | null;
   #unstoredSince: number | null;
-  /** Whether `tick` must search for free permits. */
+  /** Whether the next `tick` must search for free permits. */
   #isFresh: boolean;
-  /** Bounds that are stored, and those that are about to be. */
+  /** The bounds that are stored, and the bounds that are being stored. */
   #bounds: Bounds = new Map();
   #storing: Bounds | null = null;
   #isUnstored = false;
-  /** Whether nodes have returned permits since bounds were last stored. */
+  /** Whether nodes have returned permits since the last bounds were stored, so that lower bounds can be stored. */
   #isLoose = false;
-  /** When lower bounds may be stored next. */
+  /** The time at which lower bounds may be stored next. */
   #tightenAt = 0;
 
   constructor(
@@ -180,7 +180,7 @@ export class QuotaServer {
     if (unstoredSince !== null) this.#isUnstored = true;
   }
 
-  /** Begins with the quotas that the last server stored. */
+  /** Starts with the quotas that the last quota server of the partition stored. */
   #begin({ limits }: StoredQuotas): void {
     for (const { holders, ...limit } of limits) {
       const at = new Map<string, Holder>();
@@ -207,7 +207,7 @@ export class QuotaServer {
     this.#active.delete(name);
   }
 
-  /** Whether this server has nothing to do until it is asked, members change, or quotas were stored. */
+  /** Whether this server has nothing to do until a request arrives, members change, or quotas were stored. */
   get isIdle(): boolean {
     return (
       this.#limits.size === 0 &&
@@ -218,7 +218,7 @@ export class QuotaServer {
     );
   }
 
-  /** Whether there are quotas to store that are not being stored. */
+  /** Whether there are changed quotas whose write has not begun. */
   get isUnstored(): boolean {
     return this.#isUnstored && this.#storing === null;
   }
@@ -260,8 +260,9 @@ export class QuotaServer {
   }
 
   /**
-   * The bounds to store: permits of nodes, free permits for waiting nodes, and some slack, so that a permit that rotates
-   * among the nodes of a large limit is not stored each time. If this server dies, the slack is missing for a while.
+   * Returns the bounds to store: the permits of each node, free permits for waiting nodes, and some slack. Because of the slack, a
+   * permit that rotates among the nodes of a large limit need not be stored each time. If this server dies, the slack cannot be used
+   * for a while.
    */
   #boundsFor({ max, holders }: ServedLimit): Map<string, number> {
     const bounds = new Map(Array.from(holders, ([node, { quota }]) => [node, quota]));
@@ -284,13 +285,13 @@ export class QuotaServer {
     return bounds;
   }
 
-  /** The stored bound. While another bound is being stored, the lower of the two counts. */
+  /** Returns the stored bound of a node. While another bound is being stored, the lower of the two applies. */
   #boundOf(name: string, node: string): number {
     const bound = this.#bounds.get(name)?.get(node) ?? 0;
     return this.#storing === null ? bound : Math.min(bound, this.#storing.get(name)?.get(node) ?? 0);
   }
 
-  /** Whether the stored bound covers the quota of the node. */
+  /** Whether the stored bound of the node covers this quota. */
   #isCovered(name: string, { isLasting }: ServedLimit, node: string, quota: number): boolean {
     // @plant permits given out before their bound is stored
     return !isLasting || quota <= this.#boundOf(name, node);
@@ -301,7 +302,7 @@ export class QuotaServer {
     this.undeclaredNodes.delete(node);
   }
 
-  /** Called when the clock was set forward: no time has passed. */
+  /** Called when the clock was set forward by this time: all stored times of this server move forward too. */
   extend(ms: number): void {
     if (this.#undeclaredSince !== null) this.#undeclaredSince += ms;
     if (this.#unstoredSince !== null) this.#unstoredSince += ms;
@@ -310,7 +311,8 @@ export class QuotaServer {
   }
 
   /**
-   * Applies the living nodes. A node that is missing since the last call left when its lease ended, if the store knows that.
+   * Applies the list of living nodes. A node that is not in the list any more left when its lease ended, or now if the store does not
+   * know that time.
    */
   members(live: ReadonlySet<string>, ended: Readonly<Record<string, number>>, now: number): void {
     this.#ended = ended;
@@ -336,7 +338,7 @@ export class QuotaServer {
     this.#forgetUnstored(now);
   }
 
-  /** Drops permits that an earlier server granted without storing them, once no attempt under them can run. */
+  /** Drops permits that an earlier server granted without storing a bound, once no attempt under them can run any more. */
   #forgetUnstored(now: number): void {
     const since = this.#unstoredSince;
     if (since === null || this.undeclaredNodes.size > 0) return;
@@ -348,7 +350,8 @@ export class QuotaServer {
   }
 
   /**
-   * Applies a request; returns the grants to send. There is always one for the node that asked, unless it waits for a bound.
+   * Applies a request of a node. Returns the grants to send. The node that asked always gets one, unless it must wait until its bound
+   * is stored.
    */
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
@@ -366,28 +369,27 @@ export class QuotaServer {
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     if (node in this.#ended) {
-      // The request is a late message of a dead node: it has no more permits than is known here, since adopted attempts count
-      // at other nodes.
+      // This is a late request of a dead node. It can only lower the node's quota, because adopted attempts count at other nodes.
       if (known !== undefined) known.quota = Math.min(known.quota, Math.max(0, quota - known.claimed));
       this.#isFresh = true;
       return told;
     }
     this.#served = Math.max(this.#served, limit.order);
     this.#serve(name, limit);
-    // A server of an earlier version may have handed over the limit without this field.
+    // A server of an earlier version may have handed over the limit without `isLasting`.
     limit.isLasting ||= isLasting;
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
-    // Permits beyond those granted here come from a former server or from adopted attempts.
+    // Permits that this server did not grant were granted by a former server, or belong to adopted attempts.
     if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
-    // A node that returns permits moves to the end of the order.
+    // A node that returns permits moves to the end of the order in which nodes get permits.
     if (known !== undefined && quota < known.quota + known.claimed) {
       limit.holders.delete(node);
       if (limit.isLasting) this.#isLoose = true;
     }
     const holder = known ?? newHolder(ask);
     const { priority = 0, moved = 0, adopted = 0 } = ask;
-    // Another node may have the returned permit by now.
+    // If the node reports fewer moved attempts than before, the difference counts as permits that other nodes have reported already.
     const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
     const excess = quota - moved - (known === undefined ? 0 : known.quota);
     const newlyAdopted = adopted - (known?.adopted ?? 0);
@@ -406,7 +408,7 @@ export class QuotaServer {
     return told;
   }
 
-  /** Adds the grant for a node, if its quota is covered by a stored bound. */
+  /** Adds the grant for a node, if a stored bound covers its quota. */
   #answer(
     name: string,
     limit: ServedLimit,
@@ -420,12 +422,13 @@ export class QuotaServer {
     }
   }
 
-  /** Grants permits that have become free by time; returns the grants to send. */
+  /** Grants permits that have become free because time has passed. Returns the grants to send. */
   tick(now: number): { node: string; grant: PermitGrant }[] {
     const all: { node: string; grant: PermitGrant }[] = [];
     this.#isFresh = false;
     if (this.#isLoose && this.#tightenAt <= now) {
-      // If this server and the node that returned a permit die, the next server does not wait for that permit.
+      // Lower bounds are stored so that, if this server and the node that returned a permit die, the next server does not wait for
+      // that permit.
       this.#isUnstored = true;
       this.#tightenAt = now + this.#marginMs;
     }
@@ -442,7 +445,7 @@ export class QuotaServer {
     return all;
   }
 
-  /** When `tick` must be called next; Infinity if it need not be. */
+  /** The time at which `tick` must be called next; Infinity if there is nothing to wait for. */
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.#isFresh) return now;
@@ -451,7 +454,7 @@ export class QuotaServer {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       if (this.#isBlocked(limit, now)) {
-        // Nothing can be granted before this time. While nodes have not declared, time alone changes nothing.
+        // Nothing can be granted before this time. It is Infinity while nodes have not declared their permits.
         const until = this.#blockedUntil(limit);
         if (until > now) next = Math.min(next, until);
         continue;
@@ -465,7 +468,7 @@ export class QuotaServer {
     return next;
   }
 
-  /** The state for the next server. */
+  /** Returns the state of this quota server for the next one. */
   toHandover(now: number): HandedQuotas {
     const limits = Array.from(this.#limits, ([name, limit]) => ({
       name,
@@ -503,7 +506,7 @@ export class QuotaServer {
     return since === null ? 0 : since + this.#takeoverMs + limit.silenceMs;
   }
 
-  /** Whether permits may be in use that this server does not know. */
+  /** Whether some node may use permits that this server does not know of. */
   #isBlocked(limit: ServedLimit, now: number): boolean {
     const isKnown = limit.isLasting && this.#unstoredSince === null;
     // @plant home grants before all have declared
@@ -516,7 +519,7 @@ export class QuotaServer {
     return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);
   }
 
-  /** Grants free permits to waiting nodes, one at a time, in turn. */
+  /** Grants free permits to waiting nodes, one permit at a time, in turn. */
   #share(
     name: string,
     limit: ServedLimit,
@@ -536,19 +539,19 @@ export class QuotaServer {
       if (next === undefined) break;
       const [node, holder] = next;
       if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
-        // The node gets the permit when its bound is stored, and no other node overtakes it.
+        // The node gets the permit when its bound is stored. Until then no other node gets the permit instead.
         this.#isUnstored = true;
         break;
       }
       holder.quota++;
       holder.wants--;
       out++;
-      // The node moves to the end of the order.
+      // The node that has got a permit moves to the end of the order.
       holders.delete(node);
       holders.set(node, holder);
       told.set(node, grantOf(name, holder));
     }
-    // A blocked server does not ask for permits that it could not pass on.
+    // A server that cannot grant permits now does not ask nodes to return theirs.
     const isContended = isAwaited(holders) && most > 0;
     for (const [node, holder] of holders) {
       const isThere = holder.goneAt === null && holder.quota > 0;
@@ -557,7 +560,7 @@ export class QuotaServer {
         holder.isContended = isContended;
         told.set(node, grantOf(name, holder));
       }
-      // No grant goes out before the bound of its node is stored.
+      // No grant is sent to a node before its bound is stored.
       if (told.has(node)) {
         holder.toldAt = now;
         this.#answer(name, limit, { node, holder, told });
@@ -566,9 +569,9 @@ export class QuotaServer {
   }
 }
 
-/** The part of a limit by which the sum of bounds may exceed it. */
+/** The sum of all bounds may exceed a limit by one part in this many. */
 const SLACK_OF = 4;
-/** The shortest wait for permits that an earlier server may have granted without storing them. */
+/** The shortest time for which a server waits because an earlier server may have granted permits without storing bounds. */
 const UNSTORED_MS = 600_000;
 
 type Bounds = Map<string, Map<string, number>>;
@@ -591,8 +594,8 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
 }
 
 /**
- * Handles a node with permits of adopted attempts that this server did not grant. As many permits are taken from nodes that
- * report moved attempts, so that none counts twice. Returns how many are left.
+ * Handles a node that has permits of moved attempts which this server did not grant to it. The same number of permits is taken from
+ * nodes that report moved attempts, so that no permit counts twice. Returns how many are left.
  */
 function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): number {
   let left = excess;
@@ -606,8 +609,8 @@ function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: nu
 }
 
 /**
- * Handles a node that has adopted attempts: it has their permits now, instead of the dead nodes that granted them. The permits
- * are taken from the node that died first, since its permits become free first.
+ * Handles a node that has adopted attempts of dead nodes: the permits of these attempts now count for this node, and no longer for
+ * the dead ones. They are taken first from the node that died first, because its permits become free first.
  */
 function claimFromDead(holders: ReadonlyMap<string, Holder>, adopted: number): void {
   let left = adopted;
@@ -619,7 +622,7 @@ function claimFromDead(holders: ReadonlyMap<string, Holder>, adopted: number): v
   }
 }
 
-/** The node that gets the next permit: one with the highest priority, and of several the first in the order. */
+/** Returns the node that gets the next permit: the first in the order among those with the highest priority. */
 function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefined {
   let next: [string, Holder] | undefined;
   for (const [node, holder] of holders) {
@@ -630,20 +633,20 @@ function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefi
 }
 
 /**
- * Whether the name is that of a lasting limit. Nodes of earlier versions do not report that. Names of keys have a `#`, names of
- * rates begin with `rate `.
+ * Whether a limit with this name is lasting, for nodes of earlier versions, which do not report it. Names of keys contain a `#`, and
+ * names of rates begin with `rate `.
  */
 function isNameOfLasting(name: string): boolean {
   return !name.includes("#") && !name.startsWith("rate ");
 }
 
-/** Whether a node waits. */
+/** Whether any node waits for a permit. */
 function isAwaited(holders: ReadonlyMap<string, Holder>): boolean {
   for (const { wants } of holders.values()) if (wants > 0) return true;
   return false;
 }
 
-/** Whether time alone can change something: a node waits for a permit or an answer, or a dead node has permits. */
+/** Whether the limit can change just because time passes: a node waits for a permit or an answer, or a dead node has permits. */
 function isActive({ holders }: ServedLimit): boolean {
   for (const { wants, goneAt, isUnanswered } of holders.values())
     if (wants > 0 || goneAt !== null || isUnanswered) return true;

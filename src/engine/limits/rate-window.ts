@@ -1,18 +1,17 @@
 /**
- * The sliding window of a rate: how many starts count at a time. A start counts for `per` from its own time on, so no
- * interval of that length has more than `limit` starts. Up to `BUCKETS` starts are kept one by one. Above that, starts are
- * kept in buckets of equal width and count from the end of their bucket: memory stays bounded, and the window errs on the
- * side of fewer starts, by one part in `BUCKETS` at most.
- *
- * A spread rate is the same window cut down to one start. A timer wakes a little too late, and each such delay would lower the
- * rate. So a start that comes up to `lateMs` after the time at which it was allowed counts from that time.
+ * The sliding window of a rate: how many starts count at a time. A start counts for `per` from its own time on, so no interval of
+ * that length has more than `limit` starts. Up to `BUCKETS` starts are kept one by one. More starts are kept in buckets of equal
+ * width, and count from the end of their bucket. So memory is bounded, and the window allows too few starts rather than too many, by
+ * at most one part in `BUCKETS`. A spread rate uses the same window with a limit of one start. A timer wakes a little too late, and
+ * each such delay would lower the rate. So a start that comes up to `lateMs` after the time at which it was allowed counts from that
+ * time.
  */
 import type { RateDefinition } from "../../kernel/definition/definition.ts";
 
 const BUCKETS = 1_024;
-/** The shortest window of a spread rate. A faster rate has several starts in each of these. */
+/** The shortest window of a spread rate. A faster rate allows several starts in each window of this length. */
 const SPREAD_MIN_MS = 10;
-/** The delay that is made up for: a part of the window, and the resolution of the clock. */
+/** The longest delay of a start that is made up for: this part of the window, and the resolution of the clock. */
 const LATE_PART = 0.1;
 const CLOCK_MS = 1;
 
@@ -25,8 +24,8 @@ export interface Rate {
 }
 
 /**
- * The window that enforces a rate. `isAlone`: all starts are counted by one node. Otherwise no delay is made up for, since a node
- * does not know when the starts at the other nodes left the window.
+ * Returns the window that enforces a rate. `isAlone` means that one node counts all starts. Otherwise no delay is made up for,
+ * because a node does not know when starts at other nodes left the window.
  */
 export function windowOf({ limit, per, spread }: RateDefinition, isAlone: boolean): Rate {
   // @plant spread rate not spread
@@ -39,15 +38,15 @@ export function windowOf({ limit, per, spread }: RateDefinition, isAlone: boolea
 
 export class RateWindow {
   #rate: Rate;
-  /** Times of starts in ascending order, and how many there were at each. */
+  /** The times of starts in ascending order. The next array has the number of starts at each time. */
   #times: number[] = [];
   #counts: number[] = [];
-  /** The index of the oldest time that counts. Older ones are kept for a while, in case the window gets longer. */
+  /** The index of the oldest time that counts. Older times are kept for a while, in case the window becomes longer. */
   #first = 0;
   #used = 0;
   readonly #kept: number;
 
-  /** `kept`: the number of older times that are kept. */
+  /** `kept` is the number of older times that are kept. */
   constructor(rate: Rate, kept = BUCKETS) {
     this.#rate = rate;
     this.#kept = kept;
@@ -76,7 +75,7 @@ export class RateWindow {
     return this.#times.length;
   }
 
-  /** Sets a new limit or length; starts that are remembered count by the new length. */
+  /** Sets a new limit or length of the window. Remembered starts count by the new length. */
   declare(rate: Rate, now: number): void {
     const isSame = rate.per === this.#rate.per;
     this.#rate = rate;
@@ -99,12 +98,12 @@ export class RateWindow {
     }
   }
 
-  /** Whether starts of this time still count. */
+  /** Whether starts at this time still count. */
   counts(time: number): boolean {
     return this.#first < this.#times.length && this.#bucket(time) >= (this.#times[this.#first] as number);
   }
 
-  /** Moves a start from `from` to `time`; false if it has left the window. */
+  /** Moves a start from the time `from` to `time`. Returns false if the start has left the window. */
   move(from: number, time: number): boolean {
     const i = this.#indexOf(this.#bucket(from));
     const n = this.#counts[i] ?? 0;
@@ -115,7 +114,7 @@ export class RateWindow {
     return true;
   }
 
-  /** Removes starts that are older than the window; returns how many. */
+  /** Removes starts that are older than the window. Returns how many were removed. */
   expire(now: number): number {
     const before = this.#used;
     while (this.#first < this.#times.length && this.nextAt() <= now) {
@@ -131,7 +130,7 @@ export class RateWindow {
     return before - this.#used;
   }
 
-  /** When the window can be forgotten, because no start is in it and none is allowed earlier because of it. */
+  /** The time from which the window can be dropped: it is empty then, and allows no start later than a new window would. */
   get forgottenAt(): number {
     const last = this.#times[this.#times.length - 1] ?? Number.NEGATIVE_INFINITY;
     return Math.ceil(last + this.#rate.per + (this.#rate.lateMs ?? 0));
@@ -148,7 +147,7 @@ export class RateWindow {
     return (this.#times[this.#first] ?? Number.POSITIVE_INFINITY) + this.#rate.per;
   }
 
-  /** The time from which a start at `time` counts: a small delay after the last start left the window is made up for. */
+  /** Returns the time from which a start at `time` counts. A small delay after the last start left the window is made up for. */
   #countedFrom(time: number): number {
     const { lateMs = 0, per } = this.#rate;
     if (lateMs === 0) return time;
@@ -156,7 +155,7 @@ export class RateWindow {
     return allowed >= time - lateMs && allowed <= time ? allowed : time;
   }
 
-  /** The index of the starts that were counted at `time`; -1 if there are none. */
+  /** Returns the index of the starts that were counted at `time`; -1 if there are none. */
   #indexOf(time: number): number {
     const { lateMs = 0 } = this.#rate;
     if (lateMs === 0) return this.#times.lastIndexOf(time);

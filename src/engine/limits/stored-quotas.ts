@@ -21,10 +21,10 @@ const FORM = jsonForm<StoredQuotas>(KIND, object({ epoch: number, limits: listOf
 
 type Documents = Pick<Store, "getDocument" | "swapDocument" | "putDocument">;
 
-/** A stored document: its body, and the quotas in it; null if there is none. */
+/** A stored document with its text and the quotas in it; null if there is none. */
 type Found = { readonly body: string; readonly quotas: StoredQuotas } | "damaged" | null;
 
-/** Stores quotas by compare-and-set; false if a later owner has stored its own, or another write was faster. */
+/** Stores quotas by compare-and-set. Returns false if a later owner has stored its own quotas, or another write came first. */
 export async function storeQuotas(
   store: Documents,
   partition: number,
@@ -32,14 +32,14 @@ export async function storeQuotas(
 ): Promise<boolean> {
   const id = String(partition);
   const was = await find(store, id);
-  // A damaged document is of no use to later owners.
+  // Deletes a damaged document, because later owners cannot use it.
   if (was === "damaged") await store.putDocument(KIND, id, null);
   const before = was === "damaged" ? null : was;
   if (before !== null && before.quotas.epoch > quotas.epoch) return false;
   return store.swapDocument(KIND, id, { was: before?.body ?? null, body: JSON.stringify(quotas) });
 }
 
-/** The quotas that the last owners of these partitions stored. */
+/** Returns the quotas that the last owners of these partitions stored. */
 export async function readQuotas(
   store: Pick<Store, "getDocument">,
   owned: readonly Ownership[],
@@ -55,7 +55,7 @@ export async function readQuotas(
   return found;
 }
 
-/** Parses the quotas in a stored body; null if a later owner may have granted permits without storing them. */
+/** Parses stored quotas. Returns null if a later owner may have granted permits without storing them. */
 export function quotasFor(
   { partition, limitsStoredFrom }: Ownership,
   body: string | null,

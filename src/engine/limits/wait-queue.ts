@@ -1,17 +1,15 @@
 /**
- * The waiters at one limit, in a fair order: higher priority first, then the waiter that was served least, then in turn.
- * Served waiters and newcomers go to the end of a ring; among newcomers at the same place, the oldest execution is first. The
- * number of times that a waiter was served counts only up to the size of the limit: so an execution that took all permits at
- * once loses its lead, and a newcomer makes up for no more than that. Now and then a call follows the ring alone, so that a
- * stream of newcomers starves no waiter.
- *
- * A called waiter leaves the queue and tries to acquire a permit. If it cannot (its execution waits for a commit, or no
- * worker has room), the next one is called. When it returns, it keeps its place and is called before the others of its
+ * The waiters at one limit, in a fair order: higher priority first, then the waiter that was served least often, then in turn. Served
+ * waiters and newcomers go to the end of a ring. Among newcomers at the same place, the oldest execution is first. How often a waiter
+ * was served counts only up to the size of the limit. So an execution that took all permits at once loses its lead, and a newcomer
+ * catches up by no more than that. Sometimes a call follows the order of the ring alone, so that a stream of newcomers starves no
+ * waiter. A called waiter leaves the queue and tries to acquire a permit. If it cannot (its execution waits for a commit, or no
+ * worker has room), the next waiter is called. When the first one returns, it keeps its place and is called before the others of its
  * priority; waiters that were called after it do not overtake it.
  */
 import { Heap } from "../../std/heap.ts";
 
-/** A waiter: a handler of an execution, perhaps for one key. */
+/** A waiter at a limit: a handler of an execution, perhaps for one key. */
 export interface Waiter {
   readonly id: string;
   /** When the waiter's execution was created. */
@@ -20,33 +18,36 @@ export interface Waiter {
 }
 
 interface Entry extends Waiter {
-  /** The waiter's place in the ring, which grows each time a served waiter returns. */
+  /** The waiter's place in the ring. A served waiter that returns gets a higher place. */
   readonly turn: number;
-  /** How often the waiter was served. */
+  /** How often the waiter has got a permit. */
   readonly got: number;
-  /** The number of the waiter's arrival. */
+  /** The number of the waiter's arrival, in order. */
   readonly n: number;
-  /** The number of the call after which the waiter returned; Infinity if it was not called. */
+  /** The number of the first call of a waiter that has returned to the queue; Infinity if it was not called. */
   readonly call: number;
   readonly run: () => void;
   isGone: boolean;
 }
 
-/** The bounds of the number of calls after which one call follows the ring; by default it is twice the size of the limit. */
+/**
+ * The lowest and highest number of calls after which one call follows the ring alone. Between these bounds, it is twice the size of
+ * the limit.
+ */
 const RING_EVERY_MIN = 4;
 const RING_EVERY_MAX = 16;
-/** The most called and served waiters that are remembered. */
+/** The most called waiters, and the most served waiters, that are remembered. */
 const REMEMBERED = 4_096;
 
 export class WaitQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ring = new Heap<Entry>((a, b) => isBefore(a, b, a.turn - b.turn));
   readonly #least = new Heap<Entry>((a, b) => isBefore(a, b, a.got - b.got || a.turn - b.turn));
-  /** Waiters that were called and have returned. */
+  /** Waiters that were called, got no permit and have returned. */
   readonly #again = new Heap<Entry>((a, b) => isBefore(a, b, a.call - b.call));
   /** The places of called waiters that have not been served since. */
   readonly #called = new Map<string, Pick<Entry, "turn" | "n" | "call">>();
-  /** Served waiters: how often they were served, and whether they have returned since. */
+  /** Waiters that have got permits: how often, and whether they have returned to the queue since. */
   readonly #served = new Map<string, { got: number; isBack: boolean }>();
   #turn = 0;
   #arrivals = 0;
@@ -90,8 +91,8 @@ export class WaitQueue {
   }
 
   /**
-   * Whether another waiter goes before this one. A called waiter goes before those that were not called, but not before one
-   * that was called earlier and has returned.
+   * Whether another waiter comes before this one. A called waiter comes before those that were not called, but after one that was
+   * called earlier and has returned.
    */
   isBehind({ id, priority }: Waiter): boolean {
     const called = this.#called.get(id);
@@ -110,14 +111,14 @@ export class WaitQueue {
     const next = isAgain ? again : top(this.#isRingsTurn(max) ? this.#ring : this.#least);
     if (next === undefined) return;
     this.#leave(next.id);
-    // A waiter that is called again keeps the number of its first call.
+    // A waiter that is called again keeps the number of its first call, and so its place.
     const { id, turn, n } = next;
     this.#called.set(id, { turn, n, call: Math.min(next.call, ++this.#calls) });
     forgetOldest(this.#called);
     next.run();
   }
 
-  /** Called when a waiter was served; next time it comes after all that wait now. */
+  /** Called when a waiter has got a permit. The next time, it comes after all that wait now. */
   served(id: string, max: number): void {
     const got = Math.max(this.#served.get(id)?.got ?? 0, this.#most - max) + 1;
     this.#called.delete(id);
@@ -129,7 +130,7 @@ export class WaitQueue {
     forgetOldest(this.#served);
   }
 
-  /** Removes the waiters with these ids. */
+  /** Removes the waiters for whose ids `isOver` returns true. */
   forget(isOver: (id: string) => boolean): void {
     for (const id of this.#entries.keys()) if (isOver(id)) this.#leave(id);
     for (const id of this.#called.keys()) if (isOver(id)) this.#called.delete(id);
@@ -151,7 +152,7 @@ export class WaitQueue {
   }
 }
 
-/** The first entry that still waits. */
+/** Returns the first entry that is still waiting. */
 function top(order: Heap<Entry>): Entry | undefined {
   for (;;) {
     const first = order.peek();

@@ -1,7 +1,7 @@
 /**
- * Delivers messages between executions. A message is in the store from the sender's commit to the receiver's. It is delivered
- * at once after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: if a commit
- * of unknown outcome took it, it is applied again only if a later scan finds it in the store.
+ * Delivers messages between executions. A message is in the store from the sender's commit until the receiver's commit. It is
+ * delivered right after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: after a
+ * commit of unknown outcome, it is applied again only if a later scan still finds it in the store.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
@@ -30,25 +30,25 @@ export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 export class Mailbox {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
-  /** Messages in memory that no commit has taken yet: the receiver by the id of the message. */
+  /** Messages in memory that no commit has deleted yet: the id of the receiving execution by the id of the message. */
   readonly #open = new Map<string, string>();
-  /** Ids of applied messages without effect, which the running commit or the next one deletes. */
+  /** Ids of applied messages that changed nothing. The commit in progress or the next one deletes them. */
   readonly #applied = new Set<string>();
-  /** Ids of messages that were taken since the running scan was requested; the scan may find them again. */
+  /** Ids of messages that were applied since the running scan was requested. The scan may find them again. */
   readonly #taken = new Set<string>();
-  /** Messages for the next commit to delete: applied, or without a receiver. */
+  /** Messages that the next commit deletes: they were applied, or have no receiver. */
   #done: ReceivedMessage[] = [];
-  /** Starts whose definition is being read, by its hash, with the messages that follow each. */
+  /** Start messages that wait until their definition is read, by its hash, with later messages to the same executions. */
   readonly #waiting = new Map<string, MailboxMessage[]>();
-  /** Receivers of such starts, with the hash of the definition. */
+  /** Executions whose start message waits for a definition, with the hash of the definition. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
-  /** Whether the last scan was cut, so that the next one continues after it. */
+  /** Whether the last scan stopped at its limit, so that the next scan continues after it. */
   #isCut = false;
   // @plant mailbox not scanned after a restart
   #wantsScan = true;
   readonly #scan = new StoreScan();
-  /** Whether the result of the running scan is ignored, since it may have messages that were taken since. */
+  /** Whether the result of the running scan is ignored, because it may contain messages that were applied since. */
   #isVoid = false;
 
   constructor(node: NodeState, cache: ExecutionCache) {
@@ -60,19 +60,19 @@ export class Mailbox {
   requestScan(): void {
     if (!this.#wantsScan || this.#scan.isRunning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
-    // Other nodes also store messages, so a message may appear before the cursor.
+    // Other nodes store messages too, so a new message may be before the cursor of the scan.
     if (!tenures.isWhole && !this.#isCut) this.#after = 0;
     if (this.#after === 0) this.#node.damagedMail.clear();
     this.#scan.start();
     this.#node.emit({ kind: "scan-mailbox", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
-  /** Whether every message to executions of this node is known. */
+  /** Whether this node knows every stored message to its executions. */
   get isScanned(): boolean {
     return !this.#wantsScan && !this.#scan.isRunning;
   }
 
-  /** Scans everything again: a commit of unknown outcome may have stored messages. */
+  /** Scans all messages again, because a commit of unknown outcome may have stored some. */
   rescan(): void {
     this.#after = 0;
     this.#isCut = false;
@@ -98,7 +98,8 @@ export class Mailbox {
   }
 
   /**
-   * Called when a message was stored. If older messages may be only in the store, or many are in memory, the scan delivers it.
+   * Called when a message was stored. It is delivered now, unless older messages may be only in the store, or many are in memory;
+   * then a scan delivers it.
    */
   sent(message: MailboxMessage): void {
     const { tenures } = this.#node;
@@ -127,7 +128,7 @@ export class Mailbox {
     else this.#enqueue(mail, message, plan);
   }
 
-  /** A damaged message stays in the store, and its receiver is checked. */
+  /** Called when a message is damaged: the message stays in the store, and the execution that should get it is checked for damage. */
   #damaged({ id, to }: MailboxMessage, why: string): void {
     this.#node.damagedMail.set(to, { table: "letters", execution: to, row: id, why });
     this.#cache.recheck(this.#cache.slot(to));
@@ -138,7 +139,7 @@ export class Mailbox {
     this.#open.delete(id);
   }
 
-  /** Delivers the starts that waited for a definition; without the definition they stay in the store. */
+  /** Delivers the start messages that waited for a definition. If the definition cannot be read, they stay in the store. */
   definition(hash: string, plan: Plan | null): void {
     for (const message of this.#takeWaiting(hash)) {
       if (plan === null) this.#open.delete(message.id);
@@ -146,7 +147,7 @@ export class Mailbox {
     }
   }
 
-  /** Delivers the starts that waited for the newest definition of a workflow. */
+  /** Delivers the start messages that waited for the newest definition of a workflow. */
   workflowFound(workflow: string): void {
     for (const message of this.#takeWaiting(newestOf(workflow))) {
       this.#open.delete(message.id);
@@ -162,8 +163,8 @@ export class Mailbox {
   }
 
   /**
-   * The plan of a start; undefined while it is being read. An execution that continues another one gets the newest definition of
-   * its workflow, or that of the other one if there is none any more.
+   * Returns the plan of a start; undefined while it is being read. An execution that continues another one gets the newest definition
+   * of its workflow. If that was deleted, it gets the definition of the other one.
    */
   #planOf({ workflow, hash, succession }: StartMessage): Plan | undefined {
     const { plans, newest } = this.#node;
@@ -178,14 +179,14 @@ export class Mailbox {
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
-      // The message was dropped from memory since it was stepped, so the next owner applies it.
+      // The message was dropped from memory after it was stepped, because another node owns its receiver now. That owner applies it.
       if (!this.#open.has(id)) continue;
       this.#done.push({ id, to });
       this.#applied.add(id);
     }
   }
 
-  /** Drops the messages to executions of other owners from memory. */
+  /** Drops messages from memory whose receivers belong to other nodes now. */
   forget(isOver: (execution: string) => boolean): void {
     for (const [id, to] of this.#open) if (isOver(to)) this.#applied.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
@@ -193,8 +194,8 @@ export class Mailbox {
   }
 
   /**
-   * Called when a commit of this execution failed, which may have taken messages: messages that are not applied leave memory
-   * and are scanned again.
+   * Called when a commit of this execution failed: its messages that are not applied leave memory and are scanned again, because the
+   * commit may have been written and have deleted them.
    */
   readAgain(slot: Slot): void {
     slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.mail === undefined);
@@ -221,7 +222,7 @@ export class Mailbox {
     }
   }
 
-  /** The messages that the next commit deletes. */
+  /** Returns the messages that the next commit deletes. */
   drainDone(): ReceivedMessage[] {
     const done = this.#done;
     this.#done = [];
@@ -246,7 +247,8 @@ export class Mailbox {
   }
 
   #waitForPlan({ hash, workflow, succession }: StartMessage, message: MailboxMessage): void {
-    // The newest definition has been requested already, unless it is known that there is none.
+    // Whether the start waits for the newest definition, which has been requested already. It does not if the workflow is known to
+    // have no definition.
     const isNewest = succession?.after !== undefined && !this.#node.newest.isMissing(workflow);
     const wanted = isNewest ? newestOf(workflow) : hash;
     this.#waitingFor.set(message.to, wanted);
@@ -259,19 +261,19 @@ export class Mailbox {
   }
 }
 
-/** The key of starts that wait for the newest definition of a workflow. No hash of a definition has a space. */
+/** Returns the key for starts that wait for the newest definition of a workflow. The key has a space, so it differs from every hash. */
 function newestOf(workflow: string): string {
   return `newest ${workflow}`;
 }
 
-/** Parses a stored message; returns a text with the reason if it cannot be read. */
+/** Parses a stored message. If it cannot be read, returns the reason as a text. */
 function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): Sent["message"] | string {
   if (mail.damage !== undefined) return mail.damage;
   const { text, state } = unseal(mail.body, mailKey(mail));
   if (state === "broken") return WRONG_CHECKSUM;
   try {
     const message = JSON.parse(text) as Sent["message"] | null;
-    return typeof message?.kind === "string" ? message : "the row holds no message";
+    return typeof message?.kind === "string" ? message : "the row does not contain a message";
   } catch (thrown) {
     return (thrown as Error).message;
   }

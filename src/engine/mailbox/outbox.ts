@@ -1,6 +1,6 @@
 /**
- * The outbox of events for a broker. A mark has the number of the last published event; a timer row exists while later events
- * are unpublished.
+ * The outbox of events that are published to a broker. A mark in the store has the number of the last published event. While later
+ * events are unpublished, the execution also has a timer row.
  */
 import type { Recorded } from "../../kernel/event.ts";
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
@@ -9,26 +9,26 @@ import type { Slot } from "../cache/slot.ts";
 import type { Input, Output } from "../io.ts";
 import type { NodeState } from "../node-state.ts";
 
-/** The row of an execution with unpublished events; its time is after all times. */
+/** The name of the timer row of an execution with unpublished events. Its time is so late that it never becomes due. */
 export const EVENTS_TIMER = "~events";
 export const EVENTS_DUE = 8_700_000_000_000_000;
 const MARK = "~events";
 /** The largest commit, in characters, whose events are kept in memory until they are published. */
 const KEPT_CHARS_MAX = 65_536;
 
-/** How the next write of an execution changes the outbox row; null if it does not. */
+/** Returns how the next write of an execution changes its outbox row; null if it does not change it. */
 export function outboxRow(slot: Slot): "set" | "cleared" | null {
   const isBehind = slot.published < (slot.execution?.seq ?? 0);
   return isBehind === slot.hasEventsRow ? null : isBehind ? "set" : "cleared";
 }
 
-/** The mark to add to a write that is made anyway. */
+/** Returns the mark of published events for a write that is made anyway. */
 export function outboxMark(slot: Slot, row: "set" | "cleared" | null): Readonly<Record<string, number>> {
   if (row !== null) slot.hasEventsRow = row === "set";
   return slot.opened[MARK] === slot.published ? {} : { [MARK]: slot.published };
 }
 
-/** Restores the outbox of a loaded execution. Without a mark, its events count as published. */
+/** Restores the outbox of a loaded execution. If it has no mark, all its events count as published. */
 export function restoreOutbox(slot: Slot): void {
   const seq = slot.execution?.seq ?? 0;
   const mark = slot.opened[MARK];
@@ -37,7 +37,7 @@ export function restoreOutbox(slot: Slot): void {
   slot.hasEventsRow = mark !== undefined && mark < seq;
 }
 
-/** The events of a step that are kept until they are published; null if they are to be read from the journal. */
+/** Returns the events of a step, to be kept until they are published; null if they will be read from the journal. */
 export function keptEvents(
   { settings }: NodeState,
   events: readonly Recorded[],
@@ -46,7 +46,7 @@ export function keptEvents(
   return settings.outbox && chars <= KEPT_CHARS_MAX ? events : null;
 }
 
-/** Publishes the events of a write that was just committed. `kept` is null if they are to be read from the journal. */
+/** Publishes the events of a write that was just committed. If `kept` is null, they are read from the journal. */
 export function publishEvents(
   node: NodeState,
   slot: Slot,
@@ -78,7 +78,7 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, events: null, plan });
 }
 
-/** Called when events up to this number are published. If nothing else is to be written, the row is removed. */
+/** Called when the events of an execution up to this number are published. Once all are, the outbox row is removed. */
 export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   slot.published = Math.max(slot.published, seq);
   slot.publishing = Math.max(slot.publishing, seq);
@@ -87,12 +87,12 @@ export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   if (slot.published >= execution.seq && slot.hasEventsRow && slot.openLeases === 0) node.requestCommit(slot);
 }
 
-/** Whether all events of an execution are published, if there is a publisher. */
+/** Whether all events of an execution are published, or this node has no publisher. */
 export function areEventsOut({ settings }: NodeState, { published, execution }: Slot): boolean {
   return !settings.outbox || published >= (execution?.seq ?? 0);
 }
 
-/** Sends unconfirmed events to the publisher again. */
+/** Sends events to the publisher again whose publication was not confirmed. */
 export function publishAgain(node: NodeState): void {
   for (const slot of node.slots.values()) {
     slot.publishing = slot.published;
@@ -116,7 +116,7 @@ export class OutboxPort {
     return this.#scope();
   }
 
-  /** Calls `listener` with events once they are committed. */
+  /** Calls `listener` with events after they are committed. */
   listen(listener: (out: EventsOut) => void): void {
     this.#listener = listener;
   }

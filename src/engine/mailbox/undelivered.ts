@@ -4,7 +4,7 @@ import { anything, KEPT, number, object, string } from "../../std/decode.ts";
 import { jsonForm } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
 
-/** A message without a receiver. */
+/** A stored message whose receiver does not exist. */
 export interface Undelivered {
   /** The id of the message, which begins with the id of its sender. */
   readonly id: string;
@@ -13,13 +13,13 @@ export interface Undelivered {
   readonly message: unknown;
 }
 
-/** The form of the documents. Their ids begin with their time, by which they are deleted (retention.ts). */
+/** The form of the documents for undelivered messages. Their ids begin with their time, so that retention can delete old ones. */
 export const UNDELIVERED_FORM = jsonForm<Undelivered>(
   "undelivered",
   object({ id: string, to: string, at: number, message: anything }, KEPT),
 );
 
-/** Stores a message without a receiver. */
+/** Stores a message whose receiver does not exist, as a document. */
 export function keepUndelivered(
   store: Pick<DocumentStore, "putDocument">,
   { id, to, at, message }: Undelivered & { readonly message: Message },

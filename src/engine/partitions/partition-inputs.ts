@@ -1,4 +1,4 @@
-/** The cluster's interface to an engine, which gains and loses partitions and gets notices of other nodes. */
+/** The interface through which the cluster gives partitions to an engine, takes them away and passes on notices of other nodes. */
 
 import { toError } from "../../std/to-error.ts";
 import type { Ownership, Store } from "../../store/store.ts";
@@ -12,7 +12,7 @@ export class PartitionInputs {
   readonly #store: Store;
   readonly #input: (input: Input) => void;
   readonly #onFault: (fault: Error) => void;
-  /** Partitions whose last owners' data is being read. */
+  /** Partitions that this node is taking over, while the data of their last owners is being read. */
   readonly #coming = new Set<Ownership>();
   readonly #taking = new Set<Promise<void>>();
   /** Pending handovers of partitions. A handover resolves with null if the partition was lost instead. */
@@ -33,16 +33,17 @@ export class PartitionInputs {
   async #begin(owned: readonly Ownership[]): Promise<void> {
     for (const own of owned) this.#coming.add(own);
     const left = await readLeases(this.#store, owned);
-    // Some partitions may have been lost during the read.
+    // This node may have lost some of the partitions during the read.
     const here = owned.filter((own) => this.#coming.delete(own));
     if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
   }
 
   /**
-   * Yields partitions once no commit of them is in progress. False if the end is not clean, since unknown attempts may run.
+   * Yields partitions once no commit of them is in progress. Returns false if the end is not clean, because attempts may run that the
+   * next owner does not know of.
    */
   async yield(partitions: readonly number[]): Promise<boolean> {
-    // A partition must have begun before it can be released.
+    // A partition that is being taken over must be open before it can be released.
     await Promise.allSettled(this.#taking);
     const yielded = partitions.map((partition) => this.#yields.ask(partition));
     this.#input({ kind: "yield", partitions });
@@ -59,7 +60,7 @@ export class PartitionInputs {
     try {
       isStored = await storeQuotas(this.#store, partition, home);
     } catch (thrown) {
-      // The quota server repeats the write; until it succeeds, the server grants no more than is stored.
+      // The quota server repeats the failed write. Until the write succeeds, the server grants no more permits than the store has.
       this.#onFault(toError(thrown));
     }
     this.#input({ kind: "quotas-stored", partition, epoch: home.epoch, isStored });

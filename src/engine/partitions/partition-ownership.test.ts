@@ -196,5 +196,5 @@ test("a node that meets newer events than it reads names the partition, and leav
   expect(older.verdicts(said)).toEqual([["elsewhere"]]);
   const unreadable = older.of("unreadable").at(-1);
   expect(unreadable).toMatchObject({ execution: "e1", partition: 0 });
-  expect(unreadable?.why).toMatch(/rows of version 2; this Rondo reads versions up to 1/);
+  expect(unreadable?.why).toMatch(/rows of version 2; this version of Rondo reads versions up to 1/);
 });

@@ -1,7 +1,7 @@
 /**
- * The partitions of a node. A taken partition is scanned as after a start. A yielding one grants no leases, and is released
- * when no commit is in progress. A lost one is dropped at once, and pending requests are answered with the advice to ask the
- * new owner.
+ * Handles the partitions of a node. A partition that is taken is scanned as after a start. A partition that is yielding grants no
+ * leases, and is released when no commit of it is in progress. A partition that is lost is dropped at once, and its pending requests
+ * are answered with the advice to ask the new owner.
  */
 import { isPlainId } from "../../kernel/definition/names.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -43,7 +43,7 @@ export function heldBack(execution: string): Rejection {
   });
 }
 
-/** Why a request about an execution is refused now; null if it is accepted. */
+/** Returns why a request about an execution is refused now; null if it is accepted. */
 export function whyNotTaken(node: NodeState, execution: string): Rejection | null {
   const tenure = node.tenures.of(execution);
   if (tenure === undefined || tenure.isYielding) return notOwner(execution);
@@ -64,7 +64,8 @@ export class PartitionOwnership {
   taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
-    // The partition was taken again without being lost before, so the data in memory belongs to the former tenure.
+    // The node got the partition again without a notice that it had lost it. So data in memory is of the former tenure and is
+    // dropped.
     this.lost(owned.map(({ partition }) => partition));
     const { live, ended } = node.members;
     node.tenures.take(owned, node.now, { quotas, live, ended, stored });
@@ -92,7 +93,8 @@ export class PartitionOwnership {
       // @plant lease table written before commits end
       if (!this.#isQuiet(tenure)) continue;
       const leases = leaseTable(this.#node, tenure);
-      // Attempts in this process end first, unless their reports are held back: then the end is unclean.
+      // Waits for attempts in this process to end, except for executions whose reports are held back. With those, the end of the
+      // tenure is unclean.
       const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
       if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
@@ -134,7 +136,7 @@ export class PartitionOwnership {
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     node.roster.queued?.forget(isOver);
-    // Outputs that were not performed are dropped: a stale owner grants nothing.
+    // Drops grants and post-operations that were not sent yet, because a node must not act for a partition that it has lost.
     const unperformed: PostOpTask[] = [];
     node.outputs = node.outputs.filter((output) => {
       if (output.kind === "grant") return !isOver(output.grant.execution);
@@ -165,9 +167,9 @@ export class PartitionOwnership {
       node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
     for (const queue of slot.allQueues) {
       for (const lease of [...queue.leases.values()]) {
-        // Remote attempts report to the new owner; attempts in this process end with this tenure.
+        // Attempts at remote workers report to the new owner. Attempts in this process are stopped.
         if (lease.local && !lease.reported) requestStop(node, slot, { queue, lease }, "lost");
-        // The attempt goes on until the new owner has adopted it or declared it lost.
+        // The attempt keeps its permits here until the new owner has adopted it or declared it lost.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(queue.state.plan);
         const { partition, epoch } = slot.tenure;
         const ms = node.settings.takeoverMs + silenceMs;

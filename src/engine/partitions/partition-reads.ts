@@ -23,7 +23,7 @@ export class PartitionReads {
     const before = node.writes;
     this.permits.members(members);
     if (node.writes <= before) return;
-    // The last node of an older version has gone, so held-back executions can go on.
+    // All nodes of an older version have gone, so executions that were held back can continue.
     for (const slot of [...node.slots.values()]) {
       if (slot.needs === 0 || node.isHeldBack(slot)) continue;
       slot.needs = 0;

@@ -1,5 +1,6 @@
 /**
- * The tenures of a node. A tenure is the time in which the node owns a partition; everything that begins in it ends with it.
+ * The tenures of a node. A tenure is the time in which the node owns a partition. Leases and requests that begin in a tenure end with
+ * it.
  */
 import { partitionOf } from "../../store/partition-of.ts";
 import {
@@ -20,9 +21,12 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   readonly slots: Set<Slot>;
   /** The quota server of limits whose names belong to the partition. */
   readonly quotas: QuotaServer;
-  /** Counts lapsed claims, purged and damaged executions. New claim numbers start here, so no claim number is used twice. */
+  /**
+   * Counts claims that lapsed, and executions that were purged or damaged, in this tenure. New claim numbers start above this count,
+   * so no claim number is used twice.
+   */
   lapses: number;
-  /** Whether the partition is being handed over: nothing is granted, and no new work begins. */
+  /** Whether the partition is being handed over. Then nothing is granted, and no new work begins. */
   isYielding: boolean;
   /** Whether this node no longer owns the partition. */
   isOver: boolean;
@@ -34,12 +38,12 @@ type QuotaSettings = Pick<
 >;
 
 interface QuotasLeft {
-  /** Quotas that former quota servers handed over, by partition; null if they did not know all (earlier versions). */
+  /** The quotas that former quota servers handed over, by partition. Null if a server of an earlier version did not know all quotas. */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
-  /** The other nodes, and when the leases of nodes that have left ended. */
+  /** The other living nodes. The next field has the times at which the leases of departed nodes ended. */
   readonly live: readonly string[];
   readonly ended: Readonly<Record<string, number>>;
-  /** Lasting limits as the last owners stored them, by partition. */
+  /** Handler and project limits as the last owners stored them, by partition. */
   readonly stored: ReadonlyMap<number, StoredQuotas> | undefined;
 }
 
@@ -54,10 +58,7 @@ export class Tenures {
   readonly #partitions: number;
   readonly #generation: string;
   readonly #held = new Map<number, Tenure>();
-  /**
-   * Tenures whose quota servers may have something to do. Most partitions have no limit, and a node looks at these in every
-   * turn.
-   */
+  /** The tenures whose quota servers may have something to do. The node checks these in every turn; most partitions have no limit. */
   readonly withQuotas = new Set<Tenure>();
   #fence: Fence;
   #scope: Partitions = null;
@@ -81,7 +82,7 @@ export class Tenures {
     return this.#scope;
   }
 
-  /** Whether the store has a single partition. */
+  /** Whether the store has only one partition. */
   get isWhole(): boolean {
     return this.#partitions === 1;
   }
@@ -98,12 +99,12 @@ export class Tenures {
     return this.#held.get(partition);
   }
 
-  /** The partition of an execution or of a limit. */
+  /** Returns the number of the partition to which an execution or a limit belongs. */
   partitionOf(name: string): number {
     return partitionOf(name, this.#partitions);
   }
 
-  /** The tenure of the execution's partition; undefined if this node does not own it. */
+  /** Returns the tenure of the execution's partition; undefined if this node does not own it. */
   of(execution: string): Tenure | undefined {
     return this.#held.get(partitionOf(execution, this.#partitions));
   }
@@ -137,7 +138,7 @@ export class Tenures {
     this.#changed();
   }
 
-  /** The quotas if the last quota server ended uncleanly: lasting limits are as it stored them. */
+  /** Returns the quotas of a partition whose last quota server ended uncleanly. Lasting limits are as that server stored them. */
   #quotasAfterCrash({
     own,
     stored,
@@ -150,7 +151,7 @@ export class Tenures {
     return new QuotaServer({ ...options, ...others, awaited: live }, [], stored);
   }
 
-  /** The quotas if the last quota server handed them over. */
+  /** Returns the quotas that the last quota server of the partition handed over. */
   #quotasHanded({ own, left, ...others }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
     const since = (ms: number | undefined) => (ms === undefined ? null : others.now - ms);
     const options = {
@@ -162,7 +163,7 @@ export class Tenures {
     return new QuotaServer({ ...options, ...others, awaited: left.awaited ?? [] }, left.limits);
   }
 
-  /** Handles a clock that was set forward, which does not count as silence. */
+  /** Called when the clock was set forward: the skipped time does not count as silence. */
   extend(ms: number): void {
     for (const tenure of this.#held.values()) {
       tenure.openedAt += ms;
@@ -179,12 +180,12 @@ export class Tenures {
     this.#changed();
   }
 
-  /** Since when attempts of a former owner that ended uncleanly may still run; null if none may. */
+  /** The time since which attempts of an owner that ended uncleanly may still run; null if none may. */
   uncleanSince(): number | null {
     return this.#uncleanSince;
   }
 
-  /** Since when this node has partitions that had owners before; null if it has none. */
+  /** The time since which this node has partitions that other owners had before; null if it has none. */
   succeedsSince(): number | null {
     return this.#succeedsSince;
   }
@@ -202,8 +203,8 @@ export class Tenures {
 }
 
 /**
- * The first epoch from this one on that ended uncleanly, with the time; if that is unknown, the last one, with the time at
- * which its successor began.
+ * Returns the first epoch, from `epoch` on, that ended uncleanly, with the time of its end. If that is unknown, returns the last such
+ * epoch, with the time at which this tenure began.
  */
 export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
   // @plant a wait begins anew at each death
@@ -211,7 +212,7 @@ export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, 
   return end === undefined || end.epoch > uncleanEpoch ? { epoch: uncleanEpoch, at: openedAt } : end;
 }
 
-/** The latest opening time among tenures for which `holds` is true; null if there is none. */
+/** Returns the latest opening time of the tenures for which `holds` returns true; null if there is none. */
 function sinceOf(tenures: readonly Tenure[], holds: (tenure: Tenure) => boolean): number | null {
   let since: number | null = null;
   for (const tenure of tenures) if (holds(tenure)) since = Math.max(since ?? 0, tenure.openedAt);

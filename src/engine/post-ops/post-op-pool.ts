@@ -1,6 +1,6 @@
 /**
- * A pool for one kind of post-operations, with a maximum for the node and for each execution. A target may use at most as
- * many places as stay free, so hanging targets never use them all. Waiting targets take turns.
+ * A pool of places for one kind of post-operation, with a maximum for the node and for each execution. One target may use at most as
+ * many places as stay free for others, so targets that hang never use all places. Waiting targets take turns.
  */
 interface Taken {
   readonly execution: string;
@@ -14,7 +14,7 @@ export class PostOpPool {
   readonly #taken = new Map<string, Taken>();
   readonly #perExecution = new Map<string, number>();
   readonly #perTarget = new Map<string, number>();
-  /** Waiting executions by target, oldest first. */
+  /** Executions that wait for a place, by target, oldest first. */
   readonly #waiting = new Map<string, Set<string>>();
   readonly #waits = new Map<string, number>();
 
@@ -32,13 +32,13 @@ export class PostOpPool {
     return this.#taken.has(id);
   }
 
-  /** Whether the execution has reached its maximum. More post-operations follow when these end. */
+  /** Whether the execution has as many post-operations in progress as allowed. Its other post-operations start when these end. */
   isFullFor(execution: string): boolean {
     // @plant one post-operation too many
     return (this.#perExecution.get(execution) ?? 0) >= this.#each;
   }
 
-  /** Takes a place; false if there is none for this target, so that the execution waits. */
+  /** Takes a place for a post-operation. If its target has no free place, the execution waits, and the result is false. */
   acquire(id: string, { execution, target }: Taken): boolean {
     if (!this.#hasRoom(target)) {
       this.#wait(execution, target);

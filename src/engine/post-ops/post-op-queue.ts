@@ -1,6 +1,6 @@
 /**
- * Starts owed post-operations, oldest first (limits: post-op-pool.ts). They follow from committed state, so nothing is stored
- * here: after a restart or a commit of unknown outcome they are started again, with the same id.
+ * Starts owed post-operations, oldest first (limits: post-op-pool.ts). Which ones are owed follows from the committed state of the
+ * execution, so this queue stores nothing. After a restart or a commit of unknown outcome, they are started again with the same id.
  */
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
@@ -37,7 +37,7 @@ export class PostOpQueue {
   startDue(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
-    /** Receipts whose broadcasts wait for an earlier one to begin. */
+    /** Numbers of receipts whose broadcasts wait until an earlier broadcast of the same receipt has begun. */
     const held = new Set<number>();
     for (const op of execution.postops.values()) {
       const pool = this.#pools[op.op];
@@ -57,7 +57,7 @@ export class PostOpQueue {
     }
   }
 
-  /** Called when an attempt has ended: sends the result to its execution, and starts waiting post-operations. */
+  /** Called when a try of a post-operation has ended: sends the outcome to the execution, and starts waiting post-operations. */
   performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
     for (const pool of Object.values(this.#pools)) pool.release(op);
     if (this.#node.tenures.of(execution) !== undefined) {
@@ -67,14 +67,14 @@ export class PostOpQueue {
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  /** Releases the places of attempts whose tenure ended before they began. */
+  /** Releases the places of post-operations that had not begun when the tenure of their partition ended. */
   releaseUnstarted(tasks: readonly PostOpTask[]): void {
     if (tasks.length === 0) return;
     for (const { id, op } of tasks) this.#pools[op].release(id);
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  /** Starts waiting post-operations while there is room. A slot that is not clean now starts its own later. */
+  /** Starts waiting post-operations while the pool has room. An execution that is not clean now starts its post-operations later. */
   #fill(pool: PostOpPool): void {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {
       if (this.#node.tenures.of(next) === undefined) continue;
@@ -84,7 +84,7 @@ export class PostOpQueue {
   }
 }
 
-/** Whether the outcome of the post-operation waits to be stepped. */
+/** Whether the execution's queue already has the outcome of the post-operation. */
 function isQueued({ queue }: Slot, { id }: OwedOp): boolean {
   return queue.some(
     (queued) => queued.kind === "message" && queued.message.kind === "postop" && queued.message.op === id,
@@ -107,7 +107,7 @@ function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
   };
 }
 
-/** The target that limits apply to: a state store, or the host of a URL. */
+/** Returns the name of the target that limits apply to: a state store, or the host of a URL. */
 function placeOf({ plan }: PostOpTask): string {
   const target = targetOf(plan);
   return "url" in plan && URL.canParse(target) ? new URL(target).host : target;

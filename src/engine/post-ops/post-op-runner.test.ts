@@ -50,7 +50,11 @@ test.each<[string, PostOps["perform"], string]>([
     },
     "later",
   ],
-  ["throws no error", () => Promise.reject("text"), "the performer threw something that is no error"],
+  [
+    "throws no error",
+    () => Promise.reject("text"),
+    "the performer of post-operations threw something that is not an Error",
+  ],
 ])("a performer that %s has failed", async (_, perform, message) => {
   const { clock, runner, heard } = setUp(perform);
   runner.run(TASK);

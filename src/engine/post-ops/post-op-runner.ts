@@ -1,11 +1,11 @@
-/** Runs post-operations and reports the outcome of each try. A try that exceeds its time counts as failed. */
+/** Runs post-operations and reports the outcome of each try. A try that exceeds its timeout counts as failed. */
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";
 import type { Input } from "../io.ts";
 import type { PostOps, PostOpTask } from "./post-ops.ts";
 
-/** How much longer than its own timeout a try may take before it is abandoned. */
+/** How much longer than its own timeout a try of a post-operation may take before it is aborted. */
 const PATIENCE_MS = 5_000;
 
 export class PostOpRunner {
@@ -24,7 +24,7 @@ export class PostOpRunner {
     this.#onPerformed = tell;
   }
 
-  /** Begins one try of a post-operation. If this engine has nothing to perform it with, the post-operation stays owed. */
+  /** Begins one try of a post-operation. If this engine has no performer, the post-operation stays owed. */
   run(task: PostOpTask): void {
     const postOps = this.#postOps;
     if (postOps === null) return;
@@ -41,12 +41,12 @@ export class PostOpRunner {
       end(failed("Timeout", `the post-operation did not end within ${task.plan.timeoutMs} ms`));
       abort.abort();
     });
-    // The async wrapper also catches synchronous errors.
+    // The async wrapper turns synchronous errors into rejections too.
     void (async () => postOps.perform(task, abort.signal))().then(end, (thrown: unknown) =>
       end(
         thrown instanceof Error
           ? failed(thrown.name, thrown.message)
-          : failed("Error", "the performer threw something that is no error"),
+          : failed("Error", "the performer of post-operations threw something that is not an Error"),
       ),
     );
   }
@@ -55,7 +55,7 @@ export class PostOpRunner {
     return this.#open.size > 0;
   }
 
-  /** Resolves when no try is running, or after `graceMs`. */
+  /** Resolves when no try of a post-operation is running, or after `graceMs`. */
   async idle(graceMs: number): Promise<void> {
     if (this.#open.size === 0) return;
     const idle = new Promise<void>((resolve) => {
@@ -64,7 +64,7 @@ export class PostOpRunner {
     await atMost(this.#clock, graceMs, idle);
   }
 
-  /** Aborts all tries; the node gets no further outcomes. */
+  /** Aborts all tries of post-operations. The node gets no further outcomes. */
   stop(): void {
     for (const abort of this.#open) abort.abort();
     this.#open.clear();

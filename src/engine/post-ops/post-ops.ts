@@ -4,7 +4,7 @@ import type { PostOpRef } from "../../kernel/event.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 
 export type PostOpTask = Omit<PostOpRef, "op"> & {
-  /** The id of the post-operation, the same for all tries; it is sent to the target. */
+  /** The id of the post-operation, which is the same for all tries. It is sent to the target. */
   readonly id: string;
   readonly execution: string;
   readonly project: string;
@@ -16,7 +16,7 @@ export type PostOpTask = Omit<PostOpRef, "op"> & {
     | { readonly op: "broadcast"; readonly plan: BroadcastPlan }
   );
 
-/** Performs post-operations. The result is in the event with the number `receipt`. An error counts as a failed try. */
+/** Performs post-operations. The result of the command is in the event with the number `receipt`. An error counts as a failed try. */
 export interface PostOps {
   perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome>;
 }

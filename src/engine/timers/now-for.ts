@@ -2,7 +2,8 @@ import type { Clock } from "../../std/clock.ts";
 import type { EngineNode } from "../node.ts";
 
 /**
- * The current time for a node. If the clock was set forward, the node is notified first: that time is not silence of workers.
+ * Returns a function that gives the current time to a node. If the clock was set forward, it first notifies the node, so that the
+ * skipped time does not count as silence of workers.
  */
 export function nowFor(node: EngineNode, clock: Clock): () => number {
   let seen = clock.stepped?.() ?? 0;

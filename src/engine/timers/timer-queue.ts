@@ -1,10 +1,13 @@
-/** The nearest timers, up to a horizon and a maximum. A timer is dropped only after a commit has cleared its row. */
+/**
+ * The timers that are due next, up to a time horizon and a maximum number. A timer is dropped only after a commit has deleted its
+ * row.
+ */
 import { Heap } from "../../std/heap.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { Settings } from "../settings.ts";
 import { StoreScan } from "../store-scan.ts";
 
-/** The name of a wake-up that exists in memory only. */
+/** The name of a timer that exists in memory only, and wakes an execution. */
 export const WAKE = "~wake";
 
 interface Armed extends StoredTimer {
@@ -18,14 +21,14 @@ export class TimerQueue {
   #order = 0;
   readonly #scan = new StoreScan();
   #nextScanAt = 0;
-  /** The time up to which timers are in memory, unless their number forced a cut. */
+  /** The time up to which all timers are in memory, unless the last scan found more than the maximum. */
   #knownUntil = 0;
 
   constructor(settings: Settings) {
     this.#settings = settings;
   }
 
-  /** Adds a committed timer; it is kept in memory if it is due soon. */
+  /** Adds a committed timer. It is kept in memory only if it is due soon. */
   set(execution: string, timer: string, due: number): void {
     if (due > this.#knownUntil && timer !== WAKE) return;
     const key = `${execution}/${timer}`;
@@ -38,7 +41,7 @@ export class TimerQueue {
     return this.#due.get(`${execution}/${timer}`);
   }
 
-  /** Handles the report of another node that a timer is overdue: it fires, if it is still set. */
+  /** Handles the report of another node that a timer is overdue: the timer fires, if it is still set. */
   remind({ execution, timer, due }: StoredTimer, now: number): void {
     if (due > now || this.#due.has(`${execution}/${timer}`)) return;
     this.#due.set(`${execution}/${timer}`, due);
@@ -49,7 +52,7 @@ export class TimerQueue {
     this.#due.delete(`${execution}/${timer}`);
   }
 
-  /** Scans everything again, since timers of new partitions are not known. */
+  /** Scans all timers again, because timers of new partitions are not in memory. */
   rescan(): void {
     this.#nextScanAt = 0;
     this.#scan.invalidate();
@@ -60,12 +63,12 @@ export class TimerQueue {
     for (const key of this.#due.keys()) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.#due.delete(key);
   }
 
-  /** The scan to request now, if one is due. */
+  /** Returns the scan that must be requested now; null if none is due. */
   wantedScan(now: number): { until: number; max: number } | null {
     if (this.#scan.isRunning || now < this.#nextScanAt) return null;
     this.#scan.start();
     const until = now + this.#settings.timerHorizonMs;
-    // The time is set before the scan runs, so that a timer that is committed during the scan is not missed.
+    // This time is set before the scan runs, so that timers that are committed during the scan are kept in memory.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return { until, max: this.#settings.timersMax };
   }
@@ -75,7 +78,8 @@ export class TimerQueue {
     const isCut = timers.length >= options.max;
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : until;
     for (const { execution, timer, due } of timers) this.set(execution, timer, due);
-    // A cut scan continues when its timers have fired; a full one when half of the horizon has passed.
+    // If the scan found more timers than fit into memory, the next one runs when these have fired. Otherwise it runs when half of the
+    // horizon has passed.
     this.#nextScanAt = isCut
       ? Math.max(options.now + 100, this.#knownUntil)
       : options.now + this.#settings.timerHorizonMs / 2;

@@ -1,15 +1,15 @@
-/** Groups of errors: failed tasks of a handler with the same error, whatever numbers and names its message contains. */
+/** Groups errors: failed tasks of a handler are in one group if they have the same error, apart from numbers and names in its message. */
 import type { Place } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 
-/** The most dead letters that are read at a time. */
+/** The most dead letters that are read from the store at a time. */
 const READ_TOGETHER = 100;
 const MESSAGE_MAX = 500;
 
-/** The group of an error. */
+/** A group of equal errors. */
 export interface ErrorGroup {
   readonly id: string;
   readonly name: string;
@@ -32,7 +32,7 @@ export function errorGroup(
   return { id: sha256(text).slice(0, 16), name, message };
 }
 
-/** A choice of tasks by their error: the id of a group, or the name of the error. */
+/** Selects tasks by their error: by the id of an error group, or by the name of the error. */
 export interface ErrorChoice {
   readonly error: string;
   readonly phase?: string;
@@ -40,7 +40,10 @@ export interface ErrorChoice {
   readonly handler?: string;
 }
 
-/** The dead tasks of an execution with an error: those of one handler, in its last visit unless another is named. */
+/**
+ * Returns the dead tasks of an execution that have this error. They belong to one handler, in its last visit unless another visit is
+ * given.
+ */
 export async function tasksWithError(
   store: Store,
   execution: string,
@@ -61,16 +64,20 @@ export async function tasksWithError(
   const [first, ...others] = lastVisits([...found.values()]);
   const { error } = choice;
   if (first === undefined)
-    return reject("not_found", `${execution} has no failed task with the error "${error}"`, hintOf(names));
+    return reject(
+      "not_found",
+      `execution ${execution} has no failed task with the error "${error}"`,
+      hintOf(names),
+    );
   if (others.length === 0) return first;
   const places = [first, ...others].map(({ phase, handler }) => `${phase}/${handler}`).join(", ");
   return reject("invalid_input", `tasks of several handlers have the error "${error}": ${places}`, {
     path: "error",
-    hint: "name the phase and the handler",
+    hint: "name the phase and the handler, too",
   });
 }
 
-/** The hint that lists the errors that failed tasks have. */
+/** Returns a hint that lists the errors of failed tasks. */
 function hintOf(names: ReadonlyMap<string, number>): { readonly hint?: string } {
   if (names.size === 0) return {};
   const shown = [...names].map(([name, tasks]) => `${name} (${tasks} ${tasks === 1 ? "task" : "tasks"})`);
@@ -83,7 +90,7 @@ async function addTasks(
   into: {
     readonly choice: ErrorChoice;
     readonly found: Map<string, Place & { readonly numbers: number[] }>;
-    /** How many failed tasks there are, by the names of their errors. */
+    /** The number of failed tasks for each name of an error. */
     readonly names: Map<string, number>;
   },
 ): Promise<void> {
@@ -110,7 +117,7 @@ async function addTasks(
   }
 }
 
-/** Leaves out places for which the list has a later visit. */
+/** Leaves out visits for which the list also has a later visit of the same handler. */
 function lastVisits<At extends Place>(places: readonly At[]): At[] {
   return places.filter(
     ({ phase, handler, visit }) =>
@@ -128,7 +135,7 @@ function errorOf(payload: string): { name: string; message: string } {
   return { name: named ?? "Error", message: said.slice(0, MESSAGE_MAX) };
 }
 
-/** An error message without the parts that differ from task to task: quoted texts, numbers, ids. */
+/** Returns an error message without the parts that differ from task to task: quoted texts, numbers and ids. */
 function shapeOf(message: string): string {
   return message
     .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")

@@ -1,10 +1,11 @@
 /**
- * Figures of a node's commits, by workflow and handler: outcomes, and durations as histograms. They are counted after the commit
- * and taken away by the server, which adds them to what is stored. Without a server they are bounded and are not read.
+ * Figures of a node's commits, by workflow and handler: counts of outcomes, and histograms of durations. They are counted after each
+ * commit. The server takes them regularly and adds them to the stored figures. Without a server, nothing reads them, and their number
+ * is bounded.
  */
 import type { FinalStatus, Recorded, SettledStatus, TasksSettled } from "../../kernel/event.ts";
 
-/** Counts of outcomes, and how long those took that are done: the number for each bucket of `bucketOf`. */
+/** Counts of outcomes, and a histogram of the durations of those that are done: the number for each bucket of `bucketOf`. */
 export interface Outcomes extends Record<SettledStatus, number> {
   readonly ms: Map<number, number>;
 }
@@ -13,7 +14,7 @@ export interface Outcomes extends Record<SettledStatus, number> {
 export interface HourFigures {
   readonly project: string;
   readonly workflow: string;
-  /** The begin of the hour. */
+  /** The time at which the hour begins. */
   readonly hour: number;
   started: number;
   readonly runs: Outcomes;
@@ -21,21 +22,21 @@ export interface HourFigures {
   readonly handlers: Map<string, Outcomes>;
 }
 
-/** The columns of settled tasks that figures need. Events themselves are large, so they are not kept until the commit. */
+/** The columns of settled tasks that figures need. They are kept until the commit instead of the events, which are large. */
 export type SettledColumns = Pick<TasksSettled, "phase" | "handler" | "statuses" | "ms">;
 
 const HOUR_MS = 3_600_000;
-/** The most workflows of one hour, until the figures are taken. */
+/** The most workflows in the figures of one hour, until the server takes them. */
 const WORKFLOWS_MAX = 5_000;
-/** Buckets for each doubling of a duration: the edges of a bucket differ by a fifth. */
+/** The number of buckets in which a duration doubles. So the edges of a bucket differ by about a fifth. */
 const PER_OCTAVE = 4;
 
-/** The bucket of a duration; the first one is for less than a millisecond. */
+/** Returns the bucket of a duration. The first bucket is for less than a millisecond. */
 export function bucketOf(ms: number): number {
   return ms < 1 ? 0 : 1 + Math.floor(Math.log2(ms) * PER_OCTAVE);
 }
 
-/** The duration in the middle of a bucket. */
+/** Returns the duration in the middle of a bucket. */
 export function middleOf(bucket: number): number {
   return bucket === 0 ? 0 : 2 ** ((bucket - 0.5) / PER_OCTAVE);
 }
@@ -46,7 +47,7 @@ export function noOutcomes(): Outcomes {
 
 const NONE: readonly SettledColumns[] = [];
 
-/** The columns of the events that settle tasks. */
+/** Returns the columns for figures of all events that settle tasks. */
 export function settledIn(events: readonly Recorded[]): readonly SettledColumns[] {
   let found: SettledColumns[] | null = null;
   for (const { event } of events)
@@ -58,13 +59,13 @@ export function settledIn(events: readonly Recorded[]): readonly SettledColumns[
   return found ?? NONE;
 }
 
-/** A committed step of an execution. */
+/** A committed step of an execution, as figures count it. */
 export interface Committed {
   readonly project: string;
   readonly workflow: string;
   readonly isStarted: boolean;
   readonly settled: readonly SettledColumns[];
-  /** How the execution ended in this step, and how long it took. */
+  /** How the execution ended in this step, and how long it took; null if it did not end. */
   readonly end: { readonly status: FinalStatus; readonly ms: number } | null;
 }
 
@@ -92,7 +93,7 @@ export class Figures {
     }
   }
 
-  /** Returns the figures since the last call. */
+  /** Returns the figures since the last call, and clears them. */
   take(): readonly HourFigures[] {
     if (this.#hours.size === 0) return [];
     const taken = [...this.#hours.values()];

@@ -1,6 +1,6 @@
 /**
- * Reads the log of an execution from the store: lines of code, and pieces of streams, which are stored as lines too (decision 118).
- * The id of a line or piece is its position, `<row>.<line>`.
+ * Reads the log of an execution from the store: lines that code logged, and pieces of streams, which are stored as lines too
+ * (decision 118). The id of a line or piece is its position, `<row>.<line>`.
  */
 import { type Piece, readPiece, STREAM_LEVEL } from "../../protocol/stream-piece.ts";
 import { defined } from "../../std/defined.ts";
@@ -51,11 +51,11 @@ interface LogPage<Item> {
 }
 
 const ROWS = 64;
-/** The number of characters at which a page ends. */
+/** The number of characters after which a page of the log ends. */
 const PAGE_CHARS = 262_144;
-/** The characters that are counted for the fields of an item besides its text. */
+/** The number of characters that are counted for the other fields of an item, besides its text. */
 const ITEM_CHARS = 200;
-/** The most rows that are read for one page, however few of their lines are wanted. */
+/** The most stored rows that are read for one page, even if few of their lines are wanted. */
 const ROWS_PER_PAGE = 4_096;
 
 /** Parses a position `<row>.<line>`; null if the text is no position. */
@@ -68,7 +68,10 @@ export function showPosition({ row, line }: LogPosition): string {
   return `${row}.${line}`;
 }
 
-/** Reads at most `max` items from a position on. `itemOf` makes the item of a line; null if the line is not wanted. */
+/**
+ * Reads at most `max` items of a log from a position on. `itemOf` makes an item from a line; it returns null if the line is not
+ * wanted.
+ */
 export async function readLog<Item>(
   store: Pick<ExecutionStore, "readLogs">,
   execution: string,
@@ -101,7 +104,7 @@ export async function readLog<Item>(
   return { items, next, isLast: false };
 }
 
-/** The logged line at an index of a row; null if a piece of a stream is there. */
+/** Returns the logged line at an index of a row; null if the line is a piece of a stream. */
 export function lineAt(row: StoredLogRow, index: number): LoggedLine | null {
   const { at, level, text, run, fields } = row.lines[index] as StoredLogRow["lines"][number];
   if (level === STREAM_LEVEL) return null;
@@ -109,7 +112,7 @@ export function lineAt(row: StoredLogRow, index: number): LoggedLine | null {
   return { at, level, text, ...defined({ run, fields: parsed }), ...writerOf(row), worker: row.worker };
 }
 
-/** The piece of a stream at an index of a row; null if a logged line is there. */
+/** Returns the piece of a stream at an index of a row; null if the line was logged by code. */
 export function pieceAt(row: StoredLogRow, index: number): WrittenPiece | null {
   const line = row.lines[index] as StoredLogRow["lines"][number];
   const piece = readPiece(line);

@@ -48,7 +48,7 @@ export function overviewOf(node: NodeState, working: number): Overview {
   };
 }
 
-/** Open attempts that match the filter, at most `max`. */
+/** Returns the open attempts that match the filter, at most `max`. */
 export function openAttempts(
   node: NodeState,
   { worker, project = null, execution = null, commands, max }: AttemptFilter,
@@ -84,10 +84,10 @@ export function openAttempts(
   return found;
 }
 
-/** The number of tasks that are open, not leased, and wait neither for a time nor for a signal. */
+/** Returns the number of open tasks that are not leased and wait neither for a time nor for a signal. */
 function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   const { tasks, progress, total } = state;
-  // Sleeping tasks are also counted as waiting for a time.
+  // A sleeping task is in both counts, so sleeping tasks are subtracted once.
   const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);
   return total - tasks.settled.size - openLeases - later;
 }
@@ -101,7 +101,7 @@ function runningTasks(queue: HandlerQueue): number {
   return queue.openLeases - (queue.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
 }
 
-/** Command handlers whose open leases are all in queues of a broker, with the oldest lease of each. */
+/** Returns the command handlers whose open leases are all in queues of a broker, with the oldest lease of each. */
 export function queuedOf({ queues }: Slot): ReadonlyMap<string, QueuedAttempt> {
   const found = new Map<string, QueuedAttempt>();
   for (const { leases, openLeases, state, visit: of } of queues) {

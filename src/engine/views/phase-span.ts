@@ -1,7 +1,7 @@
 /**
- * Spans of phases, if the program has registered OpenTelemetry. The owner of an execution makes the span of a visit after the commit
- * that ends the visit, with the times of the journal. A commit counts once, so a visit never has two spans for one end; a process that
- * stops between the commit and the span loses the span.
+ * Makes the spans of phases, if the program has registered OpenTelemetry. The owner of an execution makes the span of a visit after
+ * the commit that ends the visit, with the times of the journal. Each commit is handled once, so an end never gives two spans. If a
+ * process stops between the commit and the span, the span is lost.
  */
 import { NEXT } from "../../kernel/definition/definition.ts";
 import type { FinalStatus, Recorded } from "../../kernel/event.ts";
@@ -25,13 +25,13 @@ export interface EndedPhase {
   /** The sequence number of the event with which the visit began. */
   readonly firstSeq: number;
   readonly endedAt: number;
-  /** The handlers, without the decision about the next phase. */
+  /** The handlers of the visit, without the handler that decides the next phase. */
   readonly handlers: VisitSummary["handlers"];
 }
 
 const NONE: readonly EndedPhase[] = [];
 
-/** The visits that these events end; none if the execution was started outside of a span. */
+/** Returns the visits that these events end; none if the execution was not started within a tracing span. */
 export function endedPhases(events: readonly Recorded[], execution: Execution | null): readonly EndedPhase[] {
   if (execution === null || execution.trace === null) return NONE;
   const { id, trace, project, round, plan, visited } = execution;
@@ -47,7 +47,10 @@ export function endedPhases(events: readonly Recorded[], execution: Execution | 
   });
 }
 
-/** Makes the span of a visit that has ended. It reads from the journal when the visit began; a damaged journal gives no span. */
+/**
+ * Makes the span of a visit that has ended. It reads from the journal when the visit began. If the journal is damaged, no span is
+ * made.
+ */
 export async function makePhaseSpan(
   store: Pick<ExecutionStore, "readJournal">,
   ended: EndedPhase,

@@ -1,20 +1,20 @@
-/** Totals of a node since it was opened, counted at commits, for metrics. */
+/** Totals of a node since it was opened, for metrics. They are counted at each commit. */
 import type { FinalStatus, Recorded, SettledStatus } from "../../kernel/event.ts";
 
 export interface Totals {
   started: number;
   readonly ended: Record<FinalStatus, number>;
   readonly settled: Record<SettledStatus, number>;
-  /** Settled tasks and their running times by `<workflow>.<phase>.<handler>`; a bounded number of names. */
+  /** Settled tasks and their running times, by `<workflow>.<phase>.<handler>`. The number of names is bounded. */
   readonly handlers: Map<string, HandlerTotals>;
 }
 
 export interface HandlerTotals extends Record<SettledStatus, number> {
-  /** How long the attempts that settled tasks ran. */
+  /** The total time that the attempts which settled tasks ran, in milliseconds. */
   runMs: number;
 }
 
-/** The most names of handlers. Those after them are counted together. */
+/** The most handlers with totals of their own. All others are counted together. */
 const HANDLERS_MAX = 500;
 const OTHERS = "(others)";
 
@@ -48,7 +48,7 @@ function handlerOf({ handlers }: Totals, name: string): HandlerTotals {
   return found;
 }
 
-/** Counts an event of an execution of a workflow. */
+/** Adds one event of an execution of this workflow to the totals. */
 export function countEvent(totals: Totals, { event }: Recorded, workflow: string): void {
   if (event.kind === "created") totals.started++;
   else if (event.kind === "finished") totals.ended[event.status]++;

@@ -1,4 +1,4 @@
-/** Explains why an execution waits, in one sentence that names what holds it up. It is computed on request. */
+/** Explains in one sentence why an execution waits, and names what it waits for. The sentence is computed on request. */
 import { leftCleanup } from "../../kernel/cleanup.ts";
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
@@ -16,9 +16,7 @@ import { ENUMERATION } from "../leases/lease.ts";
 import { projectScope, rateName } from "../limits/limits.ts";
 import type { NodeState } from "../node-state.ts";
 
-/**
- * What an execution that has not ended does or waits for: `running` if an attempt runs, else the first reason of a handler.
- */
+/** The kinds of waiting of an execution that has not ended: `running` if an attempt runs, else the first reason that a handler has. */
 export const WAITS = [
   "running",
   "worker",
@@ -42,12 +40,15 @@ interface Reason {
   readonly text: string;
 }
 
-/** The most names of unread or awaited signals that are shown. */
+/** The most names of unread or awaited signals that a sentence shows. */
 const UNREAD_SHOWN = 5;
-/** The most names of awaited signals. */
+/** The most names of awaited signals in an inspection. */
 const SIGNALS_MAX = 50;
 
-/** Explains an execution: the sentence, what it waits for (null: it has ended or is paused), and the signals it awaits. */
+/**
+ * Explains an execution. Returns the sentence, the kind of waiting (null if it has ended or is paused), and the signals that it waits
+ * for.
+ */
 export function whyWaiting(
   node: NodeState,
   slot: Slot,
@@ -62,7 +63,7 @@ export function whyWaiting(
   };
 }
 
-/** The names of signals that open handlers and tasks wait for, each once. */
+/** Returns the names of the signals for which open handlers and tasks wait, each once. */
 function awaitedSignals({ queues }: Slot): readonly string[] {
   const names = new Set<string>();
   for (const { state } of queues) {
@@ -75,7 +76,7 @@ function awaitedSignals({ queues }: Slot): readonly string[] {
   return [...names];
 }
 
-/** A sentence about signals that no wait has taken; null if there are none. */
+/** Returns a sentence about signals that no wait has taken; null if there are none. */
 function whyUnread(execution: Execution): string | null {
   const unread = unreadSignals(execution);
   if (unread.length === 0) return null;
@@ -119,7 +120,7 @@ function because(waits: Waits, text: string): Reason {
   return { waits, text };
 }
 
-/** A sentence about the clean-up that an ended execution has not completed; null if nothing of it is left. */
+/** Returns a sentence about the clean-up that an ended execution has not completed; null if all of it is done. */
 function whyCleanupLeft(execution: Execution): string | null {
   const left = leftCleanup(execution);
   if (left.length === 0) return null;
@@ -186,12 +187,12 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   return reason === null || blocked === null ? reason : because(reason.waits, `${reason.text} ${blocked}`);
 }
 
-/** The number of open tasks that do not wait for other tasks. */
+/** Returns the number of open tasks that do not wait for other tasks. */
 function unblocked({ total, tasks, dependencies }: HandlerState): number {
   return total - tasks.settled.size - (dependencies?.blocked.size ?? 0);
 }
 
-/** The reason of the tasks that do not wait for other tasks; null if the handler has ended. */
+/** Returns why the tasks that depend on no open task wait; null if the handler has ended. */
 function whyOpen(node: NodeState, execution: Execution, queue: HandlerQueue): Reason | null {
   const { state } = queue;
   const { plan } = state;
@@ -270,7 +271,7 @@ function whyOpen(node: NodeState, execution: Execution, queue: HandlerQueue): Re
   return because(next.waits, `${at} ${next.text}.`);
 }
 
-/** The reason if a limit, a rate or the limit of the project holds tasks back; null if none does. */
+/** Returns the reason if a concurrency limit, a rate or the project's limit keeps tasks waiting; null if none does. */
 function whyLimited(
   node: NodeState,
   execution: Execution,
@@ -297,7 +298,7 @@ function whyLimited(
     !node.limits.hasRoom(rateName(scope), node.now) &&
     left > running
   ) {
-    // Only the quota server knows about starts on other nodes.
+    // For a rate with starts on other nodes, only the quota server knows when the next start is allowed.
     const ms = node.limits.allowedAt(rateName(scope)) - node.now;
     return because(
       limited,
@@ -331,7 +332,7 @@ function whyLimited(
   return null;
 }
 
-/** The limit at which the key with the most parked tasks waits. */
+/** Describes the limit of the key at which most tasks are parked. */
 function whyParked(node: NodeState, scope: string, queue: HandlerQueue): string {
   const { concurrencyPerKey, ratePerKey } = queue.state.plan.definition;
   const key = queue.fullestKey;
@@ -349,7 +350,10 @@ function showRate({ limit, per, spread }: RateDefinition): string {
   return `rate of ${limit} in ${showDuration(per)}${spread === true ? ", spread evenly" : ""}`;
 }
 
-/** A sentence about tasks that wait for others: one that waits, and the task at the end of its chain; null if none waits. */
+/**
+ * Returns a sentence about tasks that wait for other tasks. It names one that waits, and the task at the end of its chain. Null if no
+ * task waits.
+ */
 function whyBlocked(node: NodeState, queue: HandlerQueue): string | null {
   const { dependencies, tasks } = queue.state;
   const count = dependencies?.blocked.size ?? 0;
@@ -381,7 +385,7 @@ function whyDependency(node: NodeState, { state, leases }: HandlerQueue, task: n
     : "has not begun";
 }
 
-/** The reason if a task could be granted now, or if the handler is about to end. */
+/** Returns the reason if a task can be granted now, or if the handler is about to end. */
 function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): Reason {
   const { state } = queue;
   const left = unblocked(state);
@@ -413,7 +417,10 @@ function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): 
   return because("worker", `waits with ${what} for room: ${who} ${held} of ${capacity}`);
 }
 
-/** The reason if the definition gives the handler a single task, but its code enumerates: a fan-out may have been meant. */
+/**
+ * Returns the reason if the definition gives the handler a single task, but the code of its workers enumerates. Perhaps a fan-out was
+ * meant.
+ */
 function whySingle({ use }: Wanted, worker: string): string {
   return (
     `waits: by its definition its one task is the input, but the worker ${worker} enumerates "${use}". ` +
@@ -446,7 +453,7 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
   return why === null ? "" : `; ${why}`;
 }
 
-/** The reason for tasks that wait for a time or a signal of their own, if nothing else is open. */
+/** Returns the reason if tasks wait for a time, a signal or a child of their own, and nothing else is open. */
 function whyWaits(node: NodeState, queue: HandlerQueue, at: string): Reason | null {
   const { progress, tasks, taskChildren } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
@@ -488,7 +495,7 @@ function whyChildren(node: NodeState, queue: HandlerQueue, at: string): Reason |
   return null;
 }
 
-/** Since when no worker serves the code, if that is known. */
+/** Says for how long no worker has served the code, if that is known. */
 function lastLeft({ roster, now }: NodeState, { use }: Wanted, project: string): string {
   const leftAt = roster.leftAt(use);
   return leftAt === undefined || roster.versions(use, project).length > 0
@@ -523,7 +530,7 @@ function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at
   );
 }
 
-/** The open work that a draining visit waits for. */
+/** Describes the open work that a draining visit waits for. */
 function open(slot: Slot): string {
   const attempts = slot.leaseCount;
   const children = slot.execution?.current?.openChildren ?? 0;
@@ -571,7 +578,7 @@ export function whyCommand(
     : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}${but}.`;
 }
 
-/** A sentence about the post-operations that an ended execution still owes; null if there are none. */
+/** Returns a sentence about the post-operations that an ended execution still owes; null if there are none. */
 export function whyStillOwed(execution: Execution, now: number): string | null {
   const [first] = [...execution.postops.values()];
   return first === undefined ? null : whyOwed(execution, first, now);
