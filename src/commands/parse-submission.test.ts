@@ -173,7 +173,7 @@ describe("refused, with its path, is", () => {
       { ...steps(step), workflow_id: "a~b" },
       "invalid_input",
       "workflow_id",
-      'workflow_id: "a~b" is not an execution id: it holds a ~, which only the engine\'s own ids have',
+      'workflow_id: "a~b" is not an execution id: it contains a ~, which only the engine\'s own ids have',
     ],
     [
       "an id that is not what it stands under",

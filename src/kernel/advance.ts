@@ -1,6 +1,6 @@
 /**
- * Moves an execution forward without a message: finishes complete handlers, ends phases, starts the next one, ends the
- * execution. Visits that fail or are cancelled end in `drained`, once none of their attempts is open.
+ * Moves an execution forward without a message: finishes complete handlers, ends phases, begins the next phase, ends the execution.
+ * Visits that fail or are cancelled are ended by the message `drained`, once none of their attempts is open.
  */
 import { assert } from "../std/assert.ts";
 import { checksum } from "../std/hash.ts";
@@ -66,8 +66,8 @@ export function advance(step: Step): void {
 }
 
 /**
- * Whether the handler gets no more tasks. In a clean-up, and while chosen tasks are retried, that is so too after its enumeration
- * has failed: the handler then ends with the tasks that were enumerated.
+ * Whether the handler gets no more tasks. In a clean-up, and while chosen tasks are retried, a failed enumeration also counts as
+ * complete: the handler then ends with the tasks that were enumerated.
  */
 function isSealed(
   { ending, isChosenRound }: Execution,
@@ -76,12 +76,18 @@ function isSealed(
   return sealed || (failed && (ending !== null || isChosenRound));
 }
 
-/** Whether the execution goes on after a round of chosen tasks: their visit is done, and it was where the execution had ended. */
+/**
+ * Whether the execution continues after a round of chosen tasks: the visit is complete now, and it is the visit in which the
+ * execution had ended.
+ */
 function goesOn({ back }: FormerEnd, visit: Visit): boolean {
   return back === null && visit.isComplete;
 }
 
-/** Ends an execution again after a round of chosen tasks. If failures exceed the tolerance of the visit where it had ended, it fails. */
+/**
+ * Ends an execution again after a round of chosen tasks. The execution fails if failures exceed the tolerance of the visit in which
+ * it had ended.
+ */
 function endAgain(step: Step, visit: Visit, { status, error, failure, back }: FormerEnd): void {
   const { exceeding, leftOut } = visit;
   const phase = visit.plan.name;
@@ -101,7 +107,7 @@ function endAgain(step: Step, visit: Visit, { status, error, failure, back }: Fo
   endWork(step, { status: "failed", error: { code: "tasks_cancelled", message, phase } });
 }
 
-/** Records the end of a handler; its open tasks count as cancelled. */
+/** Records the end of a handler. Tasks that are still open count as cancelled. */
 export function finishHandler(step: Step, handler: HandlerState): void {
   const visit = step.execution.currentVisit();
   for (const task of [...handler.notices.keys()]) closeRun(step, handler, task, "ended");
@@ -119,8 +125,8 @@ export function finishHandler(step: Step, handler: HandlerState): void {
 type End = Pick<EndingEvent, "status" | "output" | "error">;
 
 /**
- * Ends the work of the execution: its clean-up begins. The execution ends at once if there is nothing to clean up, or if the
- * clean-up is left out; a retry then runs it.
+ * Ends the work of the execution, and begins its clean-up. If there is nothing to clean up, the execution ends at once. It also ends
+ * at once if the clean-up is left out; a retry then runs the clean-up.
  */
 function endWork(
   step: Step,
@@ -137,7 +143,7 @@ function endWork(
   else startCleanupTimer(step);
 }
 
-/** Sets the timer that ends the clean-up. */
+/** Sets the timer that ends the clean-up when its longest time has passed. */
 export function startCleanupTimer(step: Step): void {
   const due = step.now + step.execution.plan.cleanupTimeoutMs;
   step.emit({ kind: "timer.set", timer: "cleanup", purpose: "cleanup", due });
@@ -154,13 +160,13 @@ function continueCleanup(step: Step, ending: End): void {
   armWaits(step, kept);
 }
 
-/** Arms the sleeps and waits of a reopened visit that have not ended. */
+/** Sets the timers of sleeps and waits that have not ended in a reopened visit. */
 export function armWaits(step: Step, visit: Visit): void {
   for (const handler of visit.handlers)
     if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
 }
 
-/** Ends the execution and notifies its parent, or continues as another one. */
+/** Ends the execution and notifies its parent, or starts the execution that continues it. */
 function finish(step: Step, { status, output, error }: End): void {
   const { execution } = step;
   clearTimers(step);
@@ -224,7 +230,7 @@ function startHandler(step: Step, handler: HandlerState): void {
   step.emit({ kind: "handler.enumerated", ...visit.place(handler.plan.name), total: items.tasks.length });
 }
 
-/** Journals more tasks of a handler, in events that each fit a row; `addedBy`: the tasks that added them. */
+/** Journals more tasks of a handler, in events that each fit into a row. `addedBy` are the tasks that added them. */
 export function emitTasks(
   step: Step,
   handler: HandlerState,
@@ -282,11 +288,11 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
   const { plan } = visit;
   if (plan.decision !== null && !visit.isRetried) {
     const chosen = execution.plan.byName.get(JSON.parse(visit.answer ?? "null") as string);
-    assert(chosen !== undefined, "a decision that settled done names a phase");
+    assert(chosen !== undefined, "a decision that is done must name a phase");
     return chosen;
   }
   if (plan.next >= 0 && !visit.isRetried) return execution.plan.phases[plan.next] as PhasePlan;
-  // Unread signals go to the execution that continues this one, and so does the duty to return something.
+  // An execution that is continued by another one need not be checked: the other one gets the unread signals, and returns the output.
   if (plan.final === "failed" || execution.continuing !== null) return null;
   const unread = unreadPhase(execution);
   if (unread !== null) return unread;
@@ -294,12 +300,13 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
   return returns < 0 || plan.index === returns ? null : (execution.plan.phases[returns] as PhasePlan);
 }
 
-/** Notifies the parent how this execution has ended; `again` is the id of a message that asked for the notice once more. */
+/** Notifies the parent how this execution has ended. `again` is the id of a message that asked for this notice once more. */
 export function notifyParent(step: Step, again?: string): void {
   const { execution } = step;
   const { parent, status, output, error } = execution;
   if (parent === null || !execution.ended) return;
-  // A child that has cleaned up cannot continue its work, so its parent must not retry it.
+  // The failure of a child that has cleaned up is marked as fatal: the child cannot continue its work, so its parent must not retry
+  // it.
   const failure = execution.ending === null || error === null ? error : { ...error, fatal: true };
   const payload = status === "done" ? (output ?? "null") : JSON.stringify(failure);
   const id = again === undefined ? "" : `${execution.id}/${again}`;
@@ -308,7 +315,7 @@ export function notifyParent(step: Step, again?: string): void {
   else step.sent.push(end);
 }
 
-/** The message to the parent that says how a child ended. */
+/** Makes the message that tells the parent how its child ended. */
 export function endOfChild(
   child: string,
   end: { id: string; parent: Parent; status: ChildMessage["status"]; payload: string },
@@ -332,7 +339,7 @@ export function endOfChild(
   };
 }
 
-/** Ends a visit that fails or is cancelled, after the owner has reported that none of its attempts is open. */
+/** Ends a visit that fails or is cancelled, after the owner of the execution has reported that no attempt of the visit is open. */
 export function drained(step: Step, message: DrainedMessage): Answer {
   const { execution } = step;
   const visit = execution.current;

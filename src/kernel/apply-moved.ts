@@ -1,6 +1,6 @@
 /**
- * Applies a move to another definition (move.ts decides it). The event and snapshots contain the definition, so that the state is
- * a function of the journal and of the definition with which the execution was created.
+ * Applies the move of an execution to another definition, which move.ts decides. The event and later snapshots contain the new
+ * definition. So the state follows from the journal and the definition with which the execution was created.
  */
 import { assert } from "../std/assert.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
@@ -10,13 +10,13 @@ import { compilePlan, type HandlerPlan, type PhasePlan, type Plan } from "./defi
 import type { Moved } from "./event.ts";
 import type { Execution, Visit } from "./execution.ts";
 
-/** The most plans of moved executions that are kept, so that the same definition is compiled once. */
+/** The most plans of moved executions in a cache, so that a definition is not compiled for each of them. */
 const PLANS_MAX = 64;
 
-/** Applies the event: the state stays, and its plans are those of the new definition. */
+/** Applies the move: the state stays, and its plans are replaced by those of the new definition. */
 export function applyMoved(execution: Execution, { id, definition }: Moved): void {
   const plan = planOfText(definition);
-  assert(!isRejection(plan), "a definition that an execution was moved to is readable");
+  assert(!isRejection(plan), "the definition to which an execution was moved must be readable");
   const { due } = execution;
   const next = execution.plan.phases[due]?.name;
   execution.applied.set(id, execution.seq);
@@ -26,7 +26,7 @@ export function applyMoved(execution: Execution, { id, definition }: Moved): voi
   for (const visit of visitsOf(execution)) replan(visit, plan);
 }
 
-/** The visits in the state. After a snapshot is read, some are copies of one visit. */
+/** Returns all visits in the state. After a snapshot is read, some of them are copies of the same visit. */
 function visitsOf({ current, origin, formerEnd, kept }: Execution): Set<Visit> {
   const all = [current, origin, formerEnd?.back?.visit ?? null, ...kept];
   return new Set(all.filter((visit) => visit !== null));
@@ -34,7 +34,7 @@ function visitsOf({ current, origin, formerEnd, kept }: Execution): Set<Visit> {
 
 function replan(visit: Visit, plan: Plan): void {
   const phase = plan.byName.get(visit.plan.name);
-  assert(phase !== undefined, "a phase that has begun is in the new plan");
+  assert(phase !== undefined, "the new plan must contain every phase that has begun");
   visit.plan = phase;
   for (const handler of visit.handlers) {
     const found = handlerOf(phase, handler.plan.name);
@@ -43,14 +43,14 @@ function replan(visit: Visit, plan: Plan): void {
   }
 }
 
-/** The plan of a handler of a phase, or of its decision. */
+/** Returns the plan of a handler of a phase, or of the handler that decides the next phase. */
 export function handlerOf({ handlers, decision }: PhasePlan, name: string): HandlerPlan | undefined {
   return name === NEXT ? (decision ?? undefined) : handlers.find((handler) => handler.name === name);
 }
 
 const plans = new Map<string, Plan>();
 
-/** Compiles the text of a definition; a rejection if this version of Rondo cannot read it. */
+/** Compiles the text of a definition. Returns a rejection if this version of Rondo cannot read it. */
 export function planOfText(text: string): Plan | Rejection {
   const known = plans.get(text);
   if (known !== undefined) return known;

@@ -1,6 +1,6 @@
 /**
- * The fold: applies one event of the journal to the state of an execution. `step` uses it while it decides events, and
- * replay uses it while it reads them; so both come to the same state. It never refuses an event.
+ * Applies one event of the journal to the state of an execution (the fold). `step` uses it while it decides events, and replay uses
+ * it while it reads them, so both come to the same state. It never refuses an event.
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
@@ -54,7 +54,7 @@ import { settleTaskChildren } from "./tasks/task-children.ts";
 
 /** Applies the next event of the journal. */
 export function apply(execution: Execution, recorded: Recorded): void {
-  assert(recorded.seq === execution.seq + 1, "events are applied in order");
+  assert(recorded.seq === execution.seq + 1, "events must be applied in order");
   execution.seq = recorded.seq;
   execution.now = Math.max(execution.now, recorded.at);
   fold(execution, recorded.event);
@@ -158,14 +158,14 @@ function at(execution: Execution, place: { phase: string; visit: number; handler
   const handler = execution.handlerAt(place);
   assert(
     handler !== undefined,
-    `event names a handler of the current visit (${place.phase}/${place.visit}/${place.handler})`,
+    `the event must name a handler of the current visit (${place.phase}/${place.visit}/${place.handler})`,
   );
   return handler;
 }
 
 function phaseStarted(execution: Execution, name: string, visit: number): void {
   const plan = execution.plan.byName.get(name);
-  assert(plan !== undefined, `phase ${name} is in the plan`);
+  assert(plan !== undefined, `the plan must contain the phase ${name}`);
   const kept = execution.keptVisit(name, visit);
   execution.current =
     kept ??
@@ -185,7 +185,7 @@ function handlerStarted(execution: Execution, name: string): void {
   const visit = execution.currentVisit();
   const plan =
     name === NEXT ? visit.plan.decision : visit.plan.handlers.find((handler) => handler.name === name);
-  assert(plan, `handler ${name} is in the plan`);
+  assert(plan, `the plan must contain the handler ${name}`);
   const handler = new HandlerState(plan);
   handler.total = handler.impliesTask || plan.waits ? 1 : 0;
   if (plan.waits) handler.sealed = true;
@@ -194,7 +194,7 @@ function handlerStarted(execution: Execution, name: string): void {
   visit.handlers.push(handler);
 }
 
-/** Gives a compensating handler the tasks of the visit that it compensates, by reference. */
+/** Gives a compensating handler the tasks of the visit that it compensates. The tasks are not copied, only referred to. */
 function deriveTasks(execution: Execution, handler: HandlerState): void {
   const origin = compensatedHandler(execution, handler);
   handler.sealed = true;
@@ -216,7 +216,7 @@ function handlerFinished(execution: Execution, event: EventOf<"handler.finished"
   const handler = at(execution, event);
   handler.finished = true;
   handler.cancelled = event.cancelled;
-  // Only now is the number of tasks known of which a share may fail.
+  // If tasks add tasks, the total number of tasks is known only now. So the percentage of failures is checked now.
   if (handler.plan.adds && event.cancelled === 0 && execution.status !== "cancelling")
     judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
   if (handler.plan.isCompensated) handler.tasks.endStarts();
@@ -262,13 +262,13 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   }
 }
 
-/** Keeps a visit whose tasks may be compensated, or can be retried because they are not done. */
+/** Keeps a visit in the state if its tasks may be compensated, or may be retried because some are not done. */
 function keepVisit(execution: Execution, visit: Visit): void {
   const isCompensated = visit.handlers.some(({ plan }) => plan.isCompensated);
   if (isCompensated || visit.status !== "done" || visit.hasFailures) execution.kept.push(visit);
 }
 
-/** Applies the end of an attempt to enumerate that did not seal the handler. */
+/** Applies the end of an enumeration attempt after which the enumeration is not complete. */
 function enumerationEnded(
   execution: Execution,
   event: EventOf<"handler.retrying"> | EventOf<"handler.lost">,
@@ -287,7 +287,7 @@ function enumerationEnded(
   noteError(handler, event.reason, event.error);
   if (event.until !== null) return;
   enumeration.failed = true;
-  // In a clean-up, the other handlers and tasks continue.
+  // In a clean-up, a failure does not stop the other handlers and tasks.
   if (execution.ending !== null) return;
   const visit = execution.currentVisit();
   const error = readError(event.error);
@@ -345,9 +345,9 @@ function tasksLost(execution: Execution, event: TasksLost): void {
   });
 }
 
-/** A late receipt may arrive after its visit has ended; then there is state to change only if the visit is kept. */
+/** Applies a receipt that arrived after its visit had ended. The state changes only if the visit is still kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  // Each of these may be the visit. After a snapshot is read they are separate copies, so all of them are changed.
+  // Each of these fields may refer to the visit. After a snapshot is read they are separate copies, so all of them are changed.
   const { current, origin, formerEnd } = execution;
   const kept = execution.keptVisit(event.phase, event.visit);
   for (const visit of [current, origin, formerEnd?.back?.visit, kept]) {
@@ -390,7 +390,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
   }
 }
 
-/** Marks the visit as failing once the failures of a handler exceed its tolerance. The mark stays. */
+/** Marks the visit as failing once the failures of a handler exceed its tolerance. The mark is never removed. */
 function judge(
   execution: Execution,
   handler: HandlerState,
@@ -414,7 +414,7 @@ function judge(
     ...(cause.fatal ? { fatal: true } : {}),
     ...(error.cause === undefined ? {} : { cause: error.cause }),
   };
-  // Every chosen task runs; the end of the round decides.
+  // In a round of chosen tasks, all of them run even if one fails. The result is decided at the end of the round.
   if (!execution.isChosenRound) visit.failing = failing;
   else if (execution.formerEnd !== null) execution.formerEnd.failure ??= failing;
 }
@@ -425,7 +425,7 @@ function timerChanged(execution: Execution, { kind, timer, purpose, due }: Timer
     return;
   }
   execution.timers.delete(timer);
-  // A start time that was cleared by a cancel still counts after a retry.
+  // The start time is deleted only when its timer fires. If a cancel cleared the timer, the start time still applies after a retry.
   if (purpose === "start" && kind === "timer.fired") execution.startAt = null;
 }
 
@@ -471,7 +471,7 @@ function continuing(execution: Execution, { input, cancel }: Continuing): void {
   execution.nextCancelled = cancel;
 }
 
-/** Applies the end of the work: no phase of the work starts after it. */
+/** Applies the end of the execution's work: no further phase of the work starts. */
 function ending(execution: Execution, { status, output, error }: EndingEvent): void {
   execution.ending = { status, output, error, seq: execution.seq };
   execution.due = -1;
@@ -507,18 +507,21 @@ function retried(execution: Execution, event: EventOf<"retried">): void {
   execution.redoneFrom = isReopened ? visit.firstSeq : execution.seq;
   execution.undeliveredAtRetry = [...execution.undelivered.values()];
   if (!isReopened) return;
-  // The failures of later visits are dead letters no more, since that work is done again.
+  // Tasks that failed in later visits are no longer dead letters, because that work is done again.
   for (const { firstSeq, handlers } of execution.kept)
     if (firstSeq > visit.firstSeq) for (const { tasks } of handlers) tasks.forgetFailures();
   reopen(execution, visit);
 }
 
-/** Makes tasks pending again. If the execution has ended, this begins another round of their visit with only these tasks. */
+/** Makes tasks pending again. If the execution has ended, a new round of their visit begins, with these tasks only. */
 function tasksRetried(execution: Execution, event: TasksRetried): void {
   execution.applied.set(event.id, execution.seq);
   const visit = execution.visitAt(event);
   const handler = visit?.handler(event.handler);
-  assert(visit !== undefined && handler !== undefined, "the visit of a task that is retried is known");
+  assert(
+    visit !== undefined && handler !== undefined,
+    "the state must contain the visit of a task that is retried",
+  );
   const { tasks, skipped } = execution.retriedTasks.get(event.id) ?? {
     tasks: 0,
     skipped: execution.phasesSkippedBy(visit),
@@ -536,12 +539,12 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
   if (handler.plan.command !== null) reopenCommands(execution, visit, handler, new Set(event.tasks));
 }
 
-/** Begins a round of a visit of an execution that has ended, in which no task is pending yet. */
+/** Begins a new round of a visit after the execution has ended. No task is pending yet. */
 function openChosenRound(execution: Execution, visit: Visit, round: number): void {
   forgetKept(execution, visit);
   if (execution.status === "done") {
     visit.isRetried = true;
-    // The output stays that of the last phase, which does not run again.
+    // If this visit did not give the output, the execution keeps the output of its last phase, which does not run again.
     if (execution.plan.returnsLast && !visit.isOutput) visit.answer = execution.output;
   } else execution.formerEnd = formerEnd(execution, visit);
   execution.round = round;
@@ -564,7 +567,7 @@ function openChosenRound(execution: Execution, visit: Visit, round: number): voi
   }
 }
 
-/** How the execution ended, and where a retry of all of it would go on after a round of this visit. */
+/** Returns how the execution ended, and from where a retry of the whole execution would continue after a round of this visit. */
 function formerEnd(execution: Execution, visit: Visit): FormerEnd {
   const { error, due, dueRepair, visitToReopen: reopened, origin } = execution;
   const status = execution.status as FormerEnd["status"];
@@ -589,7 +592,7 @@ function beginRound(visit: Visit, round: number, isChosenRound: boolean): void {
   visit.stopping = null;
 }
 
-/** Begins another round of a visit: every task that is not done is pending again. */
+/** Begins another round of a visit. Every task that is not done becomes pending again. */
 function reopen(execution: Execution, visit: Visit): void {
   forgetKept(execution, visit);
   beginRound(visit, execution.round, false);
@@ -604,7 +607,7 @@ function reopen(execution: Execution, visit: Visit): void {
   }
 }
 
-/** Applies an event about the end of the execution, its retry, or the one that follows it under its id. */
+/** Applies an event about the end of the execution, its retry, or the execution that continues it under the same id. */
 function applyEnd(
   execution: Execution,
   event: EventOf<"retried"> | EndingEvent | Continuing | NewestEvent | Finished,

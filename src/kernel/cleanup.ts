@@ -1,6 +1,7 @@
 /**
- * The order of a clean-up, derived from the state: compensations of the visits in reverse order of their ends, then
- * `onCancel` or `onFailure`, then `finally`. A visit that is done is left out; one that failed is done again in a later round.
+ * The order of a clean-up: compensations of the visits in reverse order of their ends, then `onCancel` or `onFailure`, then
+ * `finally`. The order is derived from the state. Clean-up visits that are done are left out, and failed ones are repeated in a later
+ * round.
  */
 import { COMPENSATION } from "./definition/definition.ts";
 import type { PhasePlan } from "./definition/plan.ts";
@@ -13,7 +14,7 @@ export interface CleanupVisit {
   readonly visit: number;
 }
 
-/** The next visit of the clean-up of an execution that ends with this status; null if none is left in this round. */
+/** Returns the next visit of the clean-up of an execution that ends with this status; null if none is left in this round. */
 export function nextCleanup(
   execution: Execution,
   { status }: { readonly status: FinalStatus },
@@ -23,7 +24,7 @@ export function nextCleanup(
   return null;
 }
 
-/** The visits of the clean-up that a retry would run, after the end of the execution. */
+/** Returns the visits of the clean-up that a retry of the ended execution would run. */
 export function leftCleanup(execution: Execution): CleanupVisit[] {
   const { ending, round } = execution;
   if (ending === null) return [];
@@ -37,7 +38,7 @@ function isLeft(execution: Execution, { plan, visit }: CleanupVisit, round: numb
   return summary.status !== "done" && kept !== undefined && kept.round < round;
 }
 
-/** All visits of the clean-up in their order. */
+/** Yields all visits of the clean-up in their order. */
 function* cleanupVisits(execution: Execution, status: FinalStatus): Generator<CleanupVisit> {
   const { plan } = execution;
   // @plant finally left out after done
@@ -50,7 +51,7 @@ function* cleanupVisits(execution: Execution, status: FinalStatus): Generator<Cl
   if (plan.finally !== null) yield { plan: plan.finally, visit: 1 };
 }
 
-/** The compensations of the visits that need one, the last visit first. */
+/** Yields the compensations of the visits that need one, the last visit first. */
 function* compensations({ plan, kept }: Execution): Generator<CleanupVisit> {
   // @plant compensation in the order of the work
   const inOrder = [...kept].sort((a, b) => b.lastSeq - a.lastSeq);

@@ -1,4 +1,4 @@
-/** Pause, resume, cancel and retry. Each is applied once by its id; a repeat gets the first answer. */
+/** Applies pause, resume, cancel and retry. Each request is applied once by its id, and a repeat gets the first answer. */
 import { reject } from "../std/rejection.ts";
 import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
 import { nextCleanup } from "./cleanup.ts";
@@ -73,17 +73,17 @@ function cancel(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
   const { by, reason, id, force } = message;
   const isCleaning = execution.ending !== null && !execution.ended;
-  // A parent that ends waits for its children, so it does not leave them paused.
+  // Resumes a paused child, because the ending parent waits for its children to end.
   if (isCleaning && message.fromParent === true && execution.status === "paused")
     return resume(step, message);
-  // The work of this execution is done, so the cancel concerns the execution that continues it.
+  // This execution has finished its work, so the cancel applies to the execution that continues it.
   if (isCleaning && execution.continuing !== null && execution.nextCancelled === null) {
     step.emit({ kind: "continuing", input: execution.continuing, cancel: { id, by, reason } });
     if (force !== true) return { kind: "applied", seq: execution.seq };
   }
   // @plant cancel ends the clean-up
   if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
-  // The clean-up has not begun yet, and will not.
+  // Whether the whole clean-up is left out, because it has not begun yet.
   const leavesOutAll =
     force === true && !isCleaning && execution.draining && execution.cancelling?.force !== true;
   if ((execution.status === "cancelling" && !leavesOutAll) || execution.status === "cancelled")
@@ -96,7 +96,7 @@ function cancel(step: Step, message: ControlMessage): Answer {
 function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answer {
   const { execution } = step;
   if (tasks !== undefined) return retryTasks(step, tasks, { by, id });
-  // Retrying a clean-up does not change how the execution ended, so a child may do so without a request of its parent.
+  // A retry of a clean-up does not change how the execution ended. So a child may be retried without its parent.
   if (execution.ending !== null && execution.ended)
     return retryCleanup(step, execution.ending, { by, id, isAsked: fromParent === true });
   if (execution.parent !== null && fromParent !== true)
@@ -123,7 +123,7 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
   return { kind: "applied", seq };
 }
 
-/** Runs chosen tasks again: failed ones of the open visit, or ones of an execution that has ended which are not done. */
+/** Runs chosen tasks again: failed tasks of the open visit, or tasks of an ended execution that are not done. */
 function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; id: string }): Answer {
   const { execution } = step;
   const what = "retried task by task";
@@ -160,18 +160,18 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const seq = execution.applied.get(id) ?? execution.seq;
   if (hasEnded) restoreDeadline(step);
   if (handler.plan.waits) arm(step, handler);
-  // A kept signal may have settled the task at once.
+  // A signal that was kept may settle a retried task at once.
   advance(step);
   return applied(execution, id, seq);
 }
 
-/** The answer to a message that was applied. */
+/** Returns the answer to a message that was applied. After a retry of chosen tasks, it includes how many run again. */
 function applied(execution: Execution, id: string, seq: number): Answer {
   const retried = execution.retriedTasks.get(id);
   return { kind: "applied", seq, ...(retried === undefined ? {} : { retried }) };
 }
 
-/** Refuses a phase, a handler or a visit that does not exist; null if all of them do. */
+/** Returns a rejection if the phase, the handler or the visit does not exist; null if all of them exist. */
 function refuseUnknown(execution: Execution, { phase, handler, visit }: ChosenTasks): Answer | null {
   const { plan, visited } = execution;
   const known = plan.byName.get(phase);
@@ -195,7 +195,7 @@ function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer 
   });
 }
 
-/** The chosen tasks that can run again. After the end, numbers may also name tasks that were cancelled. */
+/** Returns the chosen tasks that can run again. After the end of the execution, tasks that were cancelled can be chosen by number too. */
 function tasksToRetry(
   { ended }: Execution,
   { tasks, total, dependencies }: HandlerState,
@@ -205,21 +205,21 @@ function tasksToRetry(
     return Array.from({ length: total }, (_, task) => task).filter((task) => tasks.failed.has(task));
   const isOpen = (task: number) => ended && task < total && !tasks.isDone(task);
   const chosen = new Set([...numbers].filter((task) => tasks.failed.has(task) || isOpen(task)));
-  // Tasks that failed only because they wait for chosen ones run again after them. The loop also visits tasks that it adds.
+  // Tasks that failed only because they depend on chosen tasks run again too. The loop also visits the tasks that it adds.
   if (dependencies !== null)
     for (const task of chosen)
       for (const waiter of dependencies.waitersOf(task)) if (tasks.failed.has(waiter)) chosen.add(waiter);
   return [...chosen];
 }
 
-/** Sets the timer of the deadline again. A deadline that has passed does not apply to a retry that was requested later. */
+/** Sets the timer of the deadline again. A deadline that passed before the retry was requested does not apply to the retry. */
 function restoreDeadline(step: Step): void {
   const { deadline } = step.execution;
   if (deadline !== null && deadline > step.now)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
 }
 
-/** Runs the tasks of the clean-up again that are not done. The work itself does not continue. */
+/** Runs those tasks of the clean-up again that are not done. The work of the execution does not continue. */
 function retryCleanup(
   step: Step,
   ending: Ending,
@@ -230,7 +230,7 @@ function retryCleanup(
   const next = nextCleanup(execution, ending, round);
   if (next === null) {
     if (isAsked) {
-      // The parent waits for the end of its child, and has dropped the end that it was notified of before.
+      // The parent waits for its child again, and has dropped the earlier notice of the child's end.
       notifyParent(step, id);
       return { kind: "applied", seq: execution.seq };
     }

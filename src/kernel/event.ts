@@ -1,6 +1,6 @@
 /**
- * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
- * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
+ * Events: the immutable facts in an execution's journal. Applying them in order gives the state (apply.ts). Events about many tasks
+ * hold them as columns (parallel arrays). Payloads are JSON texts, which the kernel never parses.
  */
 import type { Json } from "../std/json.ts";
 import type { Afters } from "./definition/task-name.ts";
@@ -10,10 +10,7 @@ import { isAboutUpdates } from "./updates.ts";
 
 export const EVENT_VERSION = 8;
 
-/**
- * Kinds of events that version 2 added. A row contains the highest version of its events, and older versions of Rondo skip such
- * a row.
- */
+/** The kinds of events that version 2 added. A row has the highest version of its events; older versions of Rondo skip the row. */
 const SINCE_2: readonly string[] = [
   "tasks.waiting",
   "task.step",
@@ -25,9 +22,9 @@ const SINCE_2: readonly string[] = [
 const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
 
 /**
- * Kinds of events that version 5 added. `ending` begins a clean-up, whose phases and timers older versions do not know, and
- * `tasks.retried` opens a round. The others are facts about runs: they change no outcome, but an older version cannot read a
- * row that contains them.
+ * The kinds of events that version 5 added. `ending` begins a clean-up, whose phases and timers older versions do not know, and
+ * `tasks.retried` opens a round. The others are facts about runs: they change no outcome, but an older version cannot read a row that
+ * contains them.
  */
 const SINCE_5: readonly string[] = [
   "ending",
@@ -38,9 +35,9 @@ const SINCE_5: readonly string[] = [
 ];
 
 /**
- * Kinds of events that version 6 added: failed tries of steps, steps that failed for good, tasks with several waits, what code
- * has read between its checkpoints, and events of gates. An older version knows nothing of them, so it must not continue such an
- * execution.
+ * The kinds of events that version 6 added: failed tries of steps, steps that failed for good, tasks with several waits, records of
+ * what code has read between its checkpoints, and events of gates. An older version does not know them, so it must not continue such
+ * an execution.
  */
 const SINCE_6: readonly string[] = [
   "task.step.retrying",
@@ -56,23 +53,22 @@ const SINCE_6: readonly string[] = [
 /** Kinds of events that version 7 added: values that code publishes, and moves to another definition. */
 const SINCE_7: readonly string[] = ["published", "moved"];
 
-/** The first version that knows updates. */
+/** The first version of events that has updates. */
 const UPDATES_SINCE = 7;
 
 /**
- * Kinds of events that version 8 added: an execution continues as another one, the first execution of an id knows the newest
- * one, and gates that compact their journals or cancel page by page. An older version would end the id with the first
- * execution.
+ * The kinds of events that version 8 added: an execution continues as another one, the first execution of an id learns of the newest
+ * one, and gates compact their journals or cancel page by page. For an older version, an id would end with its first execution.
  */
 const SINCE_8: readonly string[] = ["continuing", "newest", "gate.carried", "gate.cancelled"];
 
-/** The first version that knows tasks that add tasks or wait for tasks, children that the code of a task runs, and gates. */
+/** The first version of events that has tasks which add tasks or wait for tasks, children that the code of a task runs, and gates. */
 const GROWTH_SINCE = 6;
 
-/** The first version that knows executions that follow one another under an id. */
+/** The first version of events that has executions which continue one another under an id. */
 export const SUCCESSION_SINCE = 8;
 
-/** The first version that knows this event with all of its fields. */
+/** Returns the first version of events that has this event with all of its fields. */
 export function versionOfEvent(event: Event): number {
   if (event.kind === "created" && event.succession !== undefined) return SUCCESSION_SINCE;
   if (event.kind === "finished" && event.continuedAs !== undefined) return SUCCESSION_SINCE;
@@ -97,7 +93,7 @@ function hasNewFields(event: Event): boolean {
   }
 }
 
-/** The first version that knows this kind of event. */
+/** Returns the first version of events that has this kind of event. */
 export function versionOf(kind: string): number {
   if (SINCE_8.includes(kind)) return 8;
   if (SINCE_7.includes(kind)) return 7;
@@ -107,7 +103,7 @@ export function versionOf(kind: string): number {
   return SINCE_2.includes(kind) ? 2 : 1;
 }
 
-/** The place of an event: a handler in a visit of a phase. */
+/** The place of an event: the handler, the phase and the number of the visit. */
 export interface Place {
   readonly phase: string;
   readonly visit: number;
@@ -141,9 +137,9 @@ export interface ExecutionError {
   readonly task?: number;
   /** The number of the attempt that failed. */
   readonly attempt?: number;
-  /** Set if a retry would fail the same way, so that a parent need not retry the child. */
+  /** Set if a retry would fail in the same way. Then a parent need not retry the child. */
   readonly fatal?: true;
-  /** The error of the task or enumeration because of which the execution failed, with its stack and its causes. */
+  /** The error of the task or enumeration that made the execution fail, with its stack and its causes. */
   readonly cause?: ErrorCause;
 }
 
@@ -165,19 +161,19 @@ export interface ErrorCause {
 export interface Parent {
   /** The id of the parent. */
   readonly execution: string;
-  /** The phase of the parent. */
+  /** The phase of the parent that has the task. */
   readonly phase: string;
-  /** The visit of that phase. */
+  /** The number of the visit of the parent's phase. */
   readonly visit: number;
-  /** The handler of that phase. */
+  /** The handler of the parent's phase. */
   readonly handler: string;
-  /** The number of the task. */
+  /** The number of the task in the parent's handler. */
   readonly task: number;
-  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  /** The name under which the task's code runs the child; undefined if the task itself is the child. */
   readonly name?: string;
-  /** How many parents are above the child. */
+  /** The number of ancestors of the child: its parent, the parent of its parent, and so on. */
   readonly depth: number;
-  /** When the parent was created: a parent that was purged and started again under its id is another one. */
+  /** When the parent was created. A parent that was purged and started again with the same id is a different execution. */
   readonly since?: number;
 }
 
@@ -191,36 +187,36 @@ export interface Created {
   readonly parent?: Parent;
   readonly startAt?: number;
   readonly deadline?: number;
-  /** The W3C trace context of the start. */
+  /** The W3C trace context with which the execution was started. */
   readonly trace?: string;
   /** The gate that is notified when the execution has ended. */
   readonly notifies?: string;
-  /** The place of the execution among those of its id; undefined for the first one. */
+  /** The place of the execution among those that continue one another under its id; undefined for the first one. */
   readonly succession?: Succession;
 }
 
-/** The place of an execution among those that follow one another under an id. */
+/** The place of an execution among those that continue one another under an id. */
 export interface Succession {
   /** The id of the first execution, which is the id that users know. */
   readonly first: string;
-  /** The number of the execution, from 2. */
+  /** The number of the execution under its id, from 2. */
   readonly number: number;
-  /** The execution that continued as this one; undefined if a user started this one after the end of the one before. */
+  /** The execution that continued as this one; undefined if a user started this execution after the end of the one before. */
   readonly after?: string;
-  /** Ids of messages that the executions before have applied, the latest last. A repeat of one changes nothing here. */
+  /** The ids of messages that earlier executions of this id have applied, the latest last. A repeat of such a message changes nothing. */
   readonly seen?: readonly string[];
 }
 
-/** The code of the only task asks to continue: the execution ends, and another one begins with this input. */
+/** An event: the code of the execution's only task asks to continue. The execution ends, and another one begins with this input. */
 export interface Continuing {
   readonly kind: "continuing";
   /** The input of the successor, as JSON text. */
   readonly input: string;
-  /** The execution was cancelled while it cleaned up: the successor begins cancelled. */
+  /** Set if the execution was cancelled while it cleaned up: the successor begins cancelled. */
   readonly cancel?: { readonly id: string; readonly by: string; readonly reason: string | null };
 }
 
-/** In the first execution of an id: the newest one of that id has begun, ended, or opened again. */
+/** An event of the first execution of an id: the newest execution of that id has begun, ended, or opened again. */
 export interface NewestEvent extends Newest {
   readonly kind: "newest";
 }
@@ -229,7 +225,7 @@ export interface NewestEvent extends Newest {
 export interface Newest {
   readonly execution: string;
   readonly number: number;
-  /** Whether it has not ended. */
+  /** Whether the newest execution is open, which means that it has not ended. */
   readonly isOpen: boolean;
 }
 
@@ -237,14 +233,14 @@ export interface TasksEnumerated extends Place {
   readonly kind: "tasks.enumerated";
   readonly from: number;
   readonly count: number;
-  /** Running checksum over the texts of all tasks that the enumeration gave, up to the end of this page. */
+  /** A running checksum over the texts of all tasks that the enumeration gave, up to the end of this page. */
   readonly checksum: number;
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
-  /** For each task, the identities of the tasks that it waits for; missing where the definition has no `after`. */
+  /** For each task, the identities of the tasks for which it waits; missing if the definition has no `after`. */
   readonly afters?: Afters;
-  /** For each task, the task that added it; missing if the enumeration or the definition gave these tasks. */
+  /** For each task, the number of the task that added it; missing if the enumeration or the definition gave these tasks. */
   readonly addedBy?: readonly number[];
 }
 
@@ -253,14 +249,11 @@ export interface TasksStarted extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly workers: readonly string[];
-  /**
-   * The epoch of the owner that holds the leases. An owner that adopts attempts records them again. Undefined if it is not
-   * known.
-   */
+  /** The epoch of the owner that holds the leases; undefined if it is not known. An owner that adopts attempts records them again. */
   readonly epoch?: number;
 }
 
-/** Workers have accepted these attempts; they may not have begun yet. */
+/** An event: workers have accepted these attempts, which may not have begun yet. */
 export interface TasksAccepted extends Place {
   readonly kind: "tasks.accepted";
   readonly tasks: readonly number[];
@@ -277,7 +270,7 @@ export interface TasksRetrying extends Place {
   readonly errors: readonly string[];
 }
 
-/** How the attempt before a retry ended; `released` uses up neither an attempt nor a crash. */
+/** How the attempt before a retry ended. `released` counts neither as an attempt nor as a crash. */
 export type RetryReason = "failed" | "exception" | "killed" | "crashed" | "released";
 
 export interface TasksSettled extends Place {
@@ -288,7 +281,7 @@ export interface TasksSettled extends Place {
   readonly reasons: readonly (string | null)[];
   readonly workers: readonly string[];
   readonly ms: readonly number[];
-  /** JSON texts: the result of a task that is done, the error of one that is not. */
+  /** The payloads as JSON texts: the result of a task that is done, or the error of one that is not. */
   readonly payloads: readonly string[];
 }
 
@@ -299,11 +292,11 @@ export interface TasksLost extends Place {
   readonly workers: readonly string[];
 }
 
-/** A user retries tasks that are not done. In an execution that has ended, this opens a round of their visit. */
+/** An event: a user retries tasks that are not done. If the execution has ended, this opens a new round of their visit. */
 export interface TasksRetried extends Place {
   readonly kind: "tasks.retried";
   readonly tasks: readonly number[];
-  /** Sequence numbers of the events in which they failed; 0: the task was cancelled. */
+  /** The sequence numbers of the events in which these tasks failed; 0 for a task that was cancelled. */
   readonly failures: readonly number[];
   readonly round: number;
   readonly by: string;
@@ -318,7 +311,7 @@ export interface TasksLate extends Place {
   readonly accepted: readonly boolean[];
 }
 
-/** Attempts that ended as suspended: each task waits for a time or for a signal. */
+/** An event: these attempts ended as suspended. Each task waits for a time or for a signal. */
 export interface TasksWaiting extends Place {
   readonly kind: "tasks.waiting";
   readonly tasks: readonly number[];
@@ -334,9 +327,9 @@ export interface OpenWait {
   readonly name: string;
   /** When a sleep or a back-off ends. */
   readonly due?: number;
-  /** Whether `due` is the end of the back-off of the step with this name; if not, it is the end of a sleep. */
+  /** Whether `due` is the end of a step's back-off; otherwise it is the end of a sleep. */
   readonly retry?: true;
-  /** The signals that answer the wait. The first one that arrives does. */
+  /** The names of the signals that answer the wait. The first signal that arrives is the answer. */
   readonly signals?: readonly string[];
   /** Values that the payload of the signal must have, as JSON text. */
   readonly match?: string;
@@ -346,7 +339,10 @@ export interface OpenWait {
   readonly child?: true;
 }
 
-/** An attempt ended as suspended, and the task has several waits or one of a new form. The first answer continues the task. */
+/**
+ * An event: an attempt ended as suspended, and its task has several waits, or a wait of a form that version 6 added. The first answer
+ * continues the task.
+ */
 export interface TaskWaiting extends Place {
   readonly kind: "task.waiting";
   readonly task: number;
@@ -354,33 +350,33 @@ export interface TaskWaiting extends Place {
   readonly waits: readonly OpenWait[];
 }
 
-/** A try at a step with its own budget failed, and the step is tried again. */
+/** An event: a try at a step that has its own number of tries failed, and the step is tried again. */
 export interface TaskStepRetrying extends Place {
   readonly kind: "task.step.retrying";
   readonly task: number;
   readonly attempt: number;
   readonly name: string;
-  /** The number of tries so far. */
+  /** The number of tries at the step so far. */
   readonly tries: number;
-  /** When the step is tried again. */
+  /** The time at which the step is tried again. */
   readonly until: number;
-  /** The error of the last try, as JSON text. */
+  /** The error of the step's last try, as JSON text. */
   readonly error: string;
 }
 
-/** A step failed for good: its budget is used up, or its error is fatal. Later attempts get the same error. */
+/** An event: a step failed for good, because its tries are used up or its error is fatal. Later attempts get the same error. */
 export interface TaskStepFailed extends Place {
   readonly kind: "task.step.failed";
   readonly task: number;
   readonly attempt: number;
   readonly name: string;
-  /** The number of tries. */
+  /** The number of tries at the step. */
   readonly tries: number;
-  /** The error of the last try, as JSON text. */
+  /** The error of the step's last try, as JSON text. */
   readonly error: string;
 }
 
-/** A step of a task is done, or its wait was answered; a wait that timed out and a child that failed have an error. */
+/** An event: a step of a task is done, or its wait was answered. A wait that timed out, or a child that failed, has an error. */
 export interface TaskStep extends Place {
   readonly kind: "task.step";
   readonly task: number;
@@ -389,26 +385,26 @@ export interface TaskStep extends Place {
   readonly result: string | null;
   readonly error: string | null;
   readonly reason: "done" | "signalled" | "timer" | "child";
-  /** The signal that answered the wait, if it need not be the oldest one of the wait's only signal. */
+  /** The signal that answered the wait. Missing if it is the oldest kept signal of the only name for which the step waited. */
   readonly takes?: { readonly signal: string; readonly id: string };
-  /** The name of the map to which the result, a list of items, belongs. */
+  /** The name of the map to which this result belongs. The result is a list of items. */
   readonly map?: string;
   /** The id of the update that this step answers. */
   readonly answers?: string;
 }
 
-/** Times that the code of a task has read since its last checkpoint, and failures after which it has gone on. */
+/** An event: the times that the code of a task has read since its last checkpoint, and the failures after which the code has gone on. */
 export interface TaskNoted extends Place {
   readonly kind: "task.noted";
   readonly task: number;
   readonly attempt: number;
-  /** Times by name. Later attempts get the same ones. */
+  /** The times that the code has read, by name. Later attempts get the same times. */
   readonly times?: Readonly<Record<string, number>>;
   /** The names of steps and children after whose failure the code has gone on. */
   readonly failures?: readonly string[];
 }
 
-/** The code of a task has published values, by key; null removes a key. */
+/** An event: the code of a task has published values, by key. A null value removes a key. */
 export interface Published extends Place {
   readonly kind: "published";
   readonly task: number;
@@ -416,7 +412,7 @@ export interface Published extends Place {
   readonly values: Readonly<Record<string, Json>>;
 }
 
-/** A run of a script task is finished. */
+/** An event: a run of a script task is finished. */
 export interface TaskRun extends Place {
   readonly kind: "task.run";
   readonly task: number;
@@ -433,7 +429,7 @@ export interface RunStats {
   readonly memoryBytes: number;
 }
 
-/** A run of a script task began. */
+/** An event: a run of a script task began. */
 export interface TaskRunStarted extends Place {
   readonly kind: "task.run.started";
   readonly task: number;
@@ -443,8 +439,8 @@ export interface TaskRunStarted extends Place {
 }
 
 /**
- * The end of a script's run without a state. `crashed`: its worker reported a crash. `lost`: its attempt was lost. `ended`: its
- * attempt ended in another way, without a report about the run.
+ * An event: a run of a script ended without a new state. `crashed`: its worker reported a crash. `lost`: its attempt was lost.
+ * `ended`: its attempt ended in another way, without a report about the run.
  */
 export interface TaskRunCrashed extends Place {
   readonly kind: "task.run.crashed";
@@ -458,36 +454,36 @@ export interface TaskRunCrashed extends Place {
   readonly stats: RunStats | null;
 }
 
-/** The request for a child execution, or its end. */
+/** An event: a task requests a child execution, or the child has ended. */
 export interface ChildEvent extends Place {
   readonly kind: "child.started" | "child.finished";
   readonly task: number;
   readonly attempt: number;
   readonly child: string;
-  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  /** The name under which the task's code runs the child; undefined if the task itself is the child. */
   readonly name?: string;
   readonly status?: FinalStatus;
 }
 
-/** The receipt of a command: its enriched result, or its error. */
+/** An event: the receipt of a command, with its enriched result or its error. */
 export interface CommandReceipted extends Place {
   readonly kind: "command.receipted";
   readonly task: number;
   readonly attempt: number;
-  /** The id of the attempt. Version 0.2 of Rondo neither writes nor reads it. */
+  /** The unique id of the attempt. Rondo 0.2 neither writes nor reads this field. */
   readonly attemptId?: string;
   /** The number of the command in the workflow, from 0. */
   readonly step: number;
   readonly procStatus: "COMPLETE" | "ERROR";
-  /** The result, as JSON text; null if there is an error. */
+  /** The result of the command, as JSON text; null if there is an error. */
   readonly result: string | null;
-  /** The error, as JSON text; null if there is a result. */
+  /** The error of the command, as JSON text; null if there is a result. */
   readonly error: string | null;
   readonly worker: string;
   readonly ms: number;
 }
 
-/** The post-operations on the result of a command; enrichment is not one of them. */
+/** The kinds of post-operations on the result of a command. Enrichment is not one of them. */
 export type PostOpKind = "persistence" | "broadcast";
 
 /** Identifies a post-operation of a receipt. */
@@ -497,23 +493,23 @@ export interface PostOpRef extends Place {
   readonly op: PostOpKind;
   /** The index of the broadcast; 0 for a persistence. */
   readonly index: number;
-  /** Sequence number of the `command.receipted` with the result. */
+  /** The sequence number of the `command.receipted` event that has the result. */
   readonly receipt: number;
 }
 
-/** The end of a try at a post-operation. */
+/** An event: a try at a post-operation has ended. */
 export interface PostOpEvent extends PostOpRef {
   readonly kind: "postop.done" | "postop.failed";
   readonly attempt: number;
   /** The state store or the URL of the post-operation. */
   readonly target: string;
-  /** The error, as JSON text; null if the post-operation is done. */
+  /** The error of the post-operation, as JSON text; null if the post-operation is done. */
   readonly error: string | null;
-  /** When the post-operation is retried; null if it is not. */
+  /** The time at which the post-operation is retried; null if it is not retried. */
   readonly until: number | null;
 }
 
-/** A request to retry a post-operation that had failed for good. */
+/** An event: a user retries a post-operation that had failed for good. */
 export interface PostOpRetried extends PostOpRef {
   readonly kind: "postop.retried";
   readonly target: string;
@@ -531,8 +527,8 @@ export interface TimerEvent {
 }
 
 /**
- * The events of a gate (relay/relay.ts): it took an event, passed events on, dropped them, cancels its executions, one of them
- * ended, or its journal is compacted.
+ * The events of a gate (relay/relay.ts): the gate took an event, passed events on, dropped them, or cancels its executions; one of
+ * its executions ended; or its journal was compacted.
  */
 export type GateEvent =
   | {
@@ -557,15 +553,18 @@ export type GateEvent =
   | { readonly kind: "gate.freed"; readonly execution: string }
   | {
       readonly kind: "gate.cancelled";
-      /** The event that cancels. */
+      /** The name of the event that cancels executions. */
       readonly event: string;
-      /** How many of the open executions, the oldest first, were sent a cancel so far, and how many are to get one. */
+      /**
+       * How many of the gate's open executions, oldest first, have been sent a cancel so far. The next field is how many are to get
+       * one.
+       */
       readonly sent: number;
       readonly to: number;
     }
   | GateCarried;
 
-/** The whole state of a gate. A journal can begin with this event, and the rows before it are deleted. */
+/** An event with the whole state of a gate. The rows before this event are deleted, so the journal can begin with it. */
 export interface GateCarried {
   readonly kind: "gate.carried";
   readonly project: string;
@@ -575,25 +574,25 @@ export interface GateCarried {
   readonly timers: readonly { readonly timer: string; readonly due: number }[];
 }
 
-/** The execution was moved to another definition of its workflow (move.ts). */
+/** An event: the execution was moved to another definition of its workflow (move.ts). */
 export interface Moved {
   readonly kind: "moved";
-  /** The hash of the definition. */
+  /** The hash of the new definition. */
   readonly hash: string;
-  /** The version in the definition; null if it has none. */
+  /** The version in the new definition; null if it has none. */
   readonly version: string | null;
-  /** The definition, as JSON text. */
+  /** The new definition, as JSON text. */
   readonly definition: string;
   readonly by: string;
   readonly reason: string | null;
   readonly id: string;
 }
 
-/** The end of the work and the begin of the clean-up. After the clean-up, the execution ends with this status. */
+/** An event: the work of the execution has ended, and its clean-up begins. After the clean-up, the execution ends with this status. */
 export interface EndingEvent {
   readonly kind: "ending";
   readonly status: FinalStatus;
-  /** The output, as JSON text. */
+  /** The output of the execution, as JSON text; null if it has none. */
   readonly output: string | null;
   readonly error: ExecutionError | null;
 }
@@ -604,9 +603,9 @@ export interface Finished {
   readonly output: string | null;
   readonly error: ExecutionError | null;
   readonly round: number;
-  /** The signals that no wait has taken; undefined if there are none, or if version 0.2 of Rondo wrote the event. */
+  /** The signals that no wait has taken; undefined if there are none, or if Rondo 0.2 wrote the event. */
   readonly unread?: readonly UnreadSignals[];
-  /** The execution that continues the work of this one, and has its unread signals. */
+  /** The execution that continues this one and gets its unread signals; missing if there is none. */
   readonly continuedAs?: string;
 }
 
@@ -667,7 +666,7 @@ export type Event =
       readonly by: string;
       readonly reason: string | null;
       readonly id: string;
-      /** For `cancelling` while the work drains: the clean-up is left out. An older version runs it. */
+      /** For `cancelling`, while attempts of the work still run: the clean-up is left out. An older version runs it nevertheless. */
       readonly force?: true;
     }
   | {

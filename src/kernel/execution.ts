@@ -1,6 +1,6 @@
 /**
- * The state of one execution, computed from its journal by the fold. Only `apply` (apply.ts) changes it. The state does not
- * contain payloads of tasks and results.
+ * The state of one execution, computed by applying the events of its journal in order. Only `apply` (apply.ts) changes it. The state
+ * does not contain payloads of tasks and results.
  */
 import { assert } from "../std/assert.ts";
 import type { Json } from "../std/json.ts";
@@ -28,28 +28,28 @@ import { IdentitySet } from "./tasks/identity-set.ts";
 import type { Notices } from "./tasks/run-notices.ts";
 import { TaskTable } from "./tasks/task-table.ts";
 
-/** The status of an execution that can be read. `cleaning`: its work is over, and its clean-up runs. */
+/** The statuses of an execution whose data is readable. `cleaning` means that its work is over, and its clean-up runs. */
 export type ExecutionStatus = "running" | "paused" | "cancelling" | "cleaning" | FinalStatus;
 
-/** How an execution ends after its clean-up. */
+/** How an execution will end after its clean-up. */
 export interface Ending {
   readonly status: FinalStatus;
-  /** The output, as JSON text. */
+  /** The output of the execution, as JSON text; null if it has none. */
   readonly output: string | null;
   readonly error: ExecutionError | null;
   /** The sequence number of the event `ending`. */
   readonly seq: number;
 }
 
-/** How a failed or cancelled execution had ended when chosen tasks of it were retried. */
+/** How a failed or cancelled execution had ended before chosen tasks of it were retried. */
 export interface FormerEnd {
   readonly status: Exclude<FinalStatus, "done">;
   readonly error: ExecutionError | null;
-  /** Why the visit cannot be done in this round; null: no task of this round has failed beyond the tolerance. */
+  /** Why the visit cannot be done in this round; null if the tasks that failed in this round are within the tolerance. */
   failure: ExecutionError | null;
   /**
-   * Where a retry of the whole execution goes on, if that is not the visit of the chosen tasks: the execution ends after their
-   * round as it had ended. Null: it goes on if the visit is done.
+   * The visit with which a retry of the whole execution would continue, if that is not the visit of the chosen tasks. After their
+   * round, the execution then ends as it had ended. Null if it is their visit: the execution continues if the visit is done.
    */
   readonly back: { readonly visit: Visit | null; readonly due: number; readonly dueRepair: boolean } | null;
 }
@@ -60,14 +60,14 @@ export interface Enumeration {
   ended: number;
   fails: number;
   crashes: number;
-  /** When the enumeration may run again; 0 if at once. */
+  /** The time from which the enumeration may run again; 0 if it may run at once. */
   until: number;
-  /** Whether the budget of attempts is used up, so that the handler cannot be completed in this round. */
+  /** Whether all attempts of the enumeration are used up. Then the handler cannot be completed in this round. */
   failed: boolean;
   checksum: number;
-  /** The number of tasks that the enumeration has given so far, without those that tasks added. */
+  /** The number of tasks that the enumeration has given so far. Tasks that were added by tasks do not count. */
   count: number;
-  /** The last task that the enumeration gave; -1 if it gave none. */
+  /** The number of the last task that the enumeration gave; -1 if it gave none. */
   last: number;
 }
 
@@ -81,53 +81,53 @@ export interface ChildState {
 export interface TaskChild extends ChildState {
   readonly task: number;
   readonly name: string;
-  /** `asked`: the child was asked to stop, because its task has ended. `again`: it starts again once it has stopped. */
+  /** `asked`: the child was asked to stop, because its task has ended. `again`: the child is to start again once it has stopped. */
   readonly stop?: "asked" | "again";
 }
 
-/** The journaled result of a command whose task is not done: the task waits for a persistence or a broadcast. */
+/** The journaled result of a command whose task is not done yet, because a persistence or an awaited broadcast has not ended. */
 export interface Receipted {
-  /** Sequence number of the `command.receipted`. */
+  /** The sequence number of the `command.receipted` event. */
   readonly seq: number;
   readonly attempt: number;
   readonly worker: string;
   readonly ms: number;
-  /** The result, as JSON text. */
+  /** The result of the command, as JSON text. */
   readonly result: string;
 }
 
-/** A broadcast that failed for good: the sequence number of that event, and of the receipt. */
+/** A broadcast that failed for good: the sequence number of the event with that failure, and the sequence number of the receipt. */
 export interface Undelivered {
   readonly seq: number;
   readonly task: number;
   readonly receipt: number;
 }
 
-/** The state of a command of the workflow in the newest visit of its phase. */
+/** The state of a command of the workflow, in the newest visit of its phase. */
 export interface CommandState {
   /** When the command's phase began. */
   readonly startedAt: number;
   /** When the command's last receipt arrived; null if none has. */
   readonly receiptedAt: number | null;
-  /** The sequence number of the command's last `command.receipted`; 0 if there is none. */
+  /** The sequence number of the command's last `command.receipted` event; 0 if there is none. */
   readonly receipt: number;
   readonly status: "COMPLETE" | "ERROR" | null;
-  /** The error of the command, as JSON text. */
+  /** The error of the command, as JSON text; null if there is none. */
   readonly error: string | null;
 }
 
 export class HandlerState {
-  /** It changes when the execution is moved to another definition. */
+  /** The plan of the handler. It changes when the execution is moved to another definition. */
   plan: HandlerPlan;
   started = true;
   finished = false;
   sealed = false;
-  /** The number of tasks known so far. */
+  /** The number of tasks of the handler that are known so far. */
   total = 0;
   cancelled = 0;
-  /** The payload of the signal that a wait consumed, as JSON text. */
+  /** The payload of the signal that answered the wait, as JSON text; null if there is none yet. */
   value: string | null = null;
-  /** The error of the last failed attempt that is retried, cut short. */
+  /** The beginning of the error of the last failed attempt that is retried; null if there is none. */
   lastError: string | null = null;
   tasks = new TaskTable();
   enumeration: Enumeration = {
@@ -143,20 +143,20 @@ export class HandlerState {
   identities: IdentitySet | null = null;
   /** Which tasks wait for which others; null if the definition has no `after`. */
   dependencies: Dependencies | null = null;
-  /** The journal rows that contain pages of tasks: the first task number and the sequence number of each. */
+  /** The number of the first task of each page. The next array has the sequence number of the journal row of each page. */
   readonly pageFrom: number[] = [];
   readonly pageSeq: number[] = [];
-  /** Checkpoints and waits of tasks, for those that have some. */
+  /** The checkpoints and waits of those tasks that have some. */
   progress = new ProgressTable();
-  /** Notices about open attempts, by task. */
+  /** Notices about the runs of open attempts, by task. */
   notices = new SparseMap<number, Notices>();
-  /** Children by task: the open ones, and those that failed or were cancelled. */
+  /** Child executions by task: those that are open, and those that failed or were cancelled. */
   readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;
-  /** Children that the code of tasks runs, by task and name: the open ones, and those that failed or were cancelled. */
+  /** Children that the code of tasks runs, by task and name: those that are open, and those that failed or were cancelled. */
   readonly taskChildren = new SparseMap<string, TaskChild>();
   openTaskChildren = 0;
-  /** Commands with a result whose tasks are not done, by task. */
+  /** Commands that have a result but whose tasks are not done, by task. */
   readonly receipted = new Map<number, Receipted>();
 
   constructor(plan: HandlerPlan) {
@@ -166,7 +166,7 @@ export class HandlerState {
     if (after !== undefined) this.dependencies = new Dependencies();
   }
 
-  /** Applies a page of tasks, whose event has this sequence number. */
+  /** Applies the event with a page of tasks. `seq` is its sequence number. */
   addPage(event: TasksEnumerated, seq: number): void {
     const { identities, dependencies, enumeration } = this;
     this.pageFrom.push(event.from);
@@ -186,17 +186,17 @@ export class HandlerState {
     } else for (const identity of names) identities?.add(identity);
   }
 
-  /** Whether pages of tasks have been journaled. */
+  /** Whether the journal has pages of tasks for this handler. */
   get paged(): boolean {
     return this.pageSeq.length > 0;
   }
 
-  /** The number of tasks that can be leased: the journaled ones, or 1 if the input is the task. */
+  /** The number of tasks that can be leased: the journaled tasks, or 1 if the input is the task. */
   get offered(): number {
     return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
   }
 
-  /** Whether the handler's single task is the input: no tasks are listed, enumerated or journaled. */
+  /** Whether the handler's only task is the input, because no tasks are listed, enumerated or journaled. */
   get impliesTask(): boolean {
     return (
       !this.plan.waits &&
@@ -208,8 +208,8 @@ export class HandlerState {
   }
 
   /**
-   * Whether only the definition, and not yet the journal, says that the handler's single task is the input. If so, code that
-   * enumerates must not get this task, since the author of the definition may have meant a fan-out.
+   * Whether the handler's only task is the input by its definition, and the journal does not say so yet. Then code that enumerates
+   * must not get this task, because the author of the definition may have meant a fan-out.
    */
   get needsSingleCode(): boolean {
     const { plan, tasks } = this;
@@ -217,13 +217,13 @@ export class HandlerState {
     return isCode && this.impliesTask && tasks.ended(0) === 0 && tasks.startOf(0) === undefined;
   }
 
-  /** Whether no attempt can change the task any more: it is settled, or it is a command with a result. */
+  /** Whether no attempt can change the task any more, because it is settled or is a command with a result. */
   isClosed(task: number): boolean {
     // @plant second receipt sends the next command again
     return this.tasks.settled.has(task) || this.receipted.has(task);
   }
 
-  /** Whether the number of tasks is final. Tasks that add tasks are known to be the last ones when all of them are settled. */
+  /** Whether the number of tasks is final. If tasks can add tasks, the number is final only when all of them are settled. */
   get isTotalFinal(): boolean {
     return (this.sealed || this.impliesTask) && (!this.plan.adds || this.finished);
   }
@@ -236,7 +236,7 @@ export class HandlerState {
     return this.sealed && this.isTotalFinal && failures * 1_000_000 > tolerateMillionths * this.total;
   }
 
-  /** The number of open tasks that wait for post-operations on their results. */
+  /** The number of open tasks that wait only for post-operations on their results. */
   get held(): number {
     let n = 0;
     for (const task of this.receipted.keys()) if (!this.tasks.settled.has(task)) n++;
@@ -267,27 +267,27 @@ export class HandlerState {
 }
 
 export class Visit {
-  /** It changes when the execution is moved to another definition. */
+  /** The plan of the phase. It changes when the execution is moved to another definition. */
   plan: PhasePlan;
   readonly visit: number;
   round: number;
-  /** Why the visit fails. It is set for the rest of the round once failures exceed the tolerance of a handler. */
+  /** Why the visit fails. It is set once the failures of a handler exceed its tolerance, and stays for the rest of the round. */
   failing: ExecutionError | null = null;
   status: "running" | FinalStatus = "running";
   handlers: HandlerState[] = [];
-  /** The answer of the decision or of `returns` in this visit, or the result that is the output; as JSON text. */
+  /** The answer of the code of `next` or `returns` in this visit, or the result that is the output; as JSON text. */
   answer: string | null = null;
-  /** Whether chosen tasks of the visit were retried after the end of the execution. If so, later phases do not run again. */
+  /** Whether chosen tasks of the visit were retried after the end of the execution. Then later phases do not run again. */
   isRetried = false;
-  /** Whether the last round of the visit is one of chosen tasks, which opened after the end of the execution. */
+  /** Whether the last round of the visit has only chosen tasks, which were retried after the end of the execution. */
   isChosenRound = false;
-  /** Whether the visit was entered by the `onError` of another phase. */
+  /** Whether the visit was begun by the `onError` of another phase. */
   readonly repair: boolean;
   readonly firstSeq: number;
   lastSeq = 0;
   /**
-   * While the visit drains: open children that were not asked to stop yet. This is not part of the state: after a restart they
-   * are asked again.
+   * While the visit drains: the open children that were not asked to stop yet. This is not part of the stored state; after a restart
+   * all children are asked again.
    */
   stopping: { readonly open: Iterator<ChildState>; told: number } | null = null;
 
@@ -319,23 +319,23 @@ export class Visit {
     });
   }
 
-  /** The handler whose failures exceed its tolerance. */
+  /** The handler whose failures exceed its tolerance; undefined if there is none. */
   get exceeding(): HandlerState | undefined {
     return this.handlers.find((handler) => handler.exceedsTolerance);
   }
 
-  /** The number of tasks that a retry of chosen tasks leaves out. */
+  /** The number of tasks that are not done and were not chosen for the retry. */
   get leftOut(): number {
     return this.handlers.reduce((sum, { tasks }) => sum + tasks.leftOut.size, 0);
   }
 
-  /** Whether every handler has all of its tasks, each with an outcome, and failures are within the tolerance. */
+  /** Whether every handler knows all of its tasks, each task has an outcome, and failures are within the tolerance. */
   get isComplete(): boolean {
     if (this.exceeding !== undefined || this.leftOut > 0) return false;
     return this.handlers.every(({ enumeration }) => !enumeration.failed);
   }
 
-  /** Whether a task or an enumeration of it has failed for good. */
+  /** Whether a task or an enumeration of this visit has failed for good. */
   get hasFailures(): boolean {
     return this.handlers.some(({ tasks, enumeration }) => tasks.failed.size > 0 || enumeration.failed);
   }
@@ -348,7 +348,7 @@ export class Visit {
     }
   }
 
-  /** The place of a handler in this visit. */
+  /** Returns the place of a handler in this visit. */
   place(handler: string): Place {
     return { phase: this.plan.name, visit: this.visit, handler };
   }
@@ -390,9 +390,9 @@ export class Execution {
   readonly id: string;
   /** The hash of the definition with which the execution was created. */
   readonly hash: string;
-  /** The plan of the definition that the execution has now. */
+  /** The plan of the definition that the execution uses now. */
   plan: Plan;
-  /** The definition that the execution was moved to last, as JSON text; null if it was not moved. */
+  /** The definition to which the execution was last moved, as JSON text; null if it was not moved. */
   moved: string | null = null;
   /** The sequence number of the last event. */
   seq = 0;
@@ -407,38 +407,42 @@ export class Execution {
   startAt: number | null = null;
   deadline: number | null = null;
   finishedAt: number | null = null;
-  /** The status as the state machine uses it: a clean-up runs like any other phase. `shownStatus` distinguishes it. */
+  /**
+   * The status that the state machine uses, in which a clean-up does not differ from other phases. `shownStatus` distinguishes the
+   * two.
+   */
   status: Exclude<ExecutionStatus, "cleaning"> = "running";
-  /** How the execution ends after its clean-up; null until the clean-up begins. */
+  /** How the execution will end after its clean-up; null until the clean-up begins. */
   ending: Ending | null = null;
   output: string | null = null;
   error: ExecutionError | null = null;
   round = 1;
   /**
-   * The sequence number of the first event whose work is repeated in this round. It is not part of the state: the commit of the
+   * The sequence number of the first event whose work is repeated in this round. It is not part of the stored state; the commit of a
    * retry uses it.
    */
   redoneFrom = 0;
   /** Broadcasts that had failed for good when the last retry began. */
   undeliveredAtRetry: readonly { readonly seq: number; readonly task: number }[] = [];
   current: Visit | null = null;
-  /** Set while a round of chosen tasks runs in an execution that had failed or was cancelled. */
+  /** How the execution had ended, while a round of chosen tasks runs after it failed or was cancelled; otherwise null. */
   formerEnd: FormerEnd | null = null;
-  /** The visit that failed, while phases reached by its onError run. */
+  /** The visit that failed, while the phases run that its `onError` leads to; otherwise null. */
   origin: Visit | null = null;
   /**
-   * The index of the phase that starts next; -1 if there is none. It waits while the execution is paused, and for `startAt`.
+   * The index of the phase that starts next; -1 if there is none. It does not start while the execution is paused, or before
+   * `startAt`.
    */
   due = -1;
   dueRepair = false;
   visited: VisitSummary[] = [];
-  /** Visits that have ended and whose tasks still matter: they may be compensated, or not all of them are done. */
+  /** Ended visits whose tasks are still needed, because they may be compensated or some of them are not done. */
   kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
   readonly signals = new SparseMap<string, Signal[]>();
-  /** Updates that a wait has taken and that are not answered: names by id. */
+  /** Updates that a wait has taken and that are not answered yet: the name of each by its id. */
   readonly unanswered = new SparseMap<string, string>();
-  /** Values that the code has published, by key, in the order in which they were published last. */
+  /** The values that code has published, by key, in the order in which they were last published. */
   readonly published = new SparseMap<string, Json>();
   signalCount = 0;
   signalBytes = 0;
@@ -447,33 +451,33 @@ export class Execution {
   readonly postops = new SparseMap<string, OwedOp>();
   /** Broadcasts that failed for good, by id. */
   readonly undelivered = new SparseMap<string, Undelivered>();
-  /** The state of each started command, by its step. */
+  /** The state of each command that has started, by the number of the command. */
   readonly commands = new SparseMap<number, CommandState>();
   /** Parts of results that later commands refer to, as JSON texts, by the text of the reference. */
   readonly referred = new SparseMap<string, string>();
-  /** The sequence numbers of events by the ids of the messages that caused them. A message is applied once. */
+  /** The sequence numbers of events, by the ids of the messages that caused them. So each message is applied only once. */
   readonly applied = new SparseMap<string, number>();
-  /** The answers to retries of chosen tasks, by the ids of the messages. */
+  /** The answers to retries of chosen tasks, by the ids of the retry messages. */
   readonly retriedTasks = new SparseMap<string, RetriedTasks>();
   paused: { by: string; reason: string | null; at: number } | null = null;
   cancelling: { by: string; reason: string | null; force?: true } | null = null;
-  /** The state of a gate; null for any other execution. */
+  /** The state of a gate; null if the execution is not a gate. */
   gate: GateState | null = null;
-  /** The number of the event that compacted a gate's journal last; 0 if there is none. */
+  /** The sequence number of the last event that compacted a gate's journal; 0 if there is none. */
   carriedAt = 0;
   /** The gate that is notified when the execution has ended. */
   notifies: string | null = null;
-  /** The place of the execution among those of its id; null for the first one. */
+  /** The place of the execution among those that continue one another under its id; null for the first one. */
   succession: Omit<Succession, "seen"> | null = null;
-  /** The input of the execution that continues this one, as JSON text; null if the code has not asked for that. */
+  /** The input of the execution that continues this one, as JSON text; null if the code has not asked to continue. */
   continuing: string | null = null;
-  /** The cancel that the execution which continues this one begins with; null if there is none. */
+  /** The cancel with which the execution that continues this one begins; null if there is none. */
   nextCancelled: (Continuing["cancel"] & {}) | null = null;
   /** The execution that continues this one; null if there is none. */
   continuedAs: string | null = null;
-  /** In the first execution of an id: the newest one; null if there is no other. */
+  /** Only in the first execution of an id: the newest execution of the id; null if there is no other. */
   newest: Newest | null = null;
-  /** When the newest execution of the id ended, if it is another one. The first one is kept as long as that one. */
+  /** When the newest execution of the id ended, if that is another execution. The first execution is kept as long as the newest one. */
   newestEndedAt: number | null = null;
 
   constructor(id: string, plan: Plan) {
@@ -482,7 +486,7 @@ export class Execution {
     this.plan = plan;
   }
 
-  /** The status that others see. */
+  /** The status that users see, with `cleaning` for a running clean-up. */
   get shownStatus(): ExecutionStatus {
     const isCleaning = this.ending !== null && this.status !== "paused" && !this.ended;
     return isCleaning ? "cleaning" : this.status;
@@ -493,12 +497,12 @@ export class Execution {
     return this.visitCounts.size > 0;
   }
 
-  /** The id that users know: that of the first of the executions that follow one another. */
+  /** The id that users know. It is that of the first of the executions that continue one another. */
   get first(): string {
     return this.succession?.first ?? this.id;
   }
 
-  /** The execution that follows this one, as far as this one knows; null if there is none. */
+  /** The execution that continues this one or was started after it under the same id, as far as this one knows; null if there is none. */
   get successor(): string | null {
     return this.newest?.execution ?? this.continuedAs;
   }
@@ -525,7 +529,7 @@ export class Execution {
     return this.current !== null && this.current.status === "running" && this.current.failing !== null;
   }
 
-  /** The handler of the current visit that a message is about; undefined if the message is about another visit. */
+  /** Returns the handler of the current visit that a message is about; undefined if the message is about another visit. */
   handlerAt(place: { phase: string; visit: number; handler: string }): HandlerState | undefined {
     const { current } = this;
     if (current === null || current.plan.name !== place.phase || current.visit !== place.visit)
@@ -533,12 +537,15 @@ export class Execution {
     return current.handler(place.handler);
   }
 
-  /** The visit with this name and number that is kept after its end. */
+  /** Returns the ended visit of this phase and number, if it is still kept. */
   keptVisit(phase: string, visit: number): Visit | undefined {
     return this.kept.find((one) => one.plan.name === phase && one.visit === visit);
   }
 
-  /** The current visit or an ended one with failed tasks, by its place; if no number is given, the last one of its phase. */
+  /**
+   * Returns the current visit, or an ended visit with failed tasks, by its phase and number. Without a number, returns the last one
+   * of its phase.
+   */
   visitAt({ phase, visit }: { readonly phase: string; readonly visit?: number }): Visit | undefined {
     const all = this.current === null ? this.kept : [this.current, ...this.kept];
     const found = all.filter((one) => one.plan.name === phase);
@@ -549,7 +556,7 @@ export class Execution {
     );
   }
 
-  /** The visit that a retry reopens: the last one, or the one that failed if the last one was reached by its onError. */
+  /** The visit that a retry reopens: the last visit. If the `onError` of another visit led to it, that other visit is reopened. */
   get visitToReopen(): Visit | null {
     const { current, origin } = this;
     if (origin === null || current === null) return current;
@@ -558,7 +565,7 @@ export class Execution {
   }
 
   /**
-   * The phases that do not run again if tasks of a visit are retried: those that were visited after it before the execution ended.
+   * Returns the phases that do not run again if tasks of this visit are retried: those visited after it, before the execution ended.
    * `returns` is not one of them.
    */
   phasesSkippedBy({ firstSeq }: Visit): string[] {
@@ -567,13 +574,16 @@ export class Execution {
     return [...new Set(after.map(({ phase }) => phase))];
   }
 
-  /** Whether a round of chosen tasks runs, which opened after the end of the execution. */
+  /** Whether a round of chosen tasks is running, which began after the end of the execution. */
   get isChosenRound(): boolean {
     return this.current?.isChosenRound === true;
   }
 
   currentVisit(): Visit {
-    assert(this.current !== null, "an execution that handles a phase's event or message has a current visit");
+    assert(
+      this.current !== null,
+      "an execution must have a current visit to handle an event or message about a phase",
+    );
     return this.current;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Messages: the only inputs of an execution. A message with an `id` is applied once; a repeat gets the first answer.
- * Receipts and pages need no id, because settled tasks and journaled tasks are sets.
+ * Messages: the only inputs of an execution. A message with an `id` is applied once, and a repeat gets the first answer. Receipts and
+ * pages of tasks need no id: a repeat finds that its tasks are settled or journaled already.
  */
 import type { Json } from "../std/json.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -27,28 +27,31 @@ export interface StartMessage {
   readonly input: string;
   readonly tags: Readonly<Record<string, string>>;
   readonly parent?: Parent;
-  /** Whether the child is known to its parent; then the parent's next message, a retry, decides about the child. */
+  /** Whether the parent already knows this child. Then the parent's next message, which is a retry, decides about the child. */
   readonly again?: true;
   readonly startAt?: number;
   readonly deadline?: number;
-  /** The W3C trace context of the request. */
+  /** The W3C trace context of the start request. */
   readonly trace?: string;
   /**
-   * The signal with which the execution starts. If the execution exists already, it gets the signal instead, whatever its input
+   * The signal that the execution gets with its start. If the execution exists already, it gets only the signal, whatever its input
    * is.
    */
   readonly signal?: SignalMessage;
-  /** For an event: the messages that it sends, and its output as JSON text. A repeated event changes nothing, whatever it sends. */
+  /**
+   * Only for the start of an event's execution: the messages that the event sends, and its output as JSON text. A repeated event
+   * changes nothing.
+   */
   readonly relays?: { readonly messages: readonly Relayed[]; readonly output: string };
-  /** For a gate: the event that it takes. An existing gate takes it too. */
+  /** Only for the start of a gate: the event that it takes. If the gate exists already, it takes the event too. */
   readonly gate?: GateEntry;
   /** The gate that is notified when the execution has ended. */
   readonly notifies?: string;
-  /** The place of the execution among those of its id; undefined for the first one. */
+  /** The place of the execution among those that continue one another under its id; undefined for the first one. */
   readonly succession?: Succession;
-  /** For an execution that continues another one: the signals that the other one has kept, in their order. */
+  /** Only for an execution that continues another one: the signals that the other one has kept, in their order. */
   readonly kept?: readonly Omit<SignalMessage, "kind" | "from">[];
-  /** For an execution that continues another one: the cancel that the other one got while it cleaned up. */
+  /** Only for an execution that continues another one: the cancel that the other one got while it cleaned up. */
   readonly cancel?: Continuing["cancel"] & {};
 }
 
@@ -61,17 +64,17 @@ export interface Relayed {
 /** The first version of events in which a start can have a signal. Nodes of older versions would drop the signal. */
 const SIGNAL_SINCE = 5;
 
-/** The first version of events whose nodes know events and gates. */
+/** The first version of events in which nodes know events and gates. */
 const RELAYS_SINCE = 6;
 
-/** The version of events that a node must know to accept the start. */
+/** Returns the version of events that a node must know to accept the start. */
 export function versionOfStart({ execution, signal, relays, succession }: StartMessage): number {
   if (succession !== undefined) return SUCCESSION_SINCE;
   if (relays !== undefined) return RELAYS_SINCE;
   return Math.max(versionOfId(execution), signal === undefined ? 1 : SIGNAL_SINCE);
 }
 
-/** A page of tasks from the live enumeration attempt; `from` is the number of tasks that are journaled already. */
+/** A page of tasks from the current enumeration attempt. `from` is the number of tasks that are journaled already. */
 export interface PageMessage extends Place {
   readonly kind: "page";
   readonly attempt: number;
@@ -83,27 +86,27 @@ export interface PageMessage extends Place {
   readonly afters?: Afters | null;
 }
 
-/** How an attempt ended. Handlers, commands and scripts all report this form. */
+/** How an attempt ended. Attempts at handlers, commands and scripts all report this form. */
 export interface Outcome {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception" | "suspended";
-  /** The result (if done) or the error (otherwise), as JSON text. */
+  /** The result if the attempt is done, otherwise the error; as JSON text. */
   readonly payload: string;
-  /** Whether the failure is final, so that the task is not retried. */
+  /** Whether the failure is fatal. Then the task is not retried. */
   readonly fatal?: boolean;
   readonly retryAfterMs?: number;
-  /** For an enumeration only: the number of tasks. */
+  /** Only for an enumeration: the number of tasks. */
   readonly total?: number;
-  /** For a suspended attempt only: the reason of the wait. */
+  /** Only for a suspended attempt: what the task waits for. */
   readonly wait?: TaskWait;
-  /** For a suspended attempt with several waits: all of them, in place of `wait`. The first answer continues the task. */
+  /** Only for a suspended attempt with several waits: all of them, instead of `wait`. The first answer continues the task. */
   readonly waits?: readonly TaskWait[];
-  /** For a task that is done: the tasks that it adds to its handler. */
+  /** Only for a task that is done: the tasks that it adds to its handler. */
   readonly adds?: Items;
-  /** For a task that is done: the input with which the execution continues as another one, as JSON text. */
+  /** Only for a task that is done: the input with which the execution continues as another one, as JSON text. */
   readonly continueAs?: string;
 }
 
-/** The end of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */
+/** The outcome of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */
 export type EnumerationOutcome = Outcome &
   (
     | { readonly status: "done"; readonly total: number }
@@ -115,18 +118,18 @@ export function endsEnumeration(outcome: Outcome): outcome is EnumerationOutcome
   return outcome.status !== "done" || outcome.total !== undefined;
 }
 
-/** A wait of a suspended task: for a time, or for a signal and at most `timeoutMs`. */
+/** A wait of a suspended task: for a time, or for a signal for at most `timeoutMs`. */
 export interface TaskWait {
   readonly name: string;
   /** The time at which a sleep ends, in milliseconds since 1970. */
   readonly untilMs?: number;
-  /** The length of the wait, from the receipt on. It replaces `untilMs`, since the worker's clock may be wrong. */
+  /** The length of the wait, measured from the receipt. It is used instead of `untilMs`, because the worker's clock may be wrong. */
   readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
-  /** Several signals in place of `signal`: the first one that arrives is the answer, which names it. */
+  /** Several signals instead of `signal`. The first one that arrives is the answer, which contains its name. */
   readonly anyOf?: readonly string[];
-  /** Values that the payload of the signal must have, as JSON text. Other signals stay kept. */
+  /** Values that the payload of the signal must have, as JSON text. Signals without them do not answer the wait and stay kept. */
   readonly match?: string;
   /** Whether the time is the back-off of the step with this name. */
   readonly retry?: true;
@@ -134,7 +137,7 @@ export interface TaskWait {
   readonly child?: true;
 }
 
-/** The waits of a suspended attempt; none if the task continues at once. */
+/** Returns the waits of a suspended attempt; none if the task continues at once. */
 export function waitsOf({ wait, waits }: Pick<Outcome, "wait" | "waits">): readonly TaskWait[] {
   return waits ?? (wait === undefined ? [] : [wait]);
 }
@@ -143,12 +146,12 @@ export interface Receipt {
   readonly task: number;
   readonly attempt: number;
   readonly round: number;
-  /** Whether the attempt holds its lease or is adopted. If not, it lost its lease, and the receipt is late. */
+  /** Whether the attempt holds its lease or is adopted. If not, the attempt has lost its lease, and its receipt is late. */
   readonly live: boolean;
   readonly worker: string;
   readonly ms: number;
   readonly outcome: Outcome;
-  /** For a command: the unique id of the attempt. */
+  /** Only for a command: the unique id of the attempt. */
   readonly attemptId?: string;
 }
 
@@ -191,11 +194,11 @@ export interface StartedMessage extends Attempts {
 /** A report that the workers of these attempts became silent or died. */
 export interface LostMessage extends Attempts {
   readonly kind: "lost";
-  /** Whether the attempts waited in a queue, as far as is known: they use up no crash. */
+  /** Whether the attempts waited in a queue of a broker, as far as is known. Then they do not count as crashes. */
   readonly isUnbegun?: true;
 }
 
-/** A report that the worker of the enumeration attempt became silent. */
+/** A report that the worker of an enumeration attempt became silent or died. */
 export interface EnumerationLostMessage extends Place {
   readonly kind: "enumeration.lost";
   readonly round: number;
@@ -210,21 +213,21 @@ export interface ControlMessage {
   readonly reason: string | null;
   /** Whether the message comes from the execution's parent. */
   readonly fromParent?: boolean;
-  /** For a cancel: whether the rest of a running clean-up is left out. */
+  /** Only for a cancel: whether the rest of a running clean-up is left out. */
   readonly force?: boolean;
-  /** For a retry: the tasks that run again; if it is missing, all that are not done. */
+  /** Only for a retry: the tasks that run again. If this is missing, all tasks that are not done run again. */
   readonly tasks?: ChosenTasks;
 }
 
-/** Tasks of a handler that are not done. */
+/** A choice of tasks of one handler that are not done. */
 export interface ChosenTasks {
   readonly phase: string;
-  /** The visit of the phase; if it is missing, the last one. */
+  /** The number of the visit of the phase; by default the last visit. */
   readonly visit?: number;
   readonly handler: string;
-  /** The numbers of the tasks; if they are missing, all failed ones. */
+  /** The numbers of the tasks; by default all failed tasks. */
   readonly numbers?: readonly number[];
-  /** Whether to only count the tasks. */
+  /** Whether the tasks are only counted, and do not run again. */
   readonly dryRun?: boolean;
 }
 
@@ -232,7 +235,7 @@ export interface ChosenTasks {
 export interface RetriedTasks {
   /** How many tasks run again. */
   readonly tasks: number;
-  /** The phases after that of the tasks, which do not run again. */
+  /** The phases after the phase of the chosen tasks. They do not run again. */
   readonly skipped: readonly string[];
 }
 
@@ -242,9 +245,9 @@ export interface MoveMessage {
   readonly id: string;
   readonly by: string;
   readonly reason: string | null;
-  /** The definition in its stored form, as JSON text. */
+  /** The new definition in its stored form, as JSON text. */
   readonly definition: string;
-  /** Whether to only check the move. */
+  /** Whether the move is only checked, and not performed. */
   readonly dryRun?: boolean;
 }
 
@@ -253,35 +256,35 @@ export interface SignalMessage {
   readonly id: string;
   readonly signal: string;
   readonly data: string;
-  /** For a signal of an event: the project of the event. Executions of other projects refuse the signal. */
+  /** Only for a signal that an event sends: the project of the event. Executions of other projects refuse the signal. */
   readonly project?: string;
-  /** The gate that gets the event back if the execution has ended. */
+  /** The gate that gets the event back if the execution has ended, so that the signal cannot be delivered. */
   readonly from?: { readonly gate: string; readonly entry: GateEntry };
 }
 
-/** A notice to a gate that an execution which it started has ended. */
+/** Notifies a gate that an execution that it started has ended. */
 export interface GateEndedMessage {
   readonly kind: "gate.ended";
   readonly execution: string;
 }
 
-/** A notice to the first execution of an id about the newest one. */
+/** Tells the first execution of an id which execution of the id is the newest. */
 export interface NewestMessage extends Newest {
   readonly kind: "newest";
 }
 
-/** A request of the owner to compact the journal of a gate. */
+/** Asks a gate to compact its journal. The owner of the gate sends it. */
 export interface CarryMessage {
   readonly kind: "carry";
 }
 
-/** A message of a start to a gate that exists. */
+/** Brings an event to a gate that exists already. It is made from a start message. */
 export interface GateMessage {
   readonly kind: "gate";
   readonly entry: GateEntry;
 }
 
-/** A report that a step or a run of a live attempt is done, or that a run began or crashed. */
+/** A report of an attempt that holds its lease: a step or a run is done, or a run began or crashed. */
 export interface CheckpointMessage extends Place {
   readonly kind: "checkpoint";
   readonly round: number;
@@ -300,7 +303,7 @@ export interface CheckpointMessage extends Place {
     | {
         readonly kind: "run";
         readonly name: string;
-        /** The index of the run among the runs of the script, from 0; null if the name identifies the run. */
+        /** The index of the run among the runs of the script, from 0; null if the run is identified by its name only. */
         readonly index: number | null;
         readonly state: string;
         readonly oversized: boolean;
@@ -309,28 +312,28 @@ export interface CheckpointMessage extends Place {
     | RunNotice;
 }
 
-/** A step that is done. */
+/** The result of a step that is done. */
 export interface StepResult {
   readonly kind: "step";
   readonly name: string;
-  /** The result, as JSON text. */
+  /** The result of the step, as JSON text. */
   readonly result: string;
-  /** The name of the map to which the result, a list of items, belongs. */
+  /** The name of the map to which this result belongs. The result is a list of items. */
   readonly map?: string;
-  /** The id of the update that the step answers: its result is the answer (protocol/update-answer.ts). */
+  /** The id of the update that the step answers. The result of the step is the answer (protocol/update-answer.ts). */
   readonly answers?: string;
 }
 
-/** A failed try of a step with its own budget: it is tried again after `forMs`, or has failed for good. */
+/** A failed try of a step that has its own number of tries. The step is tried again after `forMs`, or has failed for good. */
 export type StepFailure = {
   readonly name: string;
-  /** The number of tries, with this one. */
+  /** The number of tries so far, including this one. */
   readonly tries: number;
   /** The error of this try, as JSON text. */
   readonly error: string;
 } & ({ readonly kind: "step.retrying"; readonly forMs: number } | { readonly kind: "step.failed" });
 
-/** Times that the code of a task has read since its last checkpoint, and failures after which it has gone on. */
+/** The times that the code of a task has read since its last checkpoint, and the failures after which the code has gone on. */
 export interface CodeNotes {
   readonly kind: "noted";
   /** Times by name. */
@@ -339,7 +342,7 @@ export interface CodeNotes {
   readonly failures?: readonly string[];
 }
 
-/** Values that the code of a task publishes, by key; null removes a key. */
+/** Values that the code of a task publishes, by key. A null value removes a key. */
 export interface PublishedValues {
   readonly kind: "published";
   readonly values: Readonly<Record<string, Json>>;
@@ -351,25 +354,25 @@ export interface ChildRequest {
   /** The name of the child within its task. */
   readonly name: string;
   readonly workflow: string;
-  /** The input, as JSON text. */
+  /** The input of the child, as JSON text. */
   readonly input: string;
-  /** Whether the execution is on its own: the task gets its id, and does not wait for its end. */
+  /** Whether the started execution is independent: the task gets its id, and does not wait for its end. */
   readonly detached?: true;
-  /** Whether the tasks of the child are the items that were journaled for the map of this name. The input is their number. */
+  /** Whether the tasks of the child are the journaled items of the map with this name. The input is then the number of items. */
   readonly mapped?: true;
 }
 
 /** A notice that a run of a script began or crashed. */
 export type RunNotice = {
   readonly name: string;
-  /** The index of the run among the runs of the script, from 0; null if the name identifies the run. */
+  /** The index of the run among the runs of the script, from 0; null if the run is identified by its name only. */
   readonly index: number | null;
 } & (
   | { readonly kind: "run.started" }
   | { readonly kind: "run.crashed"; readonly message: string; readonly stats: RunStats | null }
 );
 
-/** A request of the owner to start children: these tasks of a handler are executions of another workflow. */
+/** Asks an execution to start children for these tasks of a handler, each as an execution of another workflow. The owner sends it. */
 export interface ChildrenMessage extends Place {
   readonly kind: "children";
   readonly round: number;
@@ -378,11 +381,11 @@ export interface ChildrenMessage extends Place {
   readonly tasks: readonly { readonly task: number; readonly input: string }[];
 }
 
-/** A notice of a child that it has ended. */
+/** Tells a parent that its child has ended. */
 export interface ChildMessage extends Place {
   readonly kind: "child";
   readonly task: number;
-  /** The name under which the code of the task runs the child; undefined if the task itself is the child. */
+  /** The name under which the task's code runs the child; undefined if the task itself is the child. */
   readonly name?: string;
   readonly child: string;
   readonly status: "done" | "failed" | "cancelled";
@@ -396,13 +399,13 @@ export type PostOpOutcome =
   | {
       readonly kind: "failed";
       readonly error: { readonly name: string; readonly message: string; readonly code?: string };
-      /** Whether a retry would fail in the same way. */
+      /** Whether a retry of the post-operation would fail in the same way. */
       readonly fatal?: true;
-      /** The delay that the target asked for. */
+      /** The time before a retry for which the target asked, in milliseconds. */
       readonly retryAfterMs?: number;
     };
 
-/** The runner's report how an attempt at a post-operation ended. */
+/** Reports how an attempt at a post-operation ended. The post-operation runner sends it. */
 export interface PostOpMessage {
   readonly kind: "postop";
   /** The id of the post-operation. */
@@ -419,13 +422,13 @@ export interface PostOpRetryMessage {
   readonly op: PostOpRef;
 }
 
-/** A notice that a timer is due. It is ignored unless that timer is set. */
+/** Reports that a timer is due. It is ignored unless that timer is set. */
 export interface TimerDueMessage {
   readonly kind: "timer";
   readonly timer: string;
 }
 
-/** The owner's notice that no attempt of the draining visit is open any more. */
+/** Reports that no attempt of the draining visit is open any more. The owner of the execution sends it. */
 export interface DrainedMessage {
   readonly kind: "drained";
   readonly phase: string;
@@ -470,7 +473,7 @@ export interface Sent {
     | NewestMessage;
 }
 
-/** The verdict on a report. A rejection means that it is invalid: nothing is journaled, and the attempt keeps its lease. */
+/** The verdict on a report. A rejection means that the report is invalid: nothing is journaled, and the attempt keeps its lease. */
 export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "elsewhere" | Rejection;
 
 /** The answer to a message. It is sent only after the commit. */
@@ -479,9 +482,9 @@ export type Answer =
       readonly kind: "applied";
       readonly seq: number;
       readonly verdicts?: readonly Verdict[];
-      /** For a signal: whether a wait has taken it, or it is kept for a later wait. */
+      /** Only for a signal: whether a wait has taken it, or it is kept for a later wait. */
       readonly signal?: "delivered" | "kept";
-      /** For a retry of chosen tasks: the tasks that run again. */
+      /** Only for a retry of chosen tasks: how many tasks run again. */
       readonly retried?: RetriedTasks;
     }
   | {

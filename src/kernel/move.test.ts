@@ -93,7 +93,7 @@ describe("an execution that is moved", () => {
     run.control("pause");
     run.done("a", 0);
     expect(message(moveTo(run, definition([phase("a"), phase("c")])))).toContain(
-      'phase "b" is to start next and is missing',
+      'phase "b" starts next, but is missing in the new definition',
     );
     moveTo(run, definition([phase("x"), phase("a"), phase("b"), phase("c")]));
     run.control("resume");
@@ -115,9 +115,13 @@ describe("a move is refused", () => {
     [
       "to another workflow",
       { ...begun, name: "other" },
-      'conflict: execution e1 is one of "w", not of "other"',
+      'conflict: execution e1 belongs to the workflow "w", not to "other"',
     ],
-    ["without a phase that has begun", definition([phase("b")]), 'phase "a" has begun and is missing'],
+    [
+      "without a phase that has begun",
+      definition([phase("b")]),
+      'phase "a" has begun, but is missing in the new definition',
+    ],
     [
       "with another source of tasks",
       definition([phase("a", { tasks: [1] })]),

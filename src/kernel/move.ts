@@ -1,8 +1,7 @@
 /**
- * Moves an open execution to another definition of its workflow. The rule: phases that have begun must have the same meaning
- * under the new definition. So every phase that was visited exists there, with the same handlers, whose tasks have the same kind of
- * source. Everything later is that of the new definition: phases, `next`, `returns`, options and ranges of versions. Attempts that
- * run go on.
+ * Moves an open execution to another definition of its workflow. Phases that have begun must have the same meaning in the new
+ * definition: every visited phase must exist there with the same handlers, whose tasks come from the same kind of source. Everything
+ * else is taken from the new definition: later phases, `next`, `returns`, options and ranges of versions. Running attempts go on.
  */
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
@@ -14,10 +13,10 @@ import type { Answer, MoveMessage } from "./message.ts";
 import { isRelayName } from "./relay/relay.ts";
 import type { Step } from "./step.ts";
 
-/** The most differences that a refusal names. */
+/** The most differences that the refusal of a move lists. */
 const SHOWN = 5;
 
-/** Moves the execution to the definition of the message, or refuses with the differences. */
+/** Moves the execution to the definition in the message, or refuses the move and lists the differences. */
 export function move(step: Step, message: MoveMessage): Answer {
   const { execution } = step;
   const { id, by, reason, definition, dryRun } = message;
@@ -36,7 +35,7 @@ export function move(step: Step, message: MoveMessage): Answer {
   return { kind: "applied", seq };
 }
 
-/** Why the execution cannot be moved to the plan; null if it can. */
+/** Returns why the execution cannot be moved to the plan; null if it can. */
 function refuseMove(execution: Execution, plan: Plan): Rejection | null {
   const { id, shownStatus } = execution;
   const { name } = execution.plan.definition;
@@ -44,10 +43,13 @@ function refuseMove(execution: Execution, plan: Plan): Rejection | null {
     return reject("wrong_status", `execution ${id} passes events on and cannot be moved`);
   if (execution.ended || execution.status === "cancelling" || execution.ending !== null)
     return reject("wrong_status", `execution ${id} is ${shownStatus} and cannot be moved`, {
-      hint: "only an execution that works or is paused can be moved; one that failed can be retried first",
+      hint: "only a running or paused execution can be moved; retry a failed one first",
     });
   if (plan.definition.name !== name)
-    return reject("conflict", `execution ${id} is one of "${name}", not of "${plan.definition.name}"`);
+    return reject(
+      "conflict",
+      `execution ${id} belongs to the workflow "${name}", not to "${plan.definition.name}"`,
+    );
   const all = differences(execution, plan);
   // @plant move accepts any definition
   if (all.length === 0) return null;
@@ -57,38 +59,38 @@ function refuseMove(execution: Execution, plan: Plan): Rejection | null {
   });
 }
 
-/** Describes how the phases that the execution has begun differ in the plan. */
+/** Returns descriptions of the differences between the phases that have begun and the same phases in the new plan. */
 function differences(execution: Execution, plan: Plan): string[] {
   const found: string[] = [];
   const { plan: old, due, hasBegun } = execution;
   for (const name of execution.visitCounts.keys()) {
     const [before, after] = [old.byName.get(name), plan.byName.get(name)];
     if (before === undefined) continue;
-    if (after === undefined) found.push(`phase "${name}" has begun and is missing`);
+    if (after === undefined) found.push(`phase "${name}" has begun, but is missing in the new definition`);
     else found.push(...phaseDifferences(before, after));
     if (after !== undefined && isCleanup(old, name) !== isCleanup(plan, name))
       found.push(`phase "${name}" has begun and belongs to the clean-up in one of the definitions only`);
   }
   const next = due < 0 || !hasBegun ? undefined : old.phases[due]?.name;
   if (next !== undefined && !plan.byName.has(next))
-    found.push(`phase "${next}" is to start next and is missing`);
+    found.push(`phase "${next}" starts next, but is missing in the new definition`);
   if (JSON.stringify(commandsOf(old)) !== JSON.stringify(commandsOf(plan))) found.push("its commands differ");
   if (found.length === 0) found.push(...openDifferences(execution, plan));
   return found;
 }
 
-/** Differences that matter only for the visit that is open. */
+/** Returns the differences that matter only for the open visit. */
 function openDifferences({ current }: Execution, plan: Plan): string[] {
   const after = current === null ? undefined : plan.byName.get(current.plan.name);
   if (current === null || after === undefined) return [];
   const found: string[] = [];
   const { name } = current.plan;
   if (current.handler(NEXT) !== undefined && after.decision === null)
-    found.push(`the decision of phase "${name}" has begun, and it has no code for one`);
+    found.push(`the decision of phase "${name}" has begun, but the new definition has none`);
   for (const { plan: before, tasks } of current.handlers) {
     const isOutput = handlerOf(after, before.name)?.isOutput === true;
     if (isOutput && !before.isOutput && tasks.settled.size > 0)
-      found.push(`the result of phase "${name}" would be the output, and its task is settled already`);
+      found.push(`the result of phase "${name}" would become the output, but its task is settled already`);
   }
   return found;
 }
@@ -98,7 +100,8 @@ function phaseDifferences(before: PhasePlan, after: PhasePlan): string[] {
   const at = `phase "${before.name}"`;
   for (const handler of before.handlers) {
     const other = after.handlers.find(({ name }) => name === handler.name);
-    if (other === undefined) found.push(`${at} has begun, and its handler "${handler.name}" is missing`);
+    if (other === undefined)
+      found.push(`${at} has begun, but its handler "${handler.name}" is missing in the new definition`);
     else if (shapeOf(handler) !== shapeOf(other))
       found.push(
         `${at} has begun, and its handler "${handler.name}" was ${shapeOf(handler)} and is ${shapeOf(other)}`,
@@ -110,7 +113,7 @@ function phaseDifferences(before: PhasePlan, after: PhasePlan): string[] {
   return found;
 }
 
-/** Describes the parts of a handler that the state of its tasks depends on. */
+/** Describes those properties of a handler on which the state of its tasks depends. */
 function shapeOf({ mode, definition, enumerateUse, isCompensated, adds }: HandlerPlan): string {
   const { tasks, identity, after, waitFor, workflow, script } = definition;
   const source =

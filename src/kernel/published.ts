@@ -1,15 +1,15 @@
 /**
- * Values that the code of an execution publishes, by key. The last value of a key counts, and null removes the key. The values are
- * bounded: beyond the limit, the keys that were published longest ago are dropped.
+ * Values that the code of an execution publishes, by key. The last value of a key counts, and null removes the key. The total size is
+ * limited: beyond the limit, the keys that were published longest ago are dropped.
  */
 import { byteLength, type Json } from "../std/json.ts";
 import type { Published } from "./event.ts";
 import type { Execution } from "./execution.ts";
 
-/** The most bytes of all published values of an execution with their keys. */
+/** The most bytes of all published values of an execution, including their keys. */
 export const PUBLISHED_BYTES_MAX = 65_536;
 
-/** The fold of published values. */
+/** Applies an event with published values to the state. */
 export function published(execution: Execution, { values }: Published): void {
   const { published: all } = execution;
   for (const [key, value] of Object.entries(values)) {
@@ -26,7 +26,7 @@ export function published(execution: Execution, { values }: Published): void {
   }
 }
 
-/** Whether these values would change nothing. */
+/** Whether these values are published already, so that they would change nothing. */
 export function isPublished({ published: all }: Execution, values: Readonly<Record<string, Json>>): boolean {
   return Object.entries(values).every(([key, value]) =>
     value === null ? !all.has(key) : all.has(key) && JSON.stringify(all.get(key)) === JSON.stringify(value),

@@ -1,6 +1,6 @@
 /**
- * Signals: each is applied once by its id, and kept in order until a wait takes it. After the end of an execution a signal is
- * refused. A kept signal that the definition lists in `unread` keeps the execution from ending as done.
+ * Signals: each signal is applied once by its id, and kept in order until a wait takes it. After the end of an execution, signals are
+ * refused. While a signal is kept that the definition lists in `unread`, the execution cannot end as done.
  */
 import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -16,10 +16,10 @@ import { giveSignal } from "./tasks/task-waits.ts";
 import { takeKept } from "./timers.ts";
 import { isUpdate, shownSignal } from "./updates.ts";
 
-/** The most names of signals in a hint. */
+/** The most names of signals that a hint lists. */
 const NAMES_SHOWN = 10;
 
-/** Keeps a signal, or passes it to a wait that is open. */
+/** Gives a signal to an open wait, or keeps it for a later wait. */
 export function signal(step: Step, message: SignalMessage): Answer {
   const { execution } = step;
   if (
@@ -32,7 +32,8 @@ export function signal(step: Step, message: SignalMessage): Answer {
   if (before !== undefined) return answerTo(execution, message, before);
   // @plant signal accepted after the end
   if (execution.ended || hasFollower(execution)) return gone(execution, message);
-  // The event of a gate would come back for ever; its definition was checked.
+  // A signal from a gate is not checked: if it were refused, it would return to the gate and be sent again for ever. The definition
+  // of its trigger was checked.
   const unknown = message.from === undefined ? whyUnknown(execution.plan, message) : null;
   if (unknown !== null) return unknown;
   const visit = execution.current;
@@ -47,7 +48,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
       )
     : undefined;
   const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message, step.now) : undefined;
-  // A signal that an open wait takes at once is not kept, so it needs no room.
+  // A signal that an open wait takes at once is not kept, so the limits for kept signals do not apply.
   const refusal = waiting === undefined && waiter === undefined ? whyNotKept(execution, message) : null;
   if (refusal !== null) return refusal;
   keepSignal(step, message);
@@ -63,21 +64,21 @@ export function keepSignal(step: Step, { signal: name, id, data }: Omit<SignalMe
   step.emit({ kind: "signalled", signal: name, id, data });
 }
 
-/** The answer to a signal that was accepted: whether a wait has taken it by now. */
+/** Returns the answer to a signal that was accepted. It says whether a wait has taken the signal by now. */
 export function answerTo(execution: Execution, { id, signal: name }: SignalMessage, seq: number): Answer {
   const isKept = execution.signals.get(name)?.some((kept) => kept.id === id) === true;
   return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
 }
 
 /**
- * Whether another execution has followed this one under its id. A retry can open this one again. The signals of the id stay with the
- * newest execution then, so that a repeat of a signal is never taken by both.
+ * Whether another execution continues this one or was started after it under the same id. A retry can open this one again. Then
+ * signals to the id still go to the newest execution, so that a repeated signal is never taken by both.
  */
 function hasFollower({ newest }: Execution): boolean {
   return newest !== null && newest.number > 1;
 }
 
-/** Why no execution of the workflow can ever take the signal; null if one can, or if the definition does not list its signals. */
+/** Returns why the workflow can never take this signal; null if it can, or if the definition does not list its signals. */
 export function whyUnknown(
   { signals, definition }: Plan,
   { signal }: Pick<SignalMessage, "signal">,
@@ -105,11 +106,13 @@ function gone(execution: Execution, { signal }: SignalMessage): Rejection {
 }
 
 /**
- * Why a signal that no wait takes now is refused; null if it is kept. Signals of one name leave room for those of other names.
+ * Returns why a signal that no wait takes now is refused; null if it is kept. The signals of one name may not use all the room for
+ * kept signals.
  */
 function whyNotKept(execution: Execution, message: SignalMessage): Rejection | null {
   const { signal: name, data } = message;
-  // The work is over, so the phase that would read the signal cannot run. An execution that continues this one gets the signal.
+  // The work is over, so the phase that would read the signal cannot run. If another execution continues this one, that one gets the
+  // signal.
   const isOver = execution.ending?.status === "done" && execution.continuing === null;
   if (isOver && execution.plan.unread.has(name)) return gone(execution, message);
   const bytes = byteLength(data);
@@ -135,7 +138,7 @@ function whyNotKept(execution: Execution, message: SignalMessage): Rejection | n
   );
 }
 
-/** The task that has waited longest for a signal inside `process`. */
+/** Returns the task whose wait for this signal began first, among the tasks that wait inside their code. */
 function taskWaiter(
   visit: Visit,
   message: SignalMessage,

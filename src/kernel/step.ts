@@ -1,7 +1,6 @@
 /**
- * The entry point of the kernel: a message goes in, events come out. It is pure and synchronous. It changes the execution that
- * it is given, because after a failed commit the execution is always reloaded. The caller commits the events, then sends the
- * answer.
+ * The entry point of the kernel: a message goes in, events come out. It is pure and synchronous. It changes the given execution; that
+ * is safe, because after a failed commit the execution is always loaded again. The caller commits the events, then sends the answer.
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { sha256 } from "../std/hash.ts";
@@ -27,12 +26,12 @@ import { timerDue } from "./timer-due.ts";
 
 const NO_MESSAGES: readonly Sent[] = [];
 
-/** One step in progress: collects events and applies each at once. */
+/** One step in progress. It collects events, and applies each event to the execution at once. */
 export class Step {
   readonly execution: Execution;
   readonly now: number;
   readonly events: Recorded[] = [];
-  /** Messages to other executions. Those without an id get one when the step ends. */
+  /** Messages to other executions. Messages without an id get one when the step ends. */
   readonly sent: (Omit<Sent, "id"> & { readonly id: string | null })[] = [];
 
   constructor(execution: Execution, now: number) {
@@ -52,9 +51,9 @@ export class Step {
   }
 
   /**
-   * The messages of the step, with their ids. No two messages have the same id. An id has the number of the step's last event; a
-   * number in between could be the last one of the step before. A step without an event has no number of its own, so that its
-   * messages are told apart by their contents.
+   * Returns the messages of the step with their ids. No two messages have the same id. An id contains the sequence number of the
+   * step's last event; the number of another event could be the last one of the step before. A step without events has no number of
+   * its own, so the ids of its messages contain a hash of their content.
    */
   messages(): readonly Sent[] {
     if (this.sent.length === 0) return NO_MESSAGES;
@@ -80,11 +79,11 @@ export function create(
   plan: Plan,
   now: number,
 ): Stepped & { readonly execution: Execution } {
-  assert(plan.hash === message.hash, "an execution is created with the plan its start names");
+  assert(plan.hash === message.hash, "an execution must be created with the plan that its start names");
   const execution = new Execution(message.execution, plan);
   const step = new Step(execution, now);
   const { workflow, hash, project, input, tags, parent, startAt, deadline, trace } = message;
-  // Object spread is not used here: it would cost more than all the rest of a start.
+  // Object spread is avoided, because it would take more time than the rest of a start.
   const created: Writable<Created> = { kind: "created", workflow, hash, project, input, tags };
   if (parent !== undefined) created.parent = parent;
   if (startAt !== undefined) created.startAt = startAt;
@@ -94,7 +93,7 @@ export function create(
   if (message.succession !== undefined) created.succession = message.succession;
   step.emit(created);
   if (message.relays !== undefined) relay(step, message.relays);
-  // A relay that a user starts by its name has nothing to pass on.
+  // If a user starts the workflow of a relay by its name, there is nothing to pass on.
   else if (isRelayName(workflow) && message.gate === undefined) relay(step, { messages: [], output: "null" });
   if (message.gate !== undefined) enterGate(step, message.gate);
   // @plant start loses its signal
@@ -117,7 +116,7 @@ export function create(
   return { execution, events: step.events, answer, sent: step.messages() };
 }
 
-/** Sends the messages of an event, and ends it. */
+/** Sends the messages of an event, and ends the execution that stands for it. */
 function relay(step: Step, { messages, output }: NonNullable<StartMessage["relays"]>): void {
   // @plant messages of an event not sent
   for (const { to, message } of messages) step.send(to, message);

@@ -1,8 +1,8 @@
 /**
- * Executions that follow one another under the id of the first one: `ID`, `ID~2`, `ID~3` (definition/successor-id.ts). An
- * execution continues as the next one if the code of its only task asks for that. Its last commit stores the start of the next
- * one as mail, with the signals that nothing has read. Each execution tells the first one when it begins and when it ends, so
- * the first one always names the newest, however many there have been.
+ * Executions that continue one another under the id of the first one: `ID`, `ID~2`, `ID~3` (definition/successor-id.ts). An execution
+ * continues as the next one if the code of its only task asks for that. Its last commit stores the start of the next one as mail,
+ * with the signals that nothing has read. Each execution notifies the first one when it begins and when it ends. So the first one
+ * always knows the newest, however many there are.
  */
 import { byteLength } from "../std/json.ts";
 import { LIMITS } from "./definition/definition.ts";
@@ -15,7 +15,10 @@ import type { Step } from "./step.ts";
 /** The most ids of applied messages that an execution passes on to the next one. */
 const SEEN_MAX = 1_000;
 
-/** The outcome of a done task that asks to continue; failed for good if its execution cannot. */
+/**
+ * Checks a done task that asks to continue as another execution. Returns its outcome, or a fatal failure if the execution cannot
+ * continue.
+ */
 export function withContinuation(execution: Execution, handler: HandlerState, outcome: Outcome): Outcome {
   const why = whyNotContinue(execution, handler) ?? whyNoInput(outcome.continueAs ?? "");
   if (why === null) return outcome;
@@ -23,7 +26,7 @@ export function withContinuation(execution: Execution, handler: HandlerState, ou
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** Why the task of a handler cannot continue the execution as another one; null if it can. */
+/** Returns why the task of this handler cannot continue the execution as another one; null if it can. */
 function whyNotContinue(execution: Execution, { plan, offered }: HandlerState): string | null {
   const { ending, parent } = execution;
   const { plan: phase } = execution.currentVisit();
@@ -44,7 +47,10 @@ function whyNoInput(input: string): string | null {
     : `the input has ${bytes} bytes; at most ${LIMITS.inputBytes} are allowed`;
 }
 
-/** The start of the execution that continues this one. The definition is that of this one, unless there is a newer one. */
+/**
+ * Makes the start message of the execution that continues this one. It names the definition of this execution, which is used unless
+ * there is a newer one.
+ */
 export function startOfSuccessor(execution: Execution, input: string): StartMessage {
   const { id, first, plan, project, tags, trace, deadline, notifies } = execution;
   const number = (execution.newest?.number ?? execution.succession?.number ?? 1) + 1;
@@ -68,7 +74,7 @@ export function startOfSuccessor(execution: Execution, input: string): StartMess
   };
 }
 
-/** The signals that nothing has read, in the order in which they came. */
+/** Returns the signals that nothing has read, in the order in which they came. */
 function keptSignals({ signals, applied }: Execution): Omit<SignalMessage, "kind" | "from">[] {
   const kept: Omit<SignalMessage, "kind" | "from">[] = [];
   for (const [signal, list] of signals) for (const { id, data } of list) kept.push({ id, signal, data });
@@ -76,25 +82,25 @@ function keptSignals({ signals, applied }: Execution): Omit<SignalMessage, "kind
   return kept.sort((a, b) => (applied.get(a.id) ?? 0) - (applied.get(b.id) ?? 0));
 }
 
-/** The ids of the messages that were applied last, without those of the kept signals. */
+/** Returns the ids of the messages that were applied last, without those of the kept signals. */
 function seenIds({ applied }: Execution, kept: readonly { readonly id: string }[]): readonly string[] {
   const left = new Set(kept.map(({ id }) => id));
   return [...applied.keys()].filter((id) => !left.has(id)).slice(-SEEN_MAX);
 }
 
-/** Tells the first execution of the id that this one has begun, opened again or ended. */
+/** Notifies the first execution of the id that this one has begun, opened again or ended. */
 export function tellFirst(step: Step, isOpen: boolean): void {
   const { id, succession } = step.execution;
   if (succession === null) return;
   step.send(succession.first, { kind: "newest", execution: id, number: succession.number, isOpen });
 }
 
-/** Records in the first execution of an id which one is the newest. */
+/** Records in the first execution of an id which execution of the id is the newest. */
 export function newestChanged(step: Step, { execution: id, number, isOpen }: NewestMessage): Answer {
   const { execution } = step;
   const known = execution.newest ?? { number: 1, isOpen: true };
   if (number < known.number || (number === known.number && isOpen === known.isOpen))
-    return { kind: "ignored", why: "the first execution knows it" };
+    return { kind: "ignored", why: "the first execution of the id knows this already" };
   step.emit({ kind: "newest", execution: id, number, isOpen });
   return { kind: "applied", seq: execution.seq };
 }
@@ -104,7 +110,7 @@ export function applyNewest(execution: Execution, { execution: id, number, isOpe
   execution.newestEndedAt = isOpen ? null : execution.now;
 }
 
-/** Applies the end of an execution that continues as another one, which has its signals. */
+/** Applies the end of an execution that continues as another one. Its signals go to that one. */
 export function applyContinued(execution: Execution, continuedAs: string): void {
   execution.continuedAs = continuedAs;
   if (execution.succession === null) {

@@ -1,4 +1,4 @@
-/** Fires timers. Each set timer fires once; an early, late or repeated message about it is ignored. */
+/** Fires timers. Each timer that is set fires once. Early, late or repeated messages about a timer are ignored. */
 import { assert } from "../std/assert.ts";
 import { advance } from "./advance.ts";
 import { cancelExecution } from "./control.ts";
@@ -13,11 +13,11 @@ import { ENGINE, settleBuiltIn, waitTimeout } from "./timers.ts";
 
 const TIME_IS_UP = { status: "done", reason: "timer", payload: "null" } as const;
 
-/** Fires a timer and performs its purpose. The message is ignored unless the timer is set and due. */
+/** Fires a timer and does what it was set for. The message is ignored unless the timer is set and due. */
 export function timerDue(step: Step, message: TimerDueMessage): Answer {
   const { execution } = step;
   const timer = execution.timers.get(message.timer);
-  if (timer === undefined) return { kind: "ignored", why: "the timer is not armed" };
+  if (timer === undefined) return { kind: "ignored", why: "the timer is not set" };
   if (step.now < timer.due) return { kind: "ignored", why: "the timer is not due" };
   step.emit({ kind: "timer.fired", timer: message.timer, purpose: timer.purpose, due: timer.due });
   switch (timer.purpose) {
@@ -60,6 +60,6 @@ function armedHandler(step: Step, timer: string): HandlerState {
   const handler = step.execution
     .currentVisit()
     .handlers.find((candidate) => timerId(step, candidate) === timer);
-  assert(handler !== undefined, "an armed timer belongs to a handler of the current visit");
+  assert(handler !== undefined, "a timer that is set must belong to a handler of the current visit");
   return handler;
 }

@@ -1,13 +1,13 @@
-/** Timers, and the handlers that need no worker: sleeps, and waits for a signal. */
+/** Sets timers, and runs the handlers that need no worker: sleeps, and waits for a signal. */
 import type { HandlerState } from "./execution.ts";
 import type { Step } from "./step.ts";
 import { settleOne } from "./tasks/bulk-recorder.ts";
 import { clearTimer, timerId } from "./timer-ids.ts";
 
-/** The name under which the engine itself acts. */
+/** The worker name that stands for the engine itself, in events that no worker caused. */
 export const ENGINE = "engine";
 
-/** Starts a sleep or a wait: sets its timer, or takes a signal that arrived before. */
+/** Starts a handler that is a sleep or a wait: sets its timer, or takes a signal that arrived before. */
 export function arm(step: Step, handler: HandlerState): void {
   const { sleep, waitFor, timeout } = handler.plan.definition;
   if (waitFor !== undefined && takeKept(step, handler, waitFor)) return;
@@ -21,7 +21,7 @@ export function arm(step: Step, handler: HandlerState): void {
   });
 }
 
-/** Takes the oldest kept signal for an open wait; false if there is none. */
+/** Takes the oldest kept signal for an open wait. Returns false if there is none. */
 export function takeKept(step: Step, handler: HandlerState, name: string): boolean {
   const kept = step.execution.signals.get(name)?.[0];
   if (kept === undefined) return false;
@@ -30,13 +30,13 @@ export function takeKept(step: Step, handler: HandlerState, name: string): boole
   return true;
 }
 
-/** The error (a JSON text) of a wait whose signal did not arrive in time. */
+/** Returns the error, as JSON text, of a wait whose signal did not arrive in time. */
 export function waitTimeout(signal: string | null | undefined): string {
   const message = `no signal "${signal}" came in time`;
   return JSON.stringify({ name: "WaitTimeout", code: "wait_timeout", message });
 }
 
-/** Settles the single task of a sleep or a wait. */
+/** Settles the only task of a handler that is a sleep or a wait. */
 export function settleBuiltIn(
   step: Step,
   handler: HandlerState,

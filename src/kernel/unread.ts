@@ -1,4 +1,4 @@
-/** Signals that an execution keeps and no wait has taken, updates without an answer, and the phase that reads signals before the end. */
+/** Unread signals (kept signals that no wait has taken), unanswered updates, and the phase that reads signals before the end. */
 import type { PhasePlan } from "./definition/plan.ts";
 import type { Execution } from "./execution.ts";
 import { shownSignal, unansweredUpdates } from "./updates.ts";
@@ -9,14 +9,14 @@ export interface UnreadSignals {
   readonly signal: string;
   /** The number of kept signals. */
   readonly count: number;
-  /** Whether they are updates without an answer, taken by a wait or not. */
+  /** Whether the signals are updates. Updates count until they are answered, whether or not a wait has taken them. */
   readonly update?: true;
 }
 
-/** The most names of signals that are listed. */
+/** The most names of unread signals that a view lists. */
 const NAMES_MAX = 100;
 
-/** The kept signals by name, in the order in which the names first arrived; updates count until they are answered. */
+/** Returns the kept signals by name, in the order in which the names first arrived. Updates count until they are answered. */
 export function unreadSignals(execution: Execution): readonly UnreadSignals[] {
   const counts = new Map<string, number>();
   for (const [signal, kept] of execution.signals) counts.set(signal, kept.length);
@@ -31,7 +31,7 @@ export function unreadSignals(execution: Execution): readonly UnreadSignals[] {
   return unread;
 }
 
-/** The phase that must read a kept signal before the execution can be done; null if there is none. */
+/** Returns the phase that must read a kept signal before the execution can be done; null if there is none. */
 export function unreadPhase({ plan, signals }: Execution): PhasePlan | null {
   // @plant kept signal lost at the end
   for (const [signal, phase] of plan.unread) if (signals.has(signal)) return phase;

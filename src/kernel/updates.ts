@@ -1,15 +1,15 @@
 /**
- * Updates: signals that get an answer. An update travels, waits and is applied once as a signal with a name of its own, so that
- * waits for signals do not take it. The wait that takes it gets its id with its data. The answer is a step of the task that took
- * it, so it is journaled once; callers find it in the journal.
+ * Updates: signals that get an answer. An update is sent, kept and applied once like a signal, under a special name that waits for
+ * signals do not match. The wait that takes an update gets its id with its data. The answer is a step of the task that took the
+ * update, so it is journaled once; callers find it in the journal.
  */
 import type { Event } from "./event.ts";
 import type { Execution } from "./execution.ts";
 
-/** The beginning of the signals that are updates. Signals of users cannot begin with it. */
+/** The prefix of the names of signals that are updates. Names of users' signals cannot begin with it. */
 export const UPDATE = "~update:";
 
-/** The name of the signal that an update is. */
+/** Returns the name of the signal under which an update is sent. */
 export function updateSignal(update: string): string {
   return `${UPDATE}${update}`;
 }
@@ -19,14 +19,14 @@ export function isUpdate(signal: string | null | undefined): boolean {
   return signal?.startsWith(UPDATE) === true;
 }
 
-/** The name of a signal or update, and its kind, as users know them. */
+/** Returns the name of a signal or update as users know it, and which of the two it is. */
 export function shownSignal(signal: string): { readonly name: string; readonly what: "signal" | "update" } {
   return isUpdate(signal)
     ? { name: signal.slice(UPDATE.length), what: "update" }
     : { name: signal, what: "signal" };
 }
 
-/** Whether only nodes that know updates can read the event. */
+/** Whether only nodes of versions that have updates can read the event. */
 export function isAboutUpdates(event: Event): boolean {
   switch (event.kind) {
     case "signalled":
@@ -42,7 +42,7 @@ export function isAboutUpdates(event: Event): boolean {
   }
 }
 
-/** The numbers of updates by name that a wait has taken and no code has answered. */
+/** Returns, for each name, the number of updates that a wait has taken and no code has answered. */
 export function unansweredUpdates({ unanswered }: Execution): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const name of unanswered.values()) counts.set(name, (counts.get(name) ?? 0) + 1);

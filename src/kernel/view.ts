@@ -1,4 +1,4 @@
-/** The public view of an execution (the shape of the HTTP API), from its state and the open attempts of its owner. */
+/** The public view of an execution (the shape that the HTTP API returns), made from its state and the open attempts at its owner. */
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import { nextCleanup } from "./cleanup.ts";
@@ -65,7 +65,7 @@ export interface ExecutionView {
   readonly phase: string | null;
   /** The input of the execution, as stored. */
   readonly input: Json;
-  /** The output of the execution; null until it is done. */
+  /** The output of the execution; null if it has none, or until it is done. */
   readonly output: Json;
   /** Why the execution failed or was cancelled; null otherwise. */
   readonly error: ExecutionError | null;
@@ -82,7 +82,7 @@ export interface ExecutionView {
   readonly continuedAs?: string;
   /** The execution that continued as this one; only present if there is one. */
   readonly continues?: string;
-  /** It has failed or was cancelled, and has cleaned up after itself: it cannot be retried. */
+  /** Set if the execution failed or was cancelled and its clean-up has run. Then it cannot be retried. */
   readonly cleanedUp?: true;
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
@@ -98,7 +98,7 @@ export interface ExecutionView {
   readonly revision: number;
 }
 
-/** Whether an execution stays as it is unless a user acts: it has ended, or it is damaged. */
+/** Whether an execution does not change unless a user acts, because it has ended or is damaged. */
 export function hasEnded({ finishedAt, status }: Pick<ExecutionView, "finishedAt" | "status">): boolean {
   return finishedAt !== null || status === "damaged";
 }
@@ -106,7 +106,7 @@ export function hasEnded({ finishedAt, status }: Pick<ExecutionView, "finishedAt
 /** The number of open attempts of each handler of the current visit, by handler name. */
 export type RunningCounts = ReadonlyMap<string, number>;
 
-/** The view of an execution at `now`. */
+/** Returns the view of an execution at `now`. */
 export function viewExecution(
   execution: Execution,
   now: number,
@@ -162,7 +162,7 @@ function viewSuccession({
   };
 }
 
-/** An error without `fatal`, which only concerns a child and its parent. */
+/** Returns an error without its field `fatal`, which matters only to the parent of a child. */
 export function viewError(error: ExecutionError | null): ExecutionError | null {
   if (error?.fatal === undefined) return error;
   const { fatal: _, ...shown } = error;

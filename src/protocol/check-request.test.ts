@@ -12,7 +12,10 @@ describe("options of a start", () => {
     [{ project: null }, "project: null is not a project's name"],
     [{ project: "a/b" }, 'project: "a/b" is not a project\'s name'],
     [{ id: 123 }, "id: is not an execution id: it is not a text (its type is number)"],
-    [{ id: "a~b" }, 'id: "a~b" is not an execution id: it holds a ~, which only the engine\'s own ids have'],
+    [
+      { id: "a~b" },
+      'id: "a~b" is not an execution id: it contains a ~, which only the engine\'s own ids have',
+    ],
     [{ tags: null }, "tags: null is not an object"],
     [{ tags: { a: 1 } }, "tags.a: is not a tag: it is not a text (its type is number)"],
     [

@@ -31,7 +31,7 @@ describe("refused at once:", () => {
       () => base.phase("b", { "x.y": handler(spec) }),
       'phase "b" handler name: "x.y" is not a name',
     ],
-    ["a phase twice", () => base.phase("a", spec), 'phase "a": is defined twice (phase names are unique'],
+    ["a phase twice", () => base.phase("a", spec), 'phase "a": is defined twice (phase names must be unique'],
     ["the reserved phase", () => base.phase("returns", spec), 'the phase name "returns" is reserved'],
     [
       "the reserved handler",
@@ -108,7 +108,7 @@ describe("refused at once:", () => {
     [
       "a decision without among",
       () => base.phase("b", {}, { next: () => "a" }),
-      "a decision names the phases it can choose",
+      "a decision must name the phases that it can choose",
     ],
     [
       "among without a decision",
@@ -192,8 +192,16 @@ describe("an absurd option is refused at once, in the kernel's words:", () => {
     ["heartbeat", "2d", '.heartbeat: "2d" is not a duration of at most 1 d'],
     ["concurrency", 1.5, ".concurrency: 1.5 is not a whole number from 1 to 1000000"],
     ["concurrency", Number.NaN, ".concurrency: NaN is not a whole number from 1 to 1000000"],
-    ["concurrencyPerKey", 3, ": has concurrencyPerKey but no key (say what the key of a task is)"],
-    ["ratePerKey", { limit: 3, per: "1s" }, ": has ratePerKey but no key (say what the key of a task is)"],
+    [
+      "concurrencyPerKey",
+      3,
+      ": has concurrencyPerKey but no key (give key, which says how to find the key of a task)",
+    ],
+    [
+      "ratePerKey",
+      { limit: 3, per: "1s" },
+      ": has ratePerKey but no key (give key, which says how to find the key of a task)",
+    ],
     ["rate", { limit: 3, per: "1s", spread: 2 }, ".rate.spread: 2 is not true or false"],
     ["priority", 5_000, ".priority: 5000 is not a whole number from -1000 to 1000"],
     ["tolerate", "few", '.tolerate: "few" is not a percentage (write it as "1%")'],

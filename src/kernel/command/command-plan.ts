@@ -1,6 +1,7 @@
 /**
- * The plan of a command: its topics, hashes, references and post-operations with their policies. It is made once, when a
- * definition is compiled. Hashes cover the submitted form, before references are resolved, without filled-in fields.
+ * The plan of a command: its topics, hashes, references and post-operations with their policies. The plan is made once, when a
+ * definition is compiled. Hashes cover the submitted form of the command: references are not resolved, and fields that Rondo fills in
+ * are left out.
  */
 import { canonicalJson } from "../../std/canonical-json.ts";
 import { durationMs } from "../../std/duration.ts";
@@ -18,7 +19,7 @@ import type { Enrichment } from "./post-op.ts";
 import { parseReferences, type Reference } from "./reference.ts";
 import { receiptTopicOf } from "./topic-rules.ts";
 
-/** The retry policy of a post-operation. */
+/** A post-operation's retry policy and timeout. */
 export interface PostOpPolicy extends RetryPolicy {
   readonly attempts: number;
   readonly timeoutMs: number;
@@ -45,7 +46,7 @@ export interface CommandPlan {
   readonly step: number;
   readonly topic: string;
   readonly receiptTopic: string;
-  /** The command with both hashes in its metadata; its references are not resolved. */
+  /** The command with `cmd_hash` and `workflow_hash` in its metadata. Its references are not resolved. */
   readonly cmd: Required<CommandDefinition> & {
     readonly cmd_metadata: { readonly cmd_hash: string; readonly workflow_hash: string };
   };
@@ -55,11 +56,14 @@ export interface CommandPlan {
   readonly enrichment: readonly Enrichment[];
   readonly persistence: PersistencePlan | null;
   readonly broadcasts: readonly BroadcastPlan[];
-  /** Whether a post-operation must end before the command's task is settled. */
+  /** Whether the command has a post-operation that must end before its task is settled. */
   readonly holds: boolean;
 }
 
-/** Plans the commands of a definition; it must be called for the handlers in order. */
+/**
+ * Returns a function that plans the command of a handler. It must be called for all handlers in order, because it numbers the
+ * commands.
+ */
 export function commandPlanner(definition: Definition): (handler: HandlerDefinition) => CommandPlan | null {
   const commands = definition.phases
     .flatMap(({ handlers }) => Object.values(handlers))
@@ -74,7 +78,7 @@ export function commandPlanner(definition: Definition): (handler: HandlerDefinit
   };
 }
 
-/** The plan of a post-operation; undefined if the command has no such post-operation. */
+/** Returns the plan of a post-operation; undefined if the command has no such post-operation. */
 export function postOpPlan(
   command: CommandPlan,
   op: PostOpKind,
@@ -83,7 +87,7 @@ export function postOpPlan(
   return op === "broadcast" ? command.broadcasts[index] : (command.persistence ?? undefined);
 }
 
-/** The state store or URL of a post-operation. */
+/** Returns the state store or URL of a post-operation. */
 export function targetOf(plan: PersistencePlan | BroadcastPlan): string {
   return "url" in plan ? plan.url : plan.store;
 }
@@ -168,17 +172,17 @@ function planPolicy({ retry = {}, timeout }: WrittenPolicy): PostOpPolicy {
   };
 }
 
-/** The `cmd_hash` of each of the commands, and the `workflow_hash` of all of them in their order. */
+/** Computes the `cmd_hash` of each command, and the `workflow_hash` of all commands in their order. */
 export function commandHashes(commands: readonly CommandDefinition[]): {
   readonly hashes: readonly string[];
   readonly workflowHash: string;
 } {
   const texts = commands.map(hashedText);
-  // This text is the canonical form of the list.
+  // The joined texts are the canonical form of the list of commands.
   return { hashes: texts.map(sha256), workflowHash: sha256(`[${texts.join(",")}]`) };
 }
 
-/** The canonical text of the part of a command that is hashed. Absent data counts as `{}`; null is a value of its own. */
+/** Returns the canonical text of the part of a command that is hashed. Missing data counts as `{}`; null does not. */
 function hashedText({ cmd_type, cmd_data = {}, cmd_metadata }: CommandDefinition): string {
   const { cmd_hash: _, workflow_hash: __, rondo: ___, ...metadata } = cmd_metadata ?? {};
   return canonicalJson({ cmd_type, cmd_data, cmd_metadata: metadata });

@@ -1,6 +1,6 @@
 /**
- * The part of the fold for commands: results of tasks that are not done yet, the parts of results that later commands
- * refer to, and the state of each command of the workflow.
+ * Applies events about commands to the state: results of tasks that are not done yet, the parts of results that later commands refer
+ * to, and the state of each command.
  */
 import { assert } from "../../std/assert.ts";
 import type { Json } from "../../std/json.ts";
@@ -14,7 +14,7 @@ import { follow } from "./reference.ts";
 
 /** Applies the start of a command's phase. */
 export function commandStarted(execution: Execution, handler: HandlerState, command: CommandPlan): void {
-  // Consumers of a topic do not enumerate, so the number of tasks is known.
+  // A command handler without an enumeration has exactly one task, so no more tasks follow.
   if (handler.impliesTask) handler.sealed = true;
   execution.commands.set(command.step, {
     startedAt: execution.now,
@@ -25,10 +25,10 @@ export function commandStarted(execution: Execution, handler: HandlerState, comm
   });
 }
 
-/** Applies a receipt: keeps the result until its task is done, and adds the result's post-operations. */
+/** Applies a receipt: keeps the result until its task is done, and adds the post-operations of the result to those that are owed. */
 export function commandReceipted(execution: Execution, event: CommandReceipted): void {
   const handler = execution.handlerAt(event);
-  assert(handler !== undefined, "a receipt is of a handler of the current visit");
+  assert(handler !== undefined, "a receipt must be about a handler of the current visit");
   const { seq } = execution;
   const { task, attempt, worker, ms, step, result, error, procStatus } = event;
   change(execution, step, { receiptedAt: execution.now, receipt: seq, status: procStatus, error });
@@ -61,7 +61,7 @@ export function settleCommand(
   else if (end.status === "failed") change(execution, command.step, { status: "ERROR", error: end.payload });
 }
 
-/** Begins a new round: commands with a result continue with their post-operations, the others are sent again. */
+/** Begins a new round. Commands that have a result continue with their post-operations; the others are sent again. */
 export function reopenCommands(
   execution: Execution,
   visit: Visit,
@@ -82,7 +82,7 @@ export function reopenCommands(
   }
 }
 
-/** The public error of a command: the `proc_err` that the worker sent, or name, message and code. */
+/** Returns the public error of a command: the `proc_err` that the worker sent, or else the name, message and code of the error. */
 export function procErr(error: string | null): Json {
   if (error === null) return null;
   const parsed = JSON.parse(error) as Json;
@@ -93,7 +93,7 @@ export function procErr(error: string | null): Json {
   return shown;
 }
 
-/** The error (a JSON text) of a command whose topic may not be used. */
+/** Returns the error, as JSON text, of a command whose topic may not be used. */
 export function topicError({ message, hint }: Rejection): string {
   return JSON.stringify({
     name: "TopicRefused",

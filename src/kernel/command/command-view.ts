@@ -24,11 +24,14 @@ export interface CommandView {
   readonly startedAt: number | null;
   /** When the command's last receipt arrived; null if there is none. */
   readonly receiptedAt: number | null;
-  /** The sequence number of the command's last `command.receipted`, which may have a `cmd_result`; null if none is shown. */
+  /**
+   * The sequence number of the command's last `command.receipted` event, which may have a `cmd_result`; null if the view shows no
+   * result.
+   */
   readonly receipt: number | null;
   /** The command's post-operations that have not ended. */
   readonly owed: readonly OwedView[];
-  /** The oldest attempt, if all open attempts are in queues of a broker. Only the broker knows whether a worker has it. */
+  /** The oldest attempt, if all open attempts are in queues of a broker. Only the broker knows whether a worker has received it. */
   readonly queued?: QueuedAttempt;
 }
 
@@ -47,14 +50,14 @@ export interface OwedView {
   readonly op: PostOpKind;
   readonly index: number;
   readonly target: string;
-  /** The number of attempts that have ended. */
+  /** The number of attempts at the post-operation that have ended. */
   readonly attempts: number;
   /** When the post-operation is retried; null if it runs now. */
   readonly until: number | null;
   readonly error: string | null;
 }
 
-/** The commands of an execution at `now`. */
+/** Returns the view of an execution's commands at `now`. */
 export function viewCommands(
   execution: Execution,
   now: number,
@@ -90,7 +93,7 @@ export function viewCommands(
   });
 }
 
-/** A received result is shown even if it could not be persisted. */
+/** Whether the view of a command with this status shows its result. A received result is shown even if it could not be persisted. */
 function hasResult(status: ProcStatus): boolean {
   return status === "COMPLETE" || status === "ERROR";
 }

@@ -1,7 +1,7 @@
 /**
- * Owed post-operations: the persistence and the broadcasts of a command's result. Persistence comes first; after its end the
- * broadcasts are owed. This is part of the fold: owed post-operations follow from the journal, so a restart, a takeover and a
- * commit of unknown outcome find the same ones. The state contains no payloads.
+ * Owed post-operations: the persistence and the broadcasts of a command's result. The persistence comes first; after its end, the
+ * broadcasts are owed. They follow from the journal, so after a restart, a takeover or a commit of unknown outcome the same ones are
+ * owed. The state contains no payloads.
  */
 import { assert } from "../../std/assert.ts";
 import { encodeName } from "../definition/names.ts";
@@ -26,36 +26,40 @@ export interface OwedOp extends PostOpRef {
 }
 
 /**
- * The id of a post-operation. It is derived from the receipt's place, so every attempt and every owner compute the same id.
+ * Returns the id of a post-operation. It is made from the place of the receipt, so every attempt and every owner computes the same
+ * id.
  */
 export function postOpId(execution: string, ref: PostOpRef): string {
   const { phase, visit, handler, task, op, index } = ref;
   return `${encodeName(execution)}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
 }
 
-/** The command of a handler. */
+/** Returns the plan of a handler's command; null if the handler has no command. */
 export function commandAt(plan: Plan, { phase, handler }: Place): CommandPlan | null {
   return plan.byName.get(phase)?.handlers.find(({ name }) => name === handler)?.command ?? null;
 }
 
-/** Adds the next post-operations of a result: its persistence; or its broadcasts, if it has no persistence or that is done. */
+/**
+ * Adds the next post-operations of a result to those that are owed: its persistence, or its broadcasts if there is no persistence or
+ * the persistence is done.
+ */
 export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "receipt" | "persistence"): void {
   const command = commandAt(execution.plan, receipt);
-  assert(command !== null, "a receipted command is in the plan");
+  assert(command !== null, "the plan must contain every command with a receipt");
   if (done === "receipt" && command.persistence !== null)
     // @plant broadcasts do not wait for the persistence
     return owe(execution, receipt, "persistence", 0);
   command.broadcasts.forEach((_, index) => owe(execution, receipt, "broadcast", index));
 }
 
-/** Whether a post-operation that the task waits for is owed. */
+/** Whether an owed post-operation keeps this task from being settled. */
 export function isHeld(execution: Execution, place: Place, task: number): boolean {
   for (const op of execution.postops.values())
     if (op.awaited && op.task === task && isAt(op, place)) return true;
   return false;
 }
 
-/** Whether any task waits for an owed post-operation. */
+/** Whether an owed post-operation keeps any task from being settled. */
 export function holdsTasks(execution: Execution): boolean {
   // @plant visit ends while its persistence is owed
   for (const { awaited } of execution.postops.values()) if (awaited) return true;
@@ -83,16 +87,16 @@ export function applyPostOpRetried(execution: Execution, event: PostOpRetried): 
   execution.applied.set(event.id, execution.seq);
   execution.undelivered.delete(postOpId(execution.id, event));
   owe(execution, event, event.op, event.index);
-  // The task of the post-operation was settled long ago, so nothing waits for it.
+  // The task of this post-operation was settled before, so no task waits for it.
   const id = postOpId(execution.id, event);
   const op = execution.postops.get(id);
   if (op !== undefined) execution.postops.set(id, { ...op, awaited: false });
 }
 
-/** The receipt that a post-operation is about. */
+/** Identifies the receipt that a post-operation belongs to. */
 export type ReceiptRef = Place & Pick<PostOpRef, "task" | "step" | "receipt">;
 
-/** The receipt of a `command.receipted` at `seq`. */
+/** Returns the receipt reference of a `command.receipted` event with the sequence number `seq`. */
 export function receiptOf({ phase, visit, handler, task, step }: CommandReceipted, seq: number): ReceiptRef {
   return { phase, visit, handler, task, step, receipt: seq };
 }

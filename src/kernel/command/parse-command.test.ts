@@ -115,7 +115,7 @@ describe("a command is refused", () => {
     [
       "with a broadcast with a password",
       bcast({ url: "http://a:b@x/" }),
-      `${ops}.cmd_result_broadcasts[0].url: holds a user`,
+      `${ops}.cmd_result_broadcasts[0].url: contains a user name`,
     ],
     [
       "with a broadcast that is awaited a little",

@@ -1,6 +1,6 @@
 /**
- * Parses the `cmd` of a definition or a submission, with a strict check of its post-operations. The command is kept as
- * written, since its hash is over that form; only fields that Rondo fills in are left out.
+ * Parses the `cmd` of a definition or a submission, and checks its post-operations strictly. The command is kept as it was written,
+ * because its hash covers that form. Only fields that Rondo fills in are left out.
  */
 import {
   anything,
@@ -49,8 +49,8 @@ const broadcastUrl: Decode<string> = checked(
   (url) => {
     const { username, password } = new URL(url);
     if (username === "" && password === "") return null;
-    const hint = "definitions are visible to other users: leave it out";
-    return { ...invalid("", "holds a user or a password"), hint };
+    const hint = "leave them out of the URL: other users can read definitions";
+    return { ...invalid("", "contains a user name or a password"), hint };
   },
 );
 
@@ -58,7 +58,7 @@ const enrichment = strict({
   prop_map: listOf(
     strict({
       key: shortText,
-      val: where("a value", (val) => val !== undefined, "give the value, null if need be"),
+      val: where("a value", (val) => val !== undefined, "give a value; it may be null"),
     }),
     { max: PROPS_MAX },
   ),

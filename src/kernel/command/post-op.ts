@@ -1,7 +1,7 @@
 /**
- * Post-operations on the result of a command. Enrichment happens before the result is journaled. A persistence that is done
- * lets the task settle, and one that is out of attempts fails it. A broadcast that is out of attempts is given up, and the
- * workflow goes on.
+ * Handles post-operations on the result of a command. The enrichment happens before the result is journaled. A persistence that
+ * succeeds lets the task be settled; a persistence that has used up its attempts fails the task. A broadcast that has used up its
+ * attempts is given up, and the workflow goes on.
  */
 import { assert } from "../../std/assert.ts";
 import type { Json } from "../../std/json.ts";
@@ -22,7 +22,7 @@ export function postOp(step: Step, message: PostOpMessage): Answer {
   const { attempt, outcome } = message;
   const op = execution.postops.get(message.op);
   if (op === undefined || attempt !== op.ended + 1)
-    return { kind: "ignored", why: "the try is over or was never made" };
+    return { kind: "ignored", why: "this attempt at the post-operation has ended already or never began" };
   const plan = planOf(step, op);
   const at = { ...refOf(op), attempt, target: targetOf(plan) };
   if (outcome.kind === "done") step.emit({ kind: "postop.done", ...at, error: null, until: null });
@@ -58,7 +58,7 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** The fields that identify a post-operation. */
+/** Returns only the fields that identify a post-operation. */
 function refOf({ phase, visit, handler, task, step, op, index, receipt }: PostOpRef): PostOpRef {
   return { phase, visit, handler, task, step, op, index, receipt };
 }
@@ -70,7 +70,7 @@ function planOf({ execution }: Step, op: OwedOp): PersistencePlan | BroadcastPla
   return plan;
 }
 
-/** When the post-operation is retried; null if it is not. */
+/** Returns when the post-operation is retried; null if it has no attempt left. */
 function retryAt(
   step: Step,
   op: OwedOp,
@@ -88,11 +88,11 @@ function retryAt(
   return step.now + delayMs(plan, attempt, { id: `${op.id}/${attempt}`, retryAfterMs: outcome.retryAfterMs });
 }
 
-/** Settles the task if this was the last post-operation that the task waited for, or if its persistence failed. */
+/** Settles the task if the ended post-operation was the last that the task waited for, or if it was a persistence that failed. */
 function settle(step: Step, op: OwedOp, outcome: PostOpOutcome): void {
   const { execution } = step;
   const handler = execution.handlerAt(op);
-  assert(handler !== undefined, "a post-operation that holds a task open is of the current visit");
+  assert(handler !== undefined, "a post-operation that a task waits for must be of the current visit");
   if (op.op === "persistence" && outcome.kind === "failed") {
     const { message } = outcome.error;
     const error = {
@@ -113,7 +113,7 @@ function settleTask(
   end: { status: "done" | "failed"; payload: string | null },
 ): void {
   const receipted = handler.receipted.get(task);
-  assert(receipted !== undefined, "a command whose task ends with a post-operation has its receipt already");
+  assert(receipted !== undefined, "a command whose task ends with a post-operation must have a receipt");
   const { attempt, worker, ms, result } = receipted;
   const reason = end.status === "done" ? null : "persistence";
   settleOne(step, handler, {
@@ -136,12 +136,12 @@ export interface Enrichment {
 /** Adds properties to a result (a JSON text). A result that is not an object becomes `{ value }` first. */
 export function enrich(result: string, properties: readonly Enrichment[]): string {
   const given = JSON.parse(result) as Json;
-  // A receipt without a result counts as one with an empty result.
+  // A receipt without a result is treated like a receipt with an empty object.
   const value = given === null ? {} : given;
   if (properties.length === 0) return given === null ? "{}" : result;
   const isObject = typeof value === "object" && !Array.isArray(value);
   const enriched: Record<string, Json> = isObject ? { ...(value as Record<string, Json>) } : { value };
-  // defineProperty is used, because assigning to the key "__proto__" would change the prototype.
+  // Uses `defineProperty`, because an assignment to the key "__proto__" would change the prototype.
   for (const { key, val } of properties)
     Object.defineProperty(enriched, key, {
       value: val,

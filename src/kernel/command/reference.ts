@@ -1,7 +1,7 @@
 /**
- * References in the data of a command: `${steps[0].cmd_result.a.b}`, `${input.a}`, `${task.a}`. A text that is only a
- * reference is replaced by the value; inside a longer text the value is inserted as text. The file parses references,
- * plans the parts of results to keep for them, and resolves them when a command is sent.
+ * References in the data of a command: `${steps[0].cmd_result.a.b}`, `${input.a}`, `${task.a}`. A text that consists of one reference
+ * is replaced by the value; in a longer text, the value is inserted as text. This file parses references, plans which parts of
+ * results are kept for them, and resolves them when a command is sent.
  */
 import { byteLength, type Json } from "../../std/json.ts";
 import { LIMITS } from "../definition/definition.ts";
@@ -11,7 +11,7 @@ import type { CommandPlan } from "./command-plan.ts";
 
 export interface Reference {
   readonly from: "steps" | "input" | "task";
-  /** The number of the step whose result the reference names; 0 for other references. */
+  /** The number of the command whose result the reference names; 0 for other references. */
   readonly step: number;
   readonly path: readonly string[];
   /** The text of the reference in the command, without `${` and `}`. */
@@ -21,13 +21,13 @@ export interface Reference {
 /** The value at a path; null if there is none. */
 export type Found = { readonly value: Json } | null;
 
-/** `$${...}` is an escape: it stands for the text `${...}`. */
+/** Matches references. `$${...}` is an escape that stands for the text `${...}`. */
 const REFERENCE = /(\$?)\$\{([^{}]*)\}/g;
 const STEPS = /^steps\[(0|[1-9]\d{0,3})\]\.cmd_result(.*)$/;
 const OTHER = /^(input|task)(.*)$/;
 const PART = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9]\d{0,6})\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** Finds all references in `data`, each once; throws if a `${...}` is not a reference. */
+/** Returns all references in `data`, each once. Throws if a `${...}` is not a valid reference. */
 export function parseReferences(data: Json, path: string): readonly Reference[] {
   const found = new Map<string, Reference>();
   for (const { text, at } of textsWithReferences(data, path)) {
@@ -46,7 +46,7 @@ export function parseReferences(data: Json, path: string): readonly Reference[] 
   return [...found.values()];
 }
 
-/** Copies `data` with its references replaced, or returns the first reference without a value. */
+/** Returns a copy of `data` with its references replaced, or the first reference that has no value. */
 export function resolveReferences(
   data: Json,
   find: (reference: Reference) => Found,
@@ -54,7 +54,7 @@ export function resolveReferences(
   const missing: Reference[] = [];
   const value = replace(data, (inner) => {
     const reference = parseReference(inner);
-    // The parser of definitions refuses this, but definitions of older versions may have it.
+    // Text that is no valid reference stays as it is. The parser refuses it now, but definitions of older versions may contain it.
     if (reference === null) return { value: `\${${inner}}` };
     const found = find(reference);
     if (found === null) missing.push(reference);
@@ -63,7 +63,7 @@ export function resolveReferences(
   return missing[0] === undefined ? { value } : { missing: missing[0] };
 }
 
-/** Finds the value at the end of a path of own members. */
+/** Returns the value at the end of a path of own members. */
 export function follow(value: Json, path: readonly string[]): Found {
   let at: Json = value;
   for (const part of path) {
@@ -105,7 +105,7 @@ interface FoundText {
   readonly at: string;
 }
 
-/** The texts in `data` that may have references, with their paths. Most data has none. */
+/** Returns the texts in `data` that may contain references, with their paths. Most data has none. */
 function textsWithReferences(data: Json, at: string, into: FoundText[] = []): readonly FoundText[] {
   if (typeof data === "string") {
     if (data.includes("${")) into.push({ text: data, at });
@@ -140,19 +140,19 @@ function replaceText(text: string, find: (inner: string) => { readonly value: Js
  * result, no matter how many references there are.
  */
 export interface Referred {
-  /** The kept parts of a step's result. */
+  /** The references whose values are kept, by the number of the command that they refer to. */
   readonly byStep: ReadonlyMap<number, readonly Reference[]>;
-  /** The kept part that contains the value of a reference, by the text of the reference. */
+  /** For the text of each reference, the kept reference whose value contains its value. */
   readonly keptFor: ReadonlyMap<string, Reference>;
 }
 
-/** A place in a result; `kept` is the reference for which the whole value at this place is kept. */
+/** A place in a result. `kept` is the reference for which the whole value at this place is kept; null if there is none. */
 interface Place {
   kept: Reference | null;
   readonly members: Map<string, Place>;
 }
 
-/** Plans the parts of results to keep for these references. */
+/** Decides which parts of results are kept for these references. */
 export function planReferred(references: readonly Reference[]): Referred {
   const byStep = new Map<number, Reference[]>();
   const keptFor = new Map<string, Reference>();
@@ -174,7 +174,7 @@ export function planReferred(references: readonly Reference[]): Referred {
   return { byStep, keptFor };
 }
 
-/** Finds the kept part that contains the path; if there is none yet, the path itself is kept. */
+/** Returns the kept reference whose value contains this path. If there is none yet, the path itself is kept. */
 function keep(result: Place, path: readonly string[], reference: Reference): Reference {
   let at = result;
   for (const part of path) {
@@ -191,14 +191,14 @@ function place(): Place {
   return { kept: null, members: new Map() };
 }
 
-/** The command to send as JSON text, or the error (a JSON text) if a reference has no value. */
+/** Returns the command to send as JSON text, or an error as JSON text if a reference has no value. */
 export function resolveCommand(
   execution: Execution,
   command: CommandPlan,
   task: string,
 ): { readonly text: string } | { readonly error: string } {
   if (command.references.length === 0) return { text: textOf(command) };
-  // A command can repeat a reference many times, so the sum of the inserted bytes is limited.
+  // A command can repeat a reference many times, so the total number of inserted bytes is limited.
   let bytes = 0;
   const resolved = resolveReferences(command.cmd.cmd_data, (reference) => {
     const found = bytes > BYTES_MAX ? null : find(execution, reference, task);
@@ -229,7 +229,7 @@ function find({ plan, referred, input }: Execution, reference: Reference, task: 
 const BYTES_MAX = LIMITS.inputBytes;
 const commandTexts = new WeakMap<CommandPlan, string>();
 
-/** The text of a command without references, which is the same for all executions. */
+/** Returns the JSON text of a command without references. It is the same for all executions, so it is made once. */
 function textOf(command: CommandPlan): string {
   let text = commandTexts.get(command);
   if (text === undefined) {

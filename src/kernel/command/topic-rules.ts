@@ -1,13 +1,13 @@
 /**
- * Names of topics, and the rules for which topics a project may use. An open project may use any topic that is not reserved. A
- * project is guarded if the settings list `topics` for it or a token is bound to it. A guarded project may use only the listed
- * patterns and its own names, `<project>_*`. An engine checks this before it leases a command.
+ * Names of topics, and the rules that say which topics a project may use. An open project may use any topic that is not reserved. A
+ * project is guarded if the settings list `topics` for it, or if a token is bound to it. A guarded project may use only the listed
+ * patterns, and names that begin with `<project>_`. The engine checks this before it leases a command.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { PlannedCommand } from "../definition/plan.ts";
 
 interface ProjectTopics {
-  /** Patterns of topics, in which `*` stands for any text; undefined if the settings do not list any. */
+  /** Patterns of topics, in which `*` stands for any text; undefined if the settings list none. */
   readonly topics?: readonly string[];
 }
 
@@ -15,7 +15,7 @@ export interface TopicRulesOptions {
   /** The prefix of Rondo's own names at the broker. */
   readonly prefix: string;
   readonly projects: Readonly<Record<string, ProjectTopics>>;
-  /** Projects that a token is bound to. */
+  /** The projects to which tokens are bound. */
   readonly bound?: ReadonlySet<string>;
 }
 
@@ -26,11 +26,12 @@ export interface CommandTopics {
 }
 
 /**
- * The entry in a set of bound projects if a token cannot be read, so that any project may be bound. It is not a valid name.
+ * Stands for all projects in a set of bound projects, if a stored token cannot be read: any project may be bound then. It is not a
+ * valid name of a project.
  */
 export const EVERY_PROJECT = "*";
 
-/** Prefixes of names that belong to RabbitMQ and to Rondo, whatever the settings say. */
+/** Prefixes of names that belong to RabbitMQ and to Rondo. They are reserved with any settings. */
 const RESERVED: readonly string[] = ["amq.", "rondo."];
 
 export class TopicRules {
@@ -44,23 +45,23 @@ export class TopicRules {
     this.#bound = bound;
   }
 
-  /** Replaces the set of projects that a token is bound to. */
+  /** Replaces the set of projects to which tokens are bound. */
   bind(projects: ReadonlySet<string>): void {
     this.#bound = projects;
   }
 
-  /** The refusal of a reserved name; null if the name is not reserved. */
+  /** Returns why a topic name is reserved; null if it is not reserved. */
   reserved(name: string): Rejection | null {
     return refuseReserved(name, [...RESERVED, `${this.#prefix}.`]);
   }
 
-  /** The refusal of a command to these topics; null if the project may use them. */
+  /** Returns why the project may not send a command to these topics; null if it may. */
   refusal(project: string, { topic, receiptTopic }: CommandTopics): Rejection | null {
     const reserved = this.reserved(topic) ?? this.reserved(receiptTopic);
     if (reserved !== null) return reserved;
     if (!this.#isGuarded(project)) return null;
     const isDerived = receiptTopic === receiptTopicOf(topic) && this.#isListed(project, topic);
-    // The default receipt topic of a listed topic is allowed with it, unless the name belongs to another guarded project.
+    // If a topic is allowed, its default receipt topic is allowed too, unless that name belongs to another guarded project.
     const isWithIt = isDerived && this.#guardedOwners(receiptTopic).every((owner) => owner === project);
     const asked = isWithIt ? [topic] : [topic, receiptTopic];
     const name = asked.find((one) => !this.#isAllowed(project, one));
@@ -72,7 +73,7 @@ export class TopicRules {
     });
   }
 
-  /** The first refusal among the commands of a workflow, with the place of the command; null if there is none. */
+  /** Checks the commands of a workflow. Returns the first refusal, with the place of its command; null if all are allowed. */
   refusalOf(project: string, commands: readonly PlannedCommand[]): Rejection | null {
     for (const { phase, handler, command } of commands) {
       const refusal = this.refusal(project, command);
@@ -95,7 +96,7 @@ export class TopicRules {
   #isAllowed(project: string, name: string): boolean {
     if (this.#isListed(project, name)) return true;
     if (!name.startsWith(`${project}_`)) return false;
-    // "a_b_CMD" is a name of the guarded project "a_b", not of "a".
+    // If "a_b" is a guarded project, the name "a_b_CMD" belongs to "a_b" and not to "a".
     return !this.#guardedOwners(name).some((other) => other.startsWith(`${project}_`));
   }
 
@@ -103,7 +104,7 @@ export class TopicRules {
     return (this.#listOf(project) ?? []).some((pattern) => matchesTopic(pattern, name));
   }
 
-  /** Guarded projects that a name begins with. */
+  /** Returns the guarded projects whose names the topic name begins with. */
   #guardedOwners(name: string): string[] {
     const known = [...this.#bound, ...Object.keys(this.#projects)];
     return known.filter((project) => name.startsWith(`${project}_`) && this.#isGuarded(project));
@@ -114,7 +115,7 @@ export class TopicRules {
   }
 }
 
-/** Whether a name fits a pattern, in which each `*` stands for any text. */
+/** Whether a name matches a pattern, in which each `*` stands for any text. */
 export function matchesTopic(pattern: string, name: string): boolean {
   const parts = pattern.split("*");
   const [first = ""] = parts;
@@ -131,12 +132,12 @@ export function matchesTopic(pattern: string, name: string): boolean {
   return at <= name.length - last.length;
 }
 
-/** Why a name is reserved under every configuration; null if it is not. */
+/** Returns why a name is reserved with any configuration; null if it is not. */
 export function reservedTopic(name: string): Rejection | null {
   return refuseReserved(name, RESERVED);
 }
 
-/** Adds to a refusal the place of its command in a definition, in the form that parsers use. */
+/** Adds the place of the command in the definition to a refusal, in the form that parsers use. */
 export function atCommand(
   { code, message, hint, path = "topic" }: Rejection,
   { phase, handler }: { readonly phase: string; readonly handler: string },
@@ -161,17 +162,17 @@ function refuseReserved(name: string, prefixes: readonly string[]): Rejection | 
 
 const TOPIC_USE = "topic:";
 
-/** The wire name under which workers serve a topic. */
+/** Returns the name under which workers serve a topic on the wire. */
 export function topicUse(topic: string): string {
   return `${TOPIC_USE}${topic}`;
 }
 
-/** The topic in a wire name; null if it is the name of a handler. */
+/** Returns the topic of a wire name; null if the wire name is that of a handler. */
 export function topicOf(use: string): string | null {
   return use.startsWith(TOPIC_USE) ? use.slice(TOPIC_USE.length) : null;
 }
 
-/** The default topic for receipts of a topic's commands. */
+/** Returns the default topic for receipts of commands on this topic. */
 export function receiptTopicOf(topic: string): string {
   const segments = topic.split("_");
   const at = segments.indexOf("CMD");

@@ -87,28 +87,28 @@ describe("refused are", () => {
     [
       "finally that is onFailure",
       two({ finally: "z", onFailure: "z" }),
-      'finally: names the phase "z", which runs before it',
+      'finally: names the phase "z", which onCancel or onFailure runs already',
     ],
-    ["only clean-up phases", two({ finally: "z", onCancel: "a" }), "phases: are all for the clean-up"],
+    ["only clean-up phases", two({ finally: "z", onCancel: "a" }), "phases: every phase is a clean-up phase"],
     [
       "a clean-up phase with next",
       two({ finally: "z" }, {}, { next: "a" }),
-      'phase "z": has next, but finally runs it',
+      'phase "z": has next, which has no effect: finally runs this phase',
     ],
     [
       "a clean-up phase that is final",
       two({ onCancel: "z" }, {}, { final: true }),
-      'phase "z": has final, but onCancel',
+      'phase "z": has final, which has no effect: onCancel',
     ],
     [
       "a clean-up phase with onError",
       two({ onCancel: "z" }, {}, { onError: "a" }),
-      'phase "z": has onError, but onCancel',
+      'phase "z": has onError, which has no effect: onCancel',
     ],
     [
       "a way into the clean-up",
       two({ finally: "z" }, { next: "z" }),
-      'phase "a": leads to the phase "z", which only',
+      'phase "a": leads to the phase "z", which runs only',
     ],
     [
       "a repair in the clean-up",
@@ -128,7 +128,7 @@ describe("refused are", () => {
     [
       "a time without a clean-up",
       two({ cleanupTimeout: "1m" }),
-      "cleanupTimeout: can only be used with a clean-up",
+      "cleanupTimeout: can only be used if the workflow has a clean-up",
     ],
     ["a time of nothing", two({ finally: "z", cleanupTimeout: 0 }), "cleanupTimeout: "],
     [

@@ -84,12 +84,12 @@ describe("a definition is refused", () => {
     [
       "with a decision without among",
       one({ next: { use: "n" } }),
-      'phase "a".next.among: a decision names the phases it can choose',
+      'phase "a".next.among: a decision must name the phases that it can choose',
     ],
     [
       "with an empty among",
       one({ next: { use: "n", among: [] } }),
-      'phase "a".next.among: a decision names the phases it can choose',
+      'phase "a".next.among: a decision must name the phases that it can choose',
     ],
     [
       "with an unknown phase in among",

@@ -222,7 +222,7 @@ describe("a definition is refused", () => {
     [
       "with a run of half a character",
       one({ handlers: { h: { script: [{ name: "a", expression: "() => '\ud800'" }] } } }),
-      `${at}.script[0].expression: holds half`,
+      `${at}.script[0].expression: contains half`,
     ],
     [
       "with a run of no time",

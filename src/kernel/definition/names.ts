@@ -1,7 +1,7 @@
 /**
- * Names that are chosen at run time: ids of executions, and names of steps, signals, tags and keys. One rule holds for
- * all of them. (Names in code, of workflows, phases and handlers, follow `NAME_PATTERN`.) `encodeName` writes such a name
- * into a longer id or key.
+ * Names that are chosen at run time: ids of executions, and names of steps, signals, tags and keys. The same rule applies to all of
+ * them. (Names in code, of workflows, phases and handlers, follow `NAME_PATTERN`.) `encodeName` encodes such a name as a part of a
+ * longer id or key.
  */
 import { anything, checked, type Decode, text } from "../../std/decode.ts";
 import { byteLength } from "../../std/json.ts";
@@ -11,22 +11,22 @@ import { NAME_PATTERN } from "./definition.ts";
 /** The longest name, in bytes of UTF-8. */
 export const NAME_BYTES_MAX = 200;
 
-/** The rule for names in words, for hints. */
+/** The rule for names in words, for the hints of error messages. */
 export const NAME_RULE = `1 to ${NAME_BYTES_MAX} bytes of UTF-8, without control or format characters`;
 
 /** Characters that names must not contain: control characters, format characters, lone surrogates. */
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}]/u;
 
-/** The character that every id made by the engine contains. Users' ids must not contain it, so they never collide. */
+/** The character that every id made by the engine contains. Users' ids must not contain it, so the two never collide. */
 export const ENGINE_MARK = "~";
 
 /** A pattern of ids that every version of Rondo accepts. */
 const PLAIN = /^[A-Za-z0-9][A-Za-z0-9_:~-]{0,199}$/;
 
-/** The first version of events whose nodes accept every id that the rule allows. */
+/** The version of events from which on nodes accept every id that the rule for names allows. */
 export const ANY_ID_SINCE = 4;
 
-/** Why a value is not a name; null if it is one. */
+/** Returns why a value is not a valid name; null if it is valid. */
 export function whyNoName(value: unknown): string | null {
   if (value === undefined) return "is missing";
   if (typeof value !== "string")
@@ -38,24 +38,24 @@ export function whyNoName(value: unknown): string | null {
   return found === null ? null : `holds ${nameOfCharacter(found[0])}`;
 }
 
-/** Why a value is not an execution id, of a user or of the engine; null if it is one. */
+/** Returns why a value is not a valid execution id, of a user or of the engine; null if it is valid. */
 export function whyNoExecutionId(value: unknown): string | null {
   const why = whyNoName(value);
   if (why !== null) return why;
-  return value === "." || value === ".." ? "means something else in a URL" : null;
+  return value === "." || value === ".." ? "has a special meaning in a URL" : null;
 }
 
-/** Makes the refusal of a name; `path` is its place in the input, `what` its kind. */
+/** Returns the rejection of an invalid name; null if the name is valid. `path` is its place in the input, and `what` its kind. */
 export function refuseName(value: unknown, path: string, what: string): Rejection | null {
   const why = whyNoName(value);
   return why === null ? null : refusal(value, path, `is not ${what}: it ${why}`);
 }
 
-/** The refusal of an execution id that a user chose. */
+/** Returns the rejection of an invalid execution id that a user chose; null if the id is valid. */
 export function refuseExecutionId(value: unknown, path = "id"): Rejection | null {
   const why =
     whyNoExecutionId(value) ??
-    ((value as string).includes(ENGINE_MARK) ? "holds a ~, which only the engine's own ids have" : null);
+    ((value as string).includes(ENGINE_MARK) ? "contains a ~, which only the engine's own ids have" : null);
   return why === null ? null : refusal(value, path, `is not an execution id: it ${why}`);
 }
 
@@ -104,7 +104,7 @@ export function decodeName(text: string): string | null {
   }
 }
 
-/** The longest prefix of a text that has at most `bytesMax` bytes. */
+/** Returns the longest prefix of a text that has at most `bytesMax` bytes. */
 export function cutToBytes(text: string, bytesMax: number): string {
   if (text.length * 3 <= bytesMax || (text.length <= bytesMax && byteLength(text) <= bytesMax)) return text;
   let bytes = 0;
@@ -129,26 +129,26 @@ function nameOfCharacter(character: string): string {
   return `the ${/\p{Cc}/u.test(character) ? "control" : "format"} character ${shown}`;
 }
 
-/** The end of the id of a numbered execution. Times and hashes, which other ids of the engine end with, are longer. */
+/** Matches the number at the end of a numbered execution's id. Other ids of the engine end with times and hashes, which are longer. */
 const NUMBER = /~([1-9]\d{0,8})$/;
 
-/** The stored id that a user's id begins with, and whether only that execution is meant. */
+/** Returns the stored id that an id from a user means, and whether the user means only that execution and not its successors. */
 export function addressOf(id: string): { readonly stored: string; readonly isExact: boolean } {
   const number = NUMBER.exec(id)?.[1];
   return { stored: number === "1" ? id.slice(0, -2) : id, isExact: number !== undefined };
 }
 
-/** An id that means only the execution with this stored id, and never a later one. */
+/** Returns an id that means only the execution with this stored id, and never a later one. */
 export function exactly(stored: string): string {
   return NUMBER.test(stored) ? stored : `${stored}~1`;
 }
 
-/** Whether a stored id is that of an execution that another one has started, or a successor of such an execution. */
+/** Whether a stored id belongs to a child execution, or to a successor of a child execution. */
 export function isChildId(stored: string): boolean {
   return stored.replace(NUMBER, "").includes(ENGINE_MARK);
 }
 
-/** The number of an execution among those that follow one another under an id. */
+/** Returns the number of an execution among those that continue one another under an id. */
 export function numberOf(stored: string): number {
   return Number(NUMBER.exec(stored)?.[1] ?? 1);
 }

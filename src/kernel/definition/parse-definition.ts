@@ -1,6 +1,6 @@
 /**
- * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
- * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
+ * Parses untrusted data into a canonical `Definition`. If that fails, returns a rejection with the place, the reason and a hint. This
+ * file, parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
 import { at, type Fields, listOf, mapOf, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
@@ -25,7 +25,7 @@ import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
 import { checkOwnName, parseTriggers } from "./parse-trigger.ts";
 
-/** Parses `data` in version 1 or 2 to a canonical definition, or returns a rejection. */
+/** Parses a definition of version 1 or 2 into its canonical form, or returns a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => {
     const parsed = definition(given, [1, 2]);
@@ -39,7 +39,7 @@ export function parseDefinition(data: unknown): Definition | Rejection {
   }, data);
 }
 
-/** Parses a stored definition (version 1), which an earlier Rondo may have accepted. */
+/** Parses a stored definition (version 1), which an earlier version of Rondo may have accepted. */
 export function parseStored(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => definition(given, [1]), data);
 }
@@ -108,7 +108,7 @@ const signalNames = listOf(composedName("the name of a signal"), { max: SIGNALS_
 
 const unreadFields = mapOf(parseName, { key: parseName, max: LIMITS.phases });
 
-/** Decodes the phases that read signals before the execution can be done. */
+/** Decodes the option `unread`: the phases that must read signals before the execution can be done. */
 function unreadBy(
   data: unknown,
   phases: readonly PhaseDefinition[],
@@ -125,7 +125,7 @@ function unreadBy(
     if (ends.includes(name))
       throw wrong(
         `unread.${signal}`,
-        `names the phase "${name}", which only the end of the execution enters`,
+        `names the phase "${name}", which runs only at the end of the execution`,
         "name a phase of the work",
       );
   }
@@ -134,7 +134,7 @@ function unreadBy(
 
 type Cleanup = Pick<Definition, (typeof CLEANUPS)[number] | "cleanupTimeout">;
 
-/** Decodes the phases of the clean-up and its time limit. Such a phase is entered only when the execution ends. */
+/** Decodes the phases of the clean-up and its time limit. A clean-up phase runs only when the execution ends. */
 function cleanup(fields: Fields, phases: readonly PhaseDefinition[]): Cleanup {
   const named: { -readonly [Field in (typeof CLEANUPS)[number]]?: string } = {};
   for (const field of CLEANUPS) {
@@ -153,13 +153,17 @@ function cleanup(fields: Fields, phases: readonly PhaseDefinition[]): Cleanup {
   const names = Object.values(named);
   const last = named.finally;
   if (last !== undefined && (last === named.onCancel || last === named.onFailure))
-    throw wrong("finally", `names the phase "${last}", which runs before it`, "name another phase");
+    throw wrong(
+      "finally",
+      `names the phase "${last}", which onCancel or onFailure runs already`,
+      "name another phase",
+    );
   if (phases.every((phase) => names.includes(phase.name)))
-    throw wrong("phases", "are all for the clean-up", "add a phase that does the work");
+    throw wrong("phases", "every phase is a clean-up phase", "add a phase that does the work");
   for (const phase of phases) checkReached(phase, names);
   const ms = at("cleanupTimeout", optional(durationMs(1)), fields["cleanupTimeout"]);
   if (ms !== undefined && names.length === 0 && !phases.some(isCompensated))
-    throw wrong("cleanupTimeout", "can only be used with a clean-up", "leave it out");
+    throw wrong("cleanupTimeout", "can only be used if the workflow has a clean-up", "leave it out");
   return { ...named, ...defined({ cleanupTimeout: ms === DEFAULTS.cleanupTimeoutMs ? undefined : ms }) };
 }
 
@@ -174,8 +178,8 @@ function checkCleanup(phase: PhaseDefinition, field: string): void {
     if (phase[option] !== undefined)
       throw wrong(
         path,
-        `has ${option}, but ${field} runs it when the execution ends`,
-        `remove ${option}: the clean-up goes on after the phase by itself`,
+        `has ${option}, which has no effect: ${field} runs this phase when the execution ends`,
+        `remove ${option}: the clean-up chooses its next phase itself`,
       );
   for (const [name, { compensate }] of Object.entries(phase.handlers))
     if (compensate !== undefined)
@@ -186,14 +190,14 @@ function checkCleanup(phase: PhaseDefinition, field: string): void {
       );
 }
 
-/** Refuses a path from a phase of the work into the clean-up. */
+/** Refuses a phase of the work that leads into a clean-up phase. */
 function checkReached({ name, next, onError }: PhaseDefinition, cleanups: readonly string[]): void {
   const targets = [...(typeof next === "object" ? next.among : [next]), onError];
   const target = targets.find((one) => one !== undefined && cleanups.includes(one));
   if (target !== undefined)
     throw wrong(
       phaseAt(name),
-      `leads to the phase "${target}", which only the end of the execution enters`,
+      `leads to the phase "${target}", which runs only at the end of the execution`,
       `name another phase, or remove "${target}" from ${CLEANUPS.join(", ")}`,
     );
 }
@@ -210,7 +214,10 @@ function givenVersion(given: unknown, known: readonly GivenVersion[]): GivenVers
   );
 }
 
-/** Checks that a command refers only to results of single commands in earlier phases, which exist when it is sent. */
+/**
+ * Checks the references of commands: each must name the result of a command with one task in an earlier phase, so that the result
+ * exists when the command is sent.
+ */
 function checkReferences(phases: readonly PhaseDefinition[]): void {
   const steps: { phase: number; isSingle: boolean }[] = [];
   for (const [phase, { handlers }] of phases.entries())
@@ -254,7 +261,7 @@ function checkTopics(phases: readonly PhaseDefinition[]): void {
   }
 }
 
-/** Checks that targets exist, names are unique, and no repair phase is entered by default order. */
+/** Checks that the phases named by others exist, that names are unique, and that the default order enters no repair phase. */
 function checkGraph(phases: readonly PhaseDefinition[], ends: Cleanup): void {
   const names = uniqueNames(phases);
   const known = [...names].join(", ");
@@ -289,12 +296,12 @@ function checkGraph(phases: readonly PhaseDefinition[], ends: Cleanup): void {
   });
 }
 
-/** The names of phases; throws for a duplicate. */
+/** Returns the names of the phases. Throws an error if a name occurs twice. */
 export function uniqueNames(phases: readonly { readonly name: string }[]): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { name } of phases) {
     if (names.has(name))
-      throw wrong(phaseAt(name), "is defined twice", "phase names are unique in a workflow");
+      throw wrong(phaseAt(name), "is defined twice", "phase names must be unique in a workflow");
     names.add(name);
   }
   return names;

@@ -1,4 +1,7 @@
-/** One decoder per option of a handler. It returns the canonical value, or undefined if the value equals the default. */
+/**
+ * The decoders of a handler's options, one for each option. A decoder returns the canonical value, or undefined if the value equals
+ * the default.
+ */
 import {
   anything,
   checked,
@@ -24,7 +27,7 @@ import { parseName, parseUse, pointer, reference, shortText, strict, wrong } fro
 const TASKS_MAX = 100_000;
 const RUNS_MAX = 1_000;
 
-/** A subset of semver ranges: bounds by number, joined by spaces, " - " and "||". */
+/** Patterns for a subset of semver ranges: version bounds, joined by spaces, " - " and "||". */
 const WHOLE = "(?:0|[1-9]\\d{0,14})";
 const NUMBER = `(?:${WHOLE}|[xX*])`;
 const IDENTIFIER = "(?:0|[1-9]\\d{0,14}|\\d*[A-Za-z-][0-9A-Za-z-]*)";
@@ -42,7 +45,7 @@ function count(fallback: number | undefined, min = 1, max = 1_000_000): Decode<n
   return mapped(integer(min, max), (n) => unless(n, fallback));
 }
 
-/** Decodes a JSON Pointer, or true if code computes the value. */
+/** Decodes a JSON Pointer, or true, which means that code computes the value. */
 const naming: Decode<string | true> = (value) => (value === true ? true : pointer(value));
 
 const givenRetry = strict(
@@ -116,9 +119,9 @@ const expression = checked(
   where<string>(
     `JavaScript of 1 to ${LIMITS.rowBytes} characters`,
     (value) => typeof value === "string" && value.trim() !== "" && value.length <= LIMITS.rowBytes,
-    "it evaluates to a function: (state, ctx) => nextState",
+    "the expression must evaluate to a function: (state, ctx) => nextState",
   ),
-  (code) => (code.isWellFormed() ? null : invalid("", "holds half of a surrogate pair")),
+  (code) => (code.isWellFormed() ? null : invalid("", "contains half of a surrogate pair")),
 );
 
 const runList = listOf(strict({ name: parseName, expression, timeout: optional(durationMs(1)) }), {
@@ -143,7 +146,7 @@ const version: Decode<string> = mapped(
   text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
 );
 
-/** Versions as workers and workflows have them, such as `1.2.0`. */
+/** The pattern of versions of workers and workflows, such as `1.2.0`. */
 export const VERSION_PATTERN = new RegExp(
   `^${WHOLE}\\.${WHOLE}\\.${WHOLE}(?:-${IDENTIFIER}(?:\\.${IDENTIFIER})*)?(?:\\+[0-9A-Za-z.-]+)?$`,
 );
@@ -154,7 +157,7 @@ export const parseVersion: Decode<string> = mapped(
   text({ pattern: VERSION_PATTERN, what: "a version", hint: 'write it as "1.2.0"' }),
 );
 
-/** Decoders of the fields of code that answers for a phase or an execution: `next` and `returns`. */
+/** Decoders for the fields of `next` and `returns`, whose code chooses the next phase or computes the output. */
 export const answerFields = {
   use: parseUse,
   version: optional(version),
@@ -168,7 +171,7 @@ export const parseAnswer: Decode<AnswerDefinition> = mapped(
   ({ use, ...options }) => ({ use, ...defined(options) }),
 );
 
-/** Decodes the code that undoes a task. */
+/** Decodes the code that compensates a task. */
 const compensate = strict(
   {
     use: parseUse,

@@ -1,6 +1,6 @@
 /**
- * Parses one phase of a definition with its handlers. Checks over several phases are in parse-definition.ts. The SDK's
- * builder uses these parsers too, before there is a definition.
+ * Parses one phase of a definition with its handlers. Checks across phases are in parse-definition.ts. The SDK's builder uses these
+ * parsers too, before a whole definition exists.
  */
 import {
   anything,
@@ -44,7 +44,7 @@ const decision = strict({
   ...answerFields,
   among: (among) => {
     if (Array.isArray(among) && among.length > 0) return phaseNames(among);
-    throw wrong("", "a decision names the phases it can choose", 'give among: ["a", "b"]');
+    throw wrong("", "a decision must name the phases that it can choose", 'give among: ["a", "b"]');
   },
 });
 
@@ -98,12 +98,12 @@ function namedPhase(data: unknown, version: GivenVersion): PhaseDefinition {
   };
 }
 
-/** The part of a path that names a phase. */
+/** Returns the part of an error path that names a phase. */
 export function phaseAt(name: string): string {
   return `phase "${name}"`;
 }
 
-/** The part of a path that names a handler, after its phase. */
+/** Returns the part of an error path that names a handler, after its phase. */
 export function handlerAt(name: string): string {
   return ` handler "${name}"`;
 }
@@ -144,7 +144,7 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
     parsed["enumerate"] = { use: parsed["use"] };
   for (const option of ["concurrencyPerKey", "ratePerKey"])
     if (parsed[option] !== undefined && parsed["key"] === undefined)
-      throw wrong("", `has ${option} but no key`, "say what the key of a task is");
+      throw wrong("", `has ${option} but no key`, "give key, which says how to find the key of a task");
   if (
     parsed["script"] !== undefined &&
     parsed["state"] !== undefined &&
@@ -176,7 +176,7 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
   return parsed;
 }
 
-/** Checks `adds` and `after`, which need tasks that code or the definition gives. */
+/** Checks `adds` and `after`. These options need tasks that the definition lists or code enumerates. */
 function checkGrowth(parsed: HandlerDefinition): void {
   const { adds, after, identity, tasks, enumerate, use, batch } = parsed;
   for (const [option, given] of [
@@ -184,30 +184,37 @@ function checkGrowth(parsed: HandlerDefinition): void {
     ["after", after],
   ] as const)
     if (given !== undefined && tasks === undefined && enumerate === undefined)
-      throw wrong(option, "needs the first tasks of the handler", "give enumerate or tasks");
+      throw wrong(
+        option,
+        "needs enumerate or tasks, which give the handler its first tasks",
+        "give one of them",
+      );
   if (adds !== undefined && use === undefined)
     throw wrong("adds", "can only be used with code that processes tasks", "leave it out");
   if (adds !== undefined && batch !== undefined)
-    throw wrong("adds", "does not go with batch", "process the tasks one by one");
+    throw wrong("adds", "cannot be used together with batch", "process the tasks one by one");
   if (after !== undefined && identity === undefined)
-    throw wrong("after", "names tasks by their identity, which is missing", "give identity too");
+    throw wrong("after", "needs identity, because it names tasks by their identities", "give identity too");
 }
 
-/** Whether the handler has `single: true`: its one task is the input. The canonical form omits it, as that is the default. */
+/**
+ * Whether the handler has `single: true`, so that its only task is the input. The canonical form leaves this out, because it is the
+ * default.
+ */
 function parseSingle(given: unknown, { tasks, enumerate, key, identity }: HandlerDefinition): boolean {
   if (given === undefined) return false;
   if (given !== true)
     throw wrong(
       "single",
       `${show(given)} is not true`,
-      "leave it out, and say where the tasks come from by tasks or enumerate",
+      "leave single out, and say with tasks or enumerate where the tasks come from",
     );
   const other = tasks !== undefined ? "tasks" : enumerate !== undefined ? "enumerate" : null;
   if (other !== null)
     throw wrong(
       "",
       `has both single and ${other}`,
-      "give one of them: with single: true its one task is the input",
+      "give only one of them: with single: true, the handler's only task is the input",
     );
   for (const [option, naming] of [
     ["key", key],
@@ -222,7 +229,7 @@ function parseSingle(given: unknown, { tasks, enumerate, key, identity }: Handle
   return true;
 }
 
-/** Refuses options that have no effect. */
+/** Refuses options that have no effect in this handler. */
 export function checkMeaning(handler: HandlerDefinition): void {
   if (handler.command === undefined) {
     for (const option of ["topic", "receiptTopic"] as const)
@@ -246,7 +253,7 @@ export function checkMeaning(handler: HandlerDefinition): void {
     const names = typeof handler.after === "string" ? waitedFor(task, handler.after) : [];
     if ("why" in names) throw wrong(`tasks[${i}]`, names.why, "list identities there");
   }
-  // If code enumerates the tasks, these options apply to the enumeration.
+  // If code enumerates the tasks of a child handler, these options apply to the enumeration, so they are allowed.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)
     if (handler[option] !== undefined)

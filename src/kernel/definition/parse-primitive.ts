@@ -1,4 +1,4 @@
-/** Decoders of the smallest parts of definitions, which definitions, their options and the SDK's builder share. */
+/** Decoders for the smallest parts of definitions. Definitions, their options and the SDK's builder share them. */
 import {
   type Decode,
   decode,
@@ -22,12 +22,12 @@ export function decodeDefinition<T>(read: Decode<T>, data: unknown, path = ""): 
   return isRejection(found) ? { ...found, code: "invalid_definition" } : found;
 }
 
-/** Makes the error at a path of a definition. */
+/** Makes an error for a path of a definition, with a reason and a hint. */
 export function wrong(path: string, why: string, hint?: string): Undecodable {
   return new Undecodable(why, { path, hint });
 }
 
-/** Makes a decoder of objects that have only fields with these names. `example` shows how the object is written. */
+/** Makes a decoder for objects that may have only fields with these names. `example` shows how the object is written. */
 export function known(names: readonly string[], example?: string): Decode<Fields> {
   return (data) => {
     if (!isObject(data))
@@ -38,9 +38,7 @@ export function known(names: readonly string[], example?: string): Decode<Fields
   };
 }
 
-/**
- * Makes a decoder of objects with these fields and no others. An unknown field is an error of the object, not of the field.
- */
+/** Makes a decoder for objects with these fields and no others. The error about an unknown field names the object, not the field. */
 export function strict<const F extends Readonly<Record<string, Decode<unknown>>>>(
   fields: F,
   example?: string,

@@ -74,28 +74,32 @@ export const parseTriggers: Decode<readonly TriggerDefinition[] | undefined> = (
   return triggers.length === 0 ? undefined : triggers;
 };
 
-/** Refuses the name of a workflow of the engine. */
+/** Refuses the name of a workflow that is reserved for the engine's own workflows. */
 export function checkOwnName(name: string): void {
   if (isRelayName(name))
-    throw wrong("name", `"${name}" is the name of a workflow of the engine`, "choose another");
+    throw wrong("name", `"${name}" is the name of one of the engine's own workflows`, "choose another");
 }
 
-/** Refuses options of a trigger that do not go together. */
+/** Refuses options of a trigger that cannot be used together. */
 function checkTrigger(value: unknown): void {
   const { debounce, batch, throttle, singleton, signal, execution, cancelOn } = value as TriggerDefinition;
   const held = [debounce, batch, throttle, singleton, cancelOn].some((option) => option !== undefined);
   if (debounce !== undefined && batch !== undefined)
     throw wrong(
       "batch",
-      "does not go together with debounce",
+      "cannot be used together with debounce",
       "debounce keeps the last event, batch all of them",
     );
   if (execution !== undefined && held)
-    throw wrong("execution", "does not go together with options about starts", "the event only signals");
+    throw wrong("execution", "cannot be used together with options about starts", "the event only signals");
   if (execution !== undefined && signal === undefined)
     throw wrong("signal", "is missing", "name the signal that the execution gets");
   if (singleton === "signal" && signal === undefined)
     throw wrong("signal", "is missing", "name the signal that the open execution gets");
   if (signal !== undefined && singleton !== "signal" && execution === undefined)
-    throw wrong("signal", "has no execution to go to", 'add execution: "/id", or singleton: "signal"');
+    throw wrong(
+      "signal",
+      "does not say which execution gets the signal",
+      'add execution: "/id", or singleton: "signal"',
+    );
 }

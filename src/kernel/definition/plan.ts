@@ -1,4 +1,7 @@
-/** The plan of a definition: names resolved to indexes, defaults filled in, the `returns` phase appended. */
+/**
+ * The plan of a definition: a checked definition with names resolved to indexes, defaults filled in, and the `returns` phase
+ * appended.
+ */
 import { assert } from "../../std/assert.ts";
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
@@ -34,25 +37,25 @@ export interface Wanted {
   readonly use: string;
   /** The range of versions; null for any version. */
   readonly range: string | null;
-  /** Whether the code must enumerate. Code that only processes tasks does not match then. */
+  /** Whether the code must enumerate tasks. Code that only processes tasks does not match then. */
   readonly enumerates: boolean;
-  /** A key of the wanted code: all its other fields as one text. */
+  /** The name, the range and `enumerates` joined into one text, as a key for maps. */
   readonly key: string;
 }
 
 export interface HandlerPlan {
   readonly name: string;
   readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
-  /** Whether the handler is a sleep or a wait: a timer or a signal settles its one task, without a worker. */
+  /** Whether the handler is a sleep or a wait. A timer or a signal settles its only task, without a worker. */
   readonly waits: boolean;
   /** The wire name of the code that processes tasks; empty if no worker does. */
   readonly use: string;
-  /** The name of the handler's limits within a project. */
+  /** The name, within a project, of the limits of the handler. */
   readonly scope: string;
   readonly wanted: Wanted;
-  /** The code that enumerates, if `enumerateUse` is set. */
+  /** The code that enumerates the handler's tasks. It is used only if `enumerateUse` is set. */
   readonly enumerator: Wanted;
-  /** The wire name of the code that enumerates; null if the definition says what the tasks are. */
+  /** The wire name of the code that enumerates; null if no code enumerates, because the definition determines the tasks. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
   /** The command that is sent to a topic; null if the handler is not a command. */
@@ -63,23 +66,20 @@ export interface HandlerPlan {
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
   readonly timeoutMs: number | null;
-  /** The silence after which an attempt is lost; null for the default of the node's settings. */
+  /** The time without a heartbeat after which an attempt is lost; null for the default of the node's settings. */
   readonly heartbeatMs: number | null;
   readonly priority: number;
   readonly tolerateCount: number;
-  /** The tolerated failures in millionths of the total, judged when the handler is sealed; null if `tolerate` is a number. */
+  /** The tolerated failures in millionths of all tasks, checked when the number of tasks is final; null if `tolerate` is a number. */
   readonly tolerateMillionths: number | null;
   readonly work: "process" | "next" | "returns";
   /** Whether the result of the handler's only task is the output of an execution that ends in its phase. */
   readonly isOutput: boolean;
   /** Whether tasks add tasks, so that the number of tasks is final only when all of them are settled. */
   readonly adds: boolean;
-  /** Whether the handler's tasks are compensated. If so, each start is journaled before the attempt is granted. */
+  /** Whether the handler's tasks have a compensation. If so, each start is journaled before the attempt is granted. */
   readonly isCompensated: boolean;
-  /**
-   * Whether the handler compensates the tasks of the handler with the same name. Its tasks then have the same numbers and
-   * texts.
-   */
+  /** Whether the handler compensates the tasks of another handler with the same name. Its tasks then have the same numbers and texts. */
   readonly compensates: boolean;
 }
 
@@ -89,12 +89,12 @@ export interface PhasePlan {
   readonly handlers: readonly HandlerPlan[];
   readonly decision: HandlerPlan | null;
   readonly among: readonly string[];
-  /** The index of the phase after this one; -1 if this is the last. */
+  /** The index of the phase that follows this one; -1 if this is the last phase. */
   readonly next: number;
   readonly onError: number;
   readonly final: true | "failed" | null;
   readonly maxVisits: number;
-  /** The name of the phase whose visits this one compensates; null for a phase of the definition. */
+  /** The name of the phase that this phase compensates; null if this phase is in the definition. */
   readonly compensates: string | null;
 }
 
@@ -107,32 +107,32 @@ export interface PlannedCommand {
 
 export interface Plan {
   readonly hash: string;
-  /** The first version of events whose Rondo knows all fields of the definition. */
+  /** The first version of events for which Rondo knows all fields of the definition. */
   readonly version: number;
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
   /** The phases of the definition, and those that compensate them, by name. */
   readonly byName: ReadonlyMap<string, PhasePlan>;
-  /** The phases that compensate others. */
+  /** The phases that compensate other phases. They are not in the definition. */
   readonly compensations: readonly PhasePlan[];
   /** The index of the first phase. */
   readonly first: number;
-  /** For each signal name, the phase that reads kept signals of this name before the execution can be done. */
+  /** For each signal name, the phase that must read kept signals of this name before the execution can be done. */
   readonly unread: ReadonlyMap<string, PhasePlan>;
-  /** The signals that an execution can wait for; null if the definition does not list those of its code. */
+  /** The signals for which an execution can wait; null if the definition does not list those of its code. */
   readonly signals: ReadonlySet<string> | null;
-  /** The phases of the clean-up. */
+  /** The phases of the clean-up: after a cancel, after a failure, and at the end in any case. */
   readonly onCancel: PhasePlan | null;
   readonly onFailure: PhasePlan | null;
   readonly finally: PhasePlan | null;
   readonly cleanupTimeoutMs: number;
-  /** The commands in order. */
+  /** The commands of the workflow in order. */
   readonly commands: readonly PlannedCommand[];
-  /** The parts of results to keep for later commands. */
+  /** The parts of results that are kept because later commands refer to them. */
   readonly referred: Referred;
   /** The index of the `returns` phase; -1 if there is none. */
   readonly returns: number;
-  /** Whether the output is the result of the last phase. */
+  /** Whether the output is the result of the last phase, without code that computes it. */
   readonly returnsLast: boolean;
 }
 
@@ -141,12 +141,12 @@ export function compilePlan(definition: Definition): Plan {
   const indexOf = new Map(definition.phases.map((phase, i) => [phase.name, i]));
   const at = (name: string): number => {
     const index = indexOf.get(name);
-    assert(index !== undefined, `phase ${name} exists in a checked definition`);
+    assert(index !== undefined, `a checked definition must contain the phase ${name}`);
     return index;
   };
   const commandOf = commandPlanner(definition);
   const cleanups = [definition.onCancel, definition.onFailure, definition.finally];
-  /** The index of the first phase at or after `from` that the default order enters; -1 if there is none. */
+  /** Returns the index of the first phase at or after `from` that the default order enters; -1 if there is none. */
   const inOrder = (from: number): number =>
     definition.phases.findIndex(({ name }, i) => i >= from && !cleanups.includes(name));
   const returnsLast = definition.returns === LAST;
@@ -225,7 +225,7 @@ export function compilePlan(definition: Definition): Plan {
   };
 }
 
-/** The phase that computes the output. */
+/** Makes the plan of the phase that computes the output. */
 function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
   return {
     index,
@@ -236,13 +236,13 @@ function planReturns(index: number, answer: AnswerDefinition): PhasePlan {
     next: -1,
     onError: -1,
     final: true,
-    // The phase is visited again after a phase of `unread`, and the visits of that phase are counted.
+    // No limit is needed: this phase is visited again only after a phase of `unread`, and visits of that phase are limited.
     maxVisits: Number.POSITIVE_INFINITY,
     compensates: null,
   };
 }
 
-/** Whether a definition has fields that came with version 6. */
+/** Whether a definition has fields that version 6 of events introduced. */
 function isSince6({ returns, version, phases, on, signals }: Definition): boolean {
   if ([version, on, signals].some((field) => field !== undefined)) return true;
   if (returns === LAST || returns?.version !== undefined) return true;
@@ -255,7 +255,7 @@ function isSince6({ returns, version, phases, on, signals }: Definition): boolea
   );
 }
 
-/** Whether a definition has fields, other than compensations, that came with version 5. */
+/** Whether a definition has fields, other than compensations, that version 5 of events introduced. */
 function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last }: Definition): boolean {
   if ([unread, onCancel, onFailure, last].some((field) => field !== undefined)) return true;
   const answers = [
@@ -265,14 +265,14 @@ function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last 
   return answers.some((answer) => answer?.retry !== undefined || answer?.timeout !== undefined);
 }
 
-/** Whether tasks of a definition add tasks, or wait for tasks. */
+/** Whether a definition has tasks that add tasks, or tasks that wait for other tasks. */
 function isGrowing({ phases }: Definition): boolean {
   return phases.some(({ handlers }) =>
     Object.values(handlers).some(({ adds, after }) => adds !== undefined || after !== undefined),
   );
 }
 
-/** The plan of the phase that compensates the visits of another one, if that one has handlers with a compensation. */
+/** Makes the plan of the phase that compensates another phase. Returns an empty list if no handler of that phase has a compensation. */
 function planCompensation(workflow: string, phase: PhasePlan): PhasePlan[] {
   const handlers = phase.handlers.flatMap(({ name, definition: { compensate } }) =>
     compensate === undefined
@@ -370,7 +370,7 @@ function modeOf(definition: HandlerDefinition): HandlerPlan["mode"] {
   return definition.workflow === undefined ? "use" : "workflow";
 }
 
-/** The hash that identifies a definition. */
+/** Returns the hash that identifies a definition. */
 export function definitionHash(definition: Definition): string {
   return contentHash(definition as unknown as Json);
 }

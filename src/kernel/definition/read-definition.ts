@@ -5,7 +5,8 @@ import type { Definition } from "./definition.ts";
 import { parseStored } from "./parse-definition.ts";
 
 /**
- * Parses a stored definition. Returns a rejection if this version cannot read it, and null if it is damaged (its hash differs).
+ * Parses a stored definition. Returns a rejection if this version of Rondo cannot read it, and null if its text does not match its
+ * hash.
  */
 export function readDefinition(body: string, hash: string): Definition | Rejection | null {
   let data: Json;
@@ -23,6 +24,6 @@ export function usableDefinition(found: {
   readonly body: string;
 }): Definition | Rejection {
   const { hash, body } = found;
-  const damaged = `the stored definition ${hash.slice(0, 12)} is damaged: it does not have its hash`;
+  const damaged = `the stored definition ${hash.slice(0, 12)} is damaged: its text does not match its hash`;
   return readDefinition(body, hash) ?? reject("not_ready", damaged, { hint: "register the workflow again" });
 }

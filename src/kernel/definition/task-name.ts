@@ -3,19 +3,19 @@ import type { Json } from "../../std/json.ts";
 import { type HandlerDefinition, LIMITS } from "./definition.ts";
 import { NAME_RULE, whyNoName } from "./names.ts";
 
-/** Tasks as JSON texts with their keys, their identities and the identities of the tasks that they wait for. */
+/** Tasks as JSON texts, with their keys, their identities and the identities of the tasks for which they wait. */
 export interface Items {
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
-  /** Missing where no task of the handler waits for another one. */
+  /** Missing if no task of the handler waits for another task. */
   readonly afters?: Afters | null;
 }
 
-/** For each task, the identities of the tasks that it waits for. */
+/** For each task, the identities of the tasks for which it waits. */
 export type Afters = readonly (readonly string[])[];
 
-/** The value at a JSON Pointer; undefined if there is none. */
+/** Returns the value at a JSON Pointer; undefined if there is none. */
 export function pointedAt(value: unknown, pointer: string): unknown {
   let found: unknown = value;
   for (const part of pointer.split("/").slice(1)) {
@@ -32,13 +32,13 @@ export function nameOf(value: unknown): string | null {
   return typeof value === "number" || typeof value === "boolean" ? String(value) : null;
 }
 
-/** Explains why a value is not a name: `source` produced it, `what` is key or identity. */
+/** Returns the reason why a value is not a name. `source` says what produced the value; `what` is "key" or "identity". */
 export function noName(value: unknown, what: string, source: string): string {
   const shown = value === undefined ? "nothing" : value === null ? "null" : `a value of type ${typeof value}`;
   return `the ${what} of a task must be a text or a number, but ${source} gives ${shown}`;
 }
 
-/** The names of tasks (JSON texts) at a pointer, or why one of them has none. */
+/** Returns the names of tasks, which are found in their JSON texts by a pointer; or the reason why a task has no name. */
 export function namesOf(tasks: readonly string[], what: string, pointer: string): string[] | { why: string } {
   const names: string[] = [];
   for (const task of tasks) {
@@ -50,17 +50,23 @@ export function namesOf(tasks: readonly string[], what: string, pointer: string)
   return names;
 }
 
-/** The identities at a pointer into a task, for which it waits, or why there are none. No value means that it waits for none. */
+/**
+ * Returns the identities of the tasks for which a task waits, from the list at a pointer into the task; or the reason why the list is
+ * invalid. Without a value at the pointer, the task waits for no other.
+ */
 export function waitedFor(task: unknown, pointer: string): string[] | { why: string } {
   return identitiesIn(pointedAt(task, pointer) ?? [], `"${pointer}"`);
 }
 
-/** The identities in a list that `source` gives, each once, or why it is no such list. */
+/**
+ * Returns the identities in a list, each once, or the reason why the value is not a list of identities. `source` says what produced
+ * the value.
+ */
 export function identitiesIn(list: unknown, source: string): string[] | { why: string } {
   const isList = typeof list === "object" && list !== null && Symbol.iterator in list;
   if (!isList)
     return {
-      why: `a task waits for a list of identities, but ${source} gives a value of type ${typeof list}`,
+      why: `the tasks that a task waits for must be a list of identities, but ${source} gives a value of type ${typeof list}`,
     };
   const names = new Set<string>();
   let chars = 0;
@@ -75,7 +81,7 @@ export function identitiesIn(list: unknown, source: string): string[] | { why: s
   return [...names];
 }
 
-/** For each task, the identities at a pointer, or why a task has none. */
+/** Returns, for each task, the identities at a pointer; or the reason why a task has an invalid list. */
 function aftersOf(tasks: readonly string[], pointer: string): string[][] | { why: string } {
   const afters: string[][] = [];
   for (const task of tasks) {
@@ -86,7 +92,10 @@ function aftersOf(tasks: readonly string[], pointer: string): string[][] | { why
   return afters;
 }
 
-/** Adds keys, identities and waits that the pointers of a definition give; `why` is set if a task has none. */
+/**
+ * Adds the keys, the identities and the awaited tasks that the pointers of a definition find in the tasks. Returns `why` if one is
+ * missing or invalid.
+ */
 export function nameItems(
   { key, identity, after }: HandlerDefinition,
   { tasks, ...given }: Items,
@@ -97,20 +106,20 @@ export function nameItems(
   const identities = isPointed ? namesOf(tasks, "identity", identity) : given.identities;
   if (identities !== null && "why" in identities) return identities;
   if (after === undefined) return { tasks, keys, identities };
-  if (identities === null) return { why: "a task that can wait for others needs an identity" };
+  if (identities === null) return { why: "a task needs an identity if tasks can wait for others" };
   const afters = given.afters ?? (typeof after === "string" ? aftersOf(tasks, after) : null);
   if (afters === null)
     return { why: "the definition has `after: true`, but the tasks come without `afters`" };
   return "why" in afters ? afters : { tasks, keys, identities, afters };
 }
 
-/** Why lists of names do not go with their tasks; null if each list has one entry for each task. */
+/** Returns why lists of keys, identities or awaited tasks do not match their tasks; null if each list has one entry for each task. */
 export function whyUneven({ tasks, keys, identities, afters }: Items): string | null {
   const isEven = [keys, identities, afters].every((list) => (list?.length ?? tasks.length) === tasks.length);
-  return isEven ? null : "not every task has its key, its identity or the tasks that it waits for";
+  return isEven ? null : "the lists of keys, identities and awaited tasks must have one entry for each task";
 }
 
-/** The keys of tasks at a pointer, or why one of them cannot be a key. */
+/** Returns the keys of tasks, found by a pointer; or the reason why one of them cannot be a key. */
 export function keysOf(tasks: readonly string[], pointer: string): string[] | { why: string } {
   const keys = namesOf(tasks, "key", pointer);
   if (!Array.isArray(keys)) return keys;
@@ -121,24 +130,24 @@ export function keysOf(tasks: readonly string[], pointer: string): string[] | { 
   return keys;
 }
 
-/** Why a text is not a valid key; null if it is one. */
+/** Returns why a text is not a valid key; null if it is valid. */
 export function whyNoKey(key: string): string | null {
   const why = whyNoName(key);
   return why === null ? null : `the key of a task ${why} (a key has ${NAME_RULE})`;
 }
 
-/** The tasks that a definition lists, without duplicates by identity. */
+/** Returns the tasks that a definition lists, without those whose identity occurs before. */
 export function listedItems(listed: readonly Json[], { key, identity, after }: HandlerDefinition): Items {
   const tasks = listed.map((task) => JSON.stringify(task));
   const keys = typeof key === "string" ? namesOf(tasks, "key", key) : null;
   const identities = typeof identity === "string" ? namesOf(tasks, "identity", identity) : null;
   const afters = typeof after === "string" ? aftersOf(tasks, after) : null;
-  // The parser refuses tasks without a name, but stored definitions of older versions may have them.
+  // The parser refuses tasks without a name now, but stored definitions of older versions may contain some.
   const items = { tasks, keys: listOrNull(keys), identities: listOrNull(identities) };
   return uniqueItems(afters === null ? items : { ...items, afters: listOrNull(afters) }, () => false);
 }
 
-/** The items without duplicates and without known identities; all of them if they have no identities. */
+/** Returns the items whose identities are neither known nor repeated in the list. Without identities, returns all items. */
 export function uniqueItems(items: Items, isKnown: (identity: string) => boolean): Items {
   const { tasks, keys, identities, afters } = items;
   if (identities === null) return items;

@@ -1,13 +1,16 @@
 /**
- * References to a version of a workflow: `NAME@VERSION`. A store keeps the definition of each version under such a name, beside
- * the newest definition, which has the plain name. The names of workflows have no `@`.
+ * References to a version of a workflow: `NAME@VERSION`. A store keeps the definition of each version under such a name. The
+ * newest definition is also kept under the plain name. Names of workflows cannot contain an `@`.
  */
 const MARK = "@";
 
-/** The name of a workflow, or a reference to one of its versions. */
+/** The pattern of a workflow's name, or of a reference to one of its versions. */
 export const REFERENCE_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}(?:@\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]{1,80})?)?$/;
 
-/** The name of a version of a workflow; the plain name if there is no version. A build (`+...`) is left out. */
+/**
+ * Returns the name under which a version of a workflow is stored; the plain name if there is no version. The build part of a version
+ * (`+...`) is left out.
+ */
 export function versionedName(name: string, version: string | undefined): string {
   return version === undefined ? name : `${name}${MARK}${version.split("+")[0]}`;
 }
@@ -17,7 +20,7 @@ export function isVersionedName(name: string): boolean {
   return name.includes(MARK);
 }
 
-/** The name of the workflow in a reference, and the version; null if the reference has none. */
+/** Splits a reference into the name of the workflow and the version; the version is null if there is none. */
 export function splitVersionedName(reference: string): {
   readonly name: string;
   readonly version: string | null;

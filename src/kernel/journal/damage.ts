@@ -1,4 +1,4 @@
-/** Damage: a stored row that cannot be read or has a wrong checksum. It concerns that row, never the whole node. */
+/** Damage: a stored row that cannot be read or has a wrong checksum. It affects only that row, never the whole node. */
 
 export interface DamagePlace {
   /** The kind of row: journal, snapshots, letters, logs, documents, definitions, executions. */
@@ -14,7 +14,7 @@ export interface Damage extends DamagePlace {
   readonly why: string;
 }
 
-/** Thrown by decoders of stored data; caught where the work for one execution, or one request, begins. */
+/** Thrown by decoders of stored data. It is caught where the work for one execution, or one request, begins. */
 export class DamagedData extends Error {
   override name = "DamagedData";
   readonly damage: Damage;
@@ -24,20 +24,20 @@ export class DamagedData extends Error {
   }
 }
 
-/** Describes a damage in one sentence: which row, of which execution, and why. */
+/** Describes damage in one sentence: which row, of which execution, and why it cannot be read. */
 export function describeDamage({ table, execution, row, why }: Damage): string {
   const of = execution === null ? "" : ` of execution ${execution}`;
   return `${table} row ${row}${of} cannot be read: ${why}`;
 }
 
-/** A hint what to do about an execution with such a damage. */
+/** Returns a hint that says what to do about an execution with damage in this kind of row. */
 export function damageRemedy({ table }: Pick<Damage, "table">, id: string): string {
   return table === "definitions"
     ? `register the definition again (start a worker that has it), then: rondo audit --repair ${id}; or restore it from a backup or an export`
-    : `restore it from a backup or an export, or drop it: rondo drop ${id}`;
+    : `restore the execution from a backup or an export, or drop it: rondo drop ${id}`;
 }
 
-/** The damage that an error describes which was thrown while a row was decoded. */
+/** Converts an error that was thrown while a row was decoded into a description of the damage. */
 export function damageOf(thrown: unknown, place: DamagePlace): Damage {
   if (thrown instanceof DamagedData) return thrown.damage;
   return { ...place, why: thrown instanceof Error ? thrown.message : String(thrown) };

@@ -1,8 +1,8 @@
 /**
- * The format of a journal row. A row has consecutive events of one step, at most 1,000 items or 256 KiB of payload. The
- * body is text: a JSON header on the first line (columns are shortened if all values are equal or count up by one), then
- * all payload texts end to end, found by the lengths in the header. It ends with a checksum over the row and the name of
- * its execution (std/seal.ts), which rows of older versions lack. The header of the first row names the execution (`of`).
+ * The format of a journal row. A row has consecutive events of one step, with at most 1,000 items or 256 KiB of payload. The body is
+ * text. Its first line is a JSON header, in which columns are shortened if all values are equal or count up by one. Then all payload
+ * texts follow end to end; the lengths in the header say where each begins. The body ends with a checksum over the row and the name
+ * of its execution (std/seal.ts), which rows of older versions lack. The header of the first row names the execution (`of`).
  */
 import { assert } from "../../std/assert.ts";
 import { seal, sealState } from "../../std/seal.ts";
@@ -12,7 +12,7 @@ import type { Afters } from "../definition/task-name.ts";
 import { EVENT_VERSION, type Event, type Recorded, versionOfEvent } from "../event.ts";
 import { DamagedData, damageOf, WRONG_CHECKSUM } from "./damage.ts";
 
-/** A row of the journal in the form in which stores keep it. */
+/** A row of the journal as stores keep it. */
 export interface Entry {
   /** The sequence number of the row's first event. */
   readonly seq: number;
@@ -21,25 +21,25 @@ export interface Entry {
   /** The time of the events, which all belong to one step. */
   readonly at: number;
   readonly body: string;
-  /** Why the row is damaged, if the store found that. The body must not be read then. */
+  /** Why the row is damaged, if the store has found that. Then the body must not be read. */
   readonly damage?: string;
 }
 
-/** The number of characters in the bodies of journal rows. */
+/** Returns the number of characters in the bodies of journal rows. */
 export function charsIn(entries: readonly Pick<Entry, "body">[]): number {
   let chars = 0;
   for (const { body } of entries) chars += body.length;
   return chars;
 }
 
-/** The fields that contain lists of payload texts, by kind of event. */
+/** For each kind of event, the field that contains the list of payload texts. */
 const PAYLOADS: Partial<Record<Event["kind"], string>> = {
   "tasks.enumerated": "tasks",
   "tasks.settled": "payloads",
   "tasks.retrying": "errors",
 };
 
-/** The most payload characters and tasks of a row. */
+/** The most payload characters in a row. The next constant is the most tasks. */
 const ROW_CHARS = LIMITS.rowBytes;
 const ROW_ITEMS = LIMITS.rowItems;
 
@@ -49,8 +49,8 @@ type Column =
   | { readonly up: number; readonly n: number };
 
 /**
- * Packs the events of one step of an execution into rows. The version of a row also covers the execution's id, so that Rondo
- * versions that refuse such ids skip the row.
+ * Packs the events of one step of an execution into rows. The version of a row also depends on the execution's id, so that versions
+ * of Rondo that refuse such ids do not read the row.
  */
 export function encodeEntries(events: readonly Recorded[], execution: string): Entry[] {
   const entries: Entry[] = [];
@@ -77,13 +77,13 @@ export function encodeEntries(events: readonly Recorded[], execution: string): E
   return entries;
 }
 
-/** Verifies the checksum of a row that was read; a row without a checksum is accepted. */
+/** Verifies the checksum of a row that was read. A row without a checksum is accepted. */
 export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
   const key = keyOf(execution, row.seq, row.count, row.at);
   return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
 }
 
-/** The execution that the first row of a journal names; null if version 0.2 wrote the row, or if it is damaged. */
+/** Returns the execution that the first row of a journal names; null if Rondo 0.2 wrote the row, or if the row is damaged. */
 export function executionOf(row: Entry): string | null {
   const end = row.body.indexOf("\n");
   try {
@@ -100,7 +100,7 @@ export function decodeEntry(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry);
 }
 
-/** Decodes the events of a row; none if it is damaged. It is for scans over many executions. */
+/** Decodes the events of a row; returns none if the row is damaged. It is for scans over many executions. */
 export function decodeReadable(entry: Entry): Recorded[] {
   try {
     return decodeEntry(entry);
@@ -110,12 +110,12 @@ export function decodeReadable(entry: Entry): Recorded[] {
   }
 }
 
-/** Decodes the events of a row, with empty lists of payloads. It is for scans that do not need the payloads. */
+/** Decodes the events of a row without their payloads, whose lists are empty. It is for scans that do not need payloads. */
 export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
-/** The body of a row that stands for rows which were deleted when the journal of a gate was compacted. Only imports write it. */
+/** The body of a row that stands for rows that were deleted when a gate's journal was compacted. Only imports write such a row. */
 export const TRIMMED = "(trimmed)";
 
 /** Decodes the events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */
@@ -160,15 +160,15 @@ function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded
   });
 }
 
-/** Thrown for a row that a newer Rondo has written. */
+/** Thrown for a row that a newer version of Rondo has written. */
 export class UnknownVersion extends Error {
   override name = "UnknownVersion";
   constructor(version: number, reads: number) {
-    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${reads}`);
+    super(`the journal has rows of version ${version}; this version of Rondo reads versions up to ${reads}`);
   }
 }
 
-/** The lowest version of events that a Rondo must know to read these events of an execution. */
+/** Returns the lowest version of events that a node must know to read these events of an execution. */
 export function versionNeeded(events: readonly Recorded[], execution: string): number {
   let version = versionOfId(execution);
   for (const { event } of events) version = Math.max(version, versionOfEvent(event));
@@ -188,12 +188,12 @@ function encodeRow(events: readonly Recorded[], execution: string): Entry {
   return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
 }
 
-/** The text that the checksum of a row covers besides its body. */
+/** Returns the text that the checksum of a row covers besides the body. */
 function keyOf(execution: string, seq: number, count: number, at: number): string {
   return `${execution}\n${seq} ${count} ${at}`;
 }
 
-/** Shortens the columns of a bulk event; its payloads go to `parts`. */
+/** Shortens the columns of an event about many tasks. Its payloads are added to `parts`. */
 function packColumns(event: Event, parts: string[]): Record<string, unknown> {
   const payloads = PAYLOADS[event.kind];
   const row: Record<string, unknown> = {};
@@ -246,7 +246,10 @@ function unpack(column: Column): readonly unknown[] {
   return values;
 }
 
-/** A cache of columns of equal values, since rows of a long journal repeat the same few. They are never written to. */
+/**
+ * A cache of columns whose values are all equal, because rows of a long journal repeat the same few columns. They must not be
+ * changed.
+ */
 const equalColumns = new Map<unknown, readonly unknown[]>();
 const EQUAL_COLUMNS_MAX = 64;
 
@@ -269,7 +272,10 @@ function isColumn(value: unknown): value is Column {
 export function assertContiguous(entries: readonly Entry[], from: number): void {
   let next = from;
   for (const entry of entries) {
-    assert(entry.seq === next, `journal rows are contiguous (expected ${next}, found ${entry.seq})`);
+    assert(
+      entry.seq === next,
+      `journal rows must follow one another without a gap (expected ${next}, found ${entry.seq})`,
+    );
     next += entry.count;
   }
 }
@@ -280,7 +286,10 @@ function charsOf(names: readonly string[] | undefined): number {
   return chars;
 }
 
-/** Splits tasks into ranges [from, to) that each fit a row, with the names that they wait for; a single task always fits. */
+/**
+ * Splits tasks into ranges [from, to) that each fit into a row, together with the names of the tasks for which they wait. A single
+ * task always fits.
+ */
 export function* rowRanges(texts: readonly string[], afters?: Afters): Generator<readonly [number, number]> {
   let from = 0;
   let chars = 0;

@@ -1,6 +1,6 @@
 /**
- * Public events: their kinds have the prefix `workflow.`, and their payloads are values. A summary has counts and ranges of
- * tasks, a full event has a row for each task.
+ * Public events: the form of journal events for users. Their kinds begin with `workflow.`, and their payloads are values instead of
+ * JSON texts. A summary has counts and ranges of tasks; a full event has an entry for each task.
  */
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
@@ -25,7 +25,7 @@ import {
 } from "../event.ts";
 import { viewError } from "../view.ts";
 
-/** How lists of tasks are shown in events: as counts and ranges, or with a row for each task. */
+/** How events show lists of tasks: as counts and ranges, or with an entry for each task. */
 export type Detail = "summary" | "full";
 
 /**
@@ -63,7 +63,7 @@ function finished({ status, output, error, round, unread, continuedAs }: Finishe
   return { status, output: parse(output), error: viewError(error), round, ...more };
 }
 
-/** The place of an execution among those of its id, without the ids of messages. */
+/** Returns the place of an execution among those that continue one another under its id, without the ids of messages. */
 function shownSuccession({ succession }: Created): Record<string, unknown> {
   if (succession === undefined) return {};
   const { seen: _, ...shown } = succession;
@@ -78,7 +78,7 @@ function retrying(
 }
 
 function fields(event: Event, detail: Detail): Record<string, unknown> {
-  // The definition of a move is found by its hash.
+  // Leaves out the text of the definition, which can be found by its hash.
   const { kind: _, definition: __, ...rest } = event as Event & Record<string, unknown>;
   switch (event.kind) {
     case "created":
@@ -170,13 +170,13 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
   }
 }
 
-/** The wait of one of the tasks, for a time or a signal. */
+/** Returns the wait of one of the tasks, for a time or a signal. */
 function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Record<string, unknown> {
   const [name, signal] = [names[i], signals[i]];
   return { attempt: attempts[i], name, ...(signal === null ? { timer: name, due: dues[i] } : { signal }) };
 }
 
-/** The fields of an event about one task, whose number is `n`. */
+/** Returns the public fields of an event about one task, whose number is `n`. */
 function ofOneTask(
   event:
     | TaskWaiting
@@ -225,7 +225,7 @@ function ofOneTask(
       };
     case "task.run": {
       const { name, index, oversized, stats } = event;
-      // A summary only marks a state that is over the size limit.
+      // In a summary, a state over the size limit is left out, and only marked as too large.
       const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
       return { ...place(event), n, attempt, name, index, oversized, stats, ...state };
     }
@@ -236,7 +236,7 @@ function ofOneTask(
   }
 }
 
-/** The fields of an event about the executions that follow one another under an id; null for any other event. */
+/** Returns the public fields of an event about executions that continue one another under an id; null for any other event. */
 function ofSuccession(event: Event): Record<string, unknown> | null {
   if (event.kind === "continuing") {
     const { input, cancel } = event;
@@ -246,7 +246,7 @@ function ofSuccession(event: Event): Record<string, unknown> | null {
   return { newest: event.execution, number: event.number, isOpen: event.isOpen };
 }
 
-/** The fields of an event about a command or its post-operations; null for any other event. */
+/** Returns the public fields of an event about a command or its post-operations; null for any other event. */
 function ofCommand(event: Event): Record<string, unknown> | null {
   switch (event.kind) {
     case "command.receipted": {
@@ -282,7 +282,10 @@ function list(
   return { count: tasks.length, tasks: tasks.map((n, i) => ({ n, ...row(i) })) };
 }
 
-/** Writes task numbers as sorted ranges [first, last]; if there are more than 100 ranges, only the outer bounds. */
+/**
+ * Converts task numbers to sorted ranges [first, last]. If there are more than 100 ranges, returns one range from the lowest to the
+ * highest number.
+ */
 function ranges(tasks: readonly number[]): [number, number][] {
   const sorted = [...tasks].sort((a, b) => a - b);
   const found: [number, number][] = [];

@@ -7,18 +7,18 @@ import { DamagedData } from "./damage.ts";
 import { decodeUpTo, type Entry, TRIMMED } from "./journal-entry.ts";
 import { FOLD_VERSION, readSnapshot } from "./snapshot.ts";
 
-/** The versions of stored data that a Rondo reads: events up to a version, and snapshots of one version of the fold. */
+/** The versions of stored data that a version of Rondo can read: events up to a version, and snapshots of one version of the fold. */
 export interface Vocabulary {
   readonly events: number;
   readonly fold: number;
 }
 
-/** The versions of stored data that this version of Rondo reads. */
+/** The versions of stored data that this version of Rondo can read. */
 export const VOCABULARY: Vocabulary = { events: EVENT_VERSION, fold: FOLD_VERSION };
 
 /**
- * Folds rows into an execution, up to and including `to`. The journal of a gate can begin with the event that has its whole state;
- * rows before it that are left are skipped.
+ * Applies journal rows to an execution, up to and including the sequence number `to`. The journal of a gate can begin with the event
+ * that has its whole state; older rows that are still there are skipped.
  */
 export function replay(
   execution: Execution,
@@ -43,7 +43,7 @@ export function replay(
   return execution;
 }
 
-/** Restores an execution from a snapshot's text (or null) and the rows after it. */
+/** Restores an execution from the text of a snapshot (or null) and the journal rows after it. */
 export function restore(
   id: string,
   plan: Plan,

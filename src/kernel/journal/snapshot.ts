@@ -1,6 +1,6 @@
 /**
- * Snapshots: the state of an execution as text. A snapshot is a cache; the journal is the truth. `FOLD_VERSION` changes
- * whenever the fold computes another state; a snapshot of another version is ignored.
+ * Snapshots: the state of an execution as text. A snapshot is only a cache of what the journal says. `FOLD_VERSION` is raised
+ * whenever the fold computes a different state; snapshots of another version are ignored.
  */
 import type { Json } from "../../std/json.ts";
 import { unwrap } from "../../std/rejection.ts";
@@ -30,7 +30,7 @@ import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
 export const FOLD_VERSION = 13;
 
-/** Fields of an execution that are plain data and copied unchanged. */
+/** The fields of an execution that a snapshot contains unchanged. */
 const PLAIN = [
   "seq",
   "now",
@@ -80,7 +80,7 @@ interface HandlerSnapshot {
   readonly tasks: TaskTableSnapshot;
   readonly enumeration: HandlerState["enumeration"];
   readonly identities: string | null;
-  /** The tasks of the identities, and the waits for them, if tasks can wait for others. */
+  /** The tasks by their identities, and the dependencies between tasks; missing if tasks cannot wait for others. */
   readonly identityTasks?: string;
   readonly dependencies?: DependenciesSnapshot;
   readonly pageFrom: readonly number[];
@@ -113,7 +113,7 @@ interface FormerEndSnapshot extends Omit<FormerEnd, "back"> {
 
 interface ExecutionSnapshot {
   readonly plain: Record<string, unknown>;
-  /** The definition that the execution was moved to, as JSON text; missing if it was not moved. */
+  /** The definition to which the execution was moved, as JSON text; missing if it was not moved. */
   readonly moved?: string;
   readonly formerEnd?: FormerEndSnapshot;
   readonly current: VisitSnapshot | null;
@@ -132,7 +132,7 @@ interface ExecutionSnapshot {
   readonly referred: readonly (readonly [string, string])[];
 }
 
-/** The text that the checksum of a stored snapshot covers besides the snapshot (std/seal.ts). */
+/** Returns the text that the checksum of a stored snapshot covers besides the snapshot (std/seal.ts). */
 export function snapshotKey(execution: string, seq: number): string {
   return `${execution}\n${seq}`;
 }
@@ -168,7 +168,7 @@ export function writeSnapshot(execution: Execution): string {
   return JSON.stringify(snapshot);
 }
 
-/** Restores an execution from the text of a snapshot; `created` is the plan of the definition that it was created with. */
+/** Restores an execution from the text of a snapshot. `created` is the plan of the definition with which the execution was created. */
 export function readSnapshot(id: string, created: Plan, text: string): Execution {
   const snapshot = JSON.parse(text) as ExecutionSnapshot;
   const execution = new Execution(id, created);
@@ -205,7 +205,8 @@ function writeFormerEnd({ back, ...end }: FormerEnd): FormerEndSnapshot {
 function readFormerEnd({ plan, current }: Execution, { back, ...end }: FormerEndSnapshot): FormerEnd {
   if (back === null) return { ...end, back };
   if (back.visit === null) return { ...end, back: { ...back, visit: null } };
-  // A round of chosen tasks can run in the visit to which the execution goes back. It is one visit, so it must be one object.
+  // The visit to which the execution goes back may be the current one, if a round of chosen tasks runs in it. Then both must be the
+  // same object.
   const isCurrent = back.visit.phase === current?.plan.name && back.visit.visit === current.visit;
   return { ...end, back: { ...back, visit: isCurrent ? current : readVisit(plan, back.visit) } };
 }

@@ -1,4 +1,4 @@
-/** The fold of a gate's events. See relay.ts. */
+/** Applies the events of a gate to its state. See relay.ts. */
 import type { GateCarried, GateEvent } from "../event.ts";
 import type { Execution } from "../execution.ts";
 import type { GateState } from "./relay.ts";
@@ -40,7 +40,7 @@ export function applyGate(execution: Execution, event: GateEvent): void {
   }
 }
 
-/** Applies the event that compacts the journal of a gate. In a replay it can be the first event of the journal. */
+/** Applies the event that compacts a gate's journal. In a replay, this can be the first event of the journal. */
 function carried(execution: Execution, event: GateCarried): void {
   const { project, input, createdAt, state, timers } = event;
   Object.assign(execution, { project, input, createdAt, due: execution.plan.first });

@@ -1,4 +1,7 @@
-/** Gates: take events, hold them as their policy says, and pass them on as starts or signals. See relay.ts. */
+/**
+ * Gates: executions that take events, hold them according to the policy of their trigger, and pass them on as starts or signals. See
+ * relay.ts.
+ */
 import { byteLength } from "../../std/json.ts";
 import { LIMITS } from "../definition/definition.ts";
 import type { Execution } from "../execution.ts";
@@ -17,10 +20,10 @@ import {
 } from "./relay.ts";
 import { GATE_HASH, startedBy } from "./relay-ids.ts";
 
-/** The one timer of a gate. */
+/** The name of the only timer of a gate. */
 const TIMER = "gate";
 
-/** Takes an event. The gate may have ended before: then it opens again. */
+/** Takes an event into the gate. If the gate has ended, it opens again. */
 export function enterGate(step: Step, entry: GateEntry): Answer {
   const { execution } = step;
   const { policy, cancels, returnedBy } = entry;
@@ -43,16 +46,19 @@ function take(step: Step, { event, data }: HeldEvent, policy: GatePolicy): void 
   if (!isHeld) pass(step);
 }
 
-/** Whether a batch is passed on before an event is taken: it would be too large, or the trigger collects no batch any more. */
+/**
+ * Whether the held batch must be passed on before this event is taken, because it would become too large, or the trigger does not
+ * collect batches any more.
+ */
 function mustPassFirst(gate: GateState | null, data: string, { batch }: GatePolicy): boolean {
   if (gate === null || gate.policy.batch === undefined || gate.held.length === 0) return false;
   if (batch === undefined) return true;
-  // Each event adds its data and a comma; the brackets are two characters.
+  // Each event adds its data and a comma. The brackets of the list add two characters.
   const bytes = gate.held.reduce((sum, held) => sum + byteLength(held.data) + 1, 2);
   return bytes + byteLength(data) > LIMITS.inputBytes;
 }
 
-/** Notes that an execution of the gate's key has ended. */
+/** Records that an execution of the gate's key has ended. */
 export function leaveGate(step: Step, { execution: ended }: GateEndedMessage): Answer {
   const { execution } = step;
   if (!isOpen(execution, ended)) return { kind: "ignored", why: "the gate does not know the execution" };
@@ -71,8 +77,8 @@ export function gateDue(step: Step): void {
 }
 
 /**
- * Compacts the journal of a gate: one event contains its whole state, so the rows before that event are not needed any more. A gate
- * that is never idle for as long as the retention lasts would have an endless journal otherwise. A gate that has ended opens and
+ * Compacts the journal of a gate: one event gets the whole state, so the rows before that event can be deleted. Otherwise the journal
+ * of a gate that is never idle for the time of the retention would grow without end. A gate that has ended is opened for that and
  * ends again.
  */
 export function carryGate(step: Step): Answer {
@@ -85,12 +91,12 @@ export function carryGate(step: Step): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Whether the journal of a gate is long enough to be compacted. A gate with a large state is compacted less often. */
+/** Whether the journal of a gate is long enough to be compacted. The larger the state of the gate, the longer its journal may become. */
 export function isCarryDue({ gate, seq, carriedAt }: Execution, eventsMax: number): boolean {
   return gate !== null && seq - carriedAt >= Math.max(eventsMax, 2 * (gate.open.length + gate.held.length));
 }
 
-/** The message that brings an event to a gate. It creates the gate if there is none. */
+/** Makes the message that brings an event to a gate. The message creates the gate if it does not exist. */
 export function gateMessage(gate: string, entry: GateEntry): StartMessage {
   const { project } = entry.policy;
   const { workflow, trigger } = entry.policy;
@@ -106,12 +112,12 @@ export function gateMessage(gate: string, entry: GateEntry): StartMessage {
   };
 }
 
-/** Cancels the open executions of the key, and drops the events that are held. */
+/** Cancels the open executions of the gate's key, and drops the held events. */
 function cancelAll(step: Step, { event }: GateEntry): Answer {
   const { execution } = step;
   const { gate } = execution;
   if (gate !== null && gate.held.length + gate.open.length > 0) {
-    // The ids of messages contain the number of the last event, so each step that sends has an event of its own.
+    // Ids of messages contain the sequence number of the last event, so every step that sends messages must emit an event.
     step.emit({ kind: "gate.dropped", events: gate.held.map((held) => held.event), reason: "cancelled" });
     cancelOpen(step, event);
   }
@@ -119,13 +125,13 @@ function cancelAll(step: Step, { event }: GateEntry): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Cancels the executions that are open now: a page of them at once, the others when the timer fires. */
+/** Cancels the executions that are open now. The first page of them gets a cancel at once, the others when the timer fires. */
 function cancelOpen(step: Step, event: string): void {
   const { open, cancelling } = stateOf(step.execution);
   sendCancels(step, { event, sent: cancelling?.sent ?? 0, to: open.length });
 }
 
-/** Sends a cancel to the next page of the executions that are to get one. */
+/** Sends a cancel to the next page of executions that are to get one. */
 function sendCancels(step: Step, { event, sent, to }: GateCancelling): void {
   if (sent >= to) return;
   const end = Math.min(to, sent + TARGETS_MAX);
@@ -134,7 +140,7 @@ function sendCancels(step: Step, { event, sent, to }: GateCancelling): void {
   step.emit({ kind: "gate.cancelled", event, sent: end, to });
 }
 
-/** Passes what the gate holds on: as the start of an execution, or as a signal to the open one. */
+/** Passes the held events on: as the start of an execution, or as a signal to the open execution. */
 function pass(step: Step): void {
   const { execution } = step;
   const gate = stateOf(execution);
@@ -149,7 +155,7 @@ function pass(step: Step): void {
     return step.emit({ kind: "gate.dropped", events, reason: "singleton" });
   if (singleton === "signal" && policy.signal !== undefined && current !== undefined) {
     step.emit({ kind: "gate.passed", events, execution: current, as: "signal" });
-    // If the execution ends before it gets the signal, it sends the event back.
+    // The signal says where it comes from: if the execution ends before it gets the signal, it sends the event back to the gate.
     const returned = policy.batch === undefined ? last : { event: last.event, data: "null", batch: held };
     const from = { gate: execution.id, entry: { ...returned, policy } };
     const id = startedBy(last.event, policy);
@@ -173,7 +179,7 @@ function pass(step: Step): void {
   });
 }
 
-/** When the next execution may start, so that no window of the throttle's length has more starts than its limit. */
+/** Returns when the next execution may start, so that no period of the throttle's length has more starts than its limit. */
 function throttled({ policy: { throttle }, starts }: GateState, now: number): number {
   if (throttle === undefined) return now;
   const first = starts[starts.length - throttle.limit];
@@ -181,20 +187,20 @@ function throttled({ policy: { throttle }, starts }: GateState, now: number): nu
   return first === undefined ? now : Math.max(now, first + throttle.per);
 }
 
-/** When the held events are passed on. */
+/** Returns the time at which the held events are passed on. */
 function heldUntil({ policy: { debounce, batch }, since, last }: GateState): number {
   if (debounce !== undefined)
     return Math.min(last + debounce.quiet, since + (debounce.max ?? Number.POSITIVE_INFINITY));
   return since + (batch?.wait ?? 0);
 }
 
-/** Sets the timer for what the gate still holds or must remember. A gate with nothing of either ends. */
+/** Sets the gate's timer for events that are still held and starts that must be remembered. A gate that has neither ends. */
 function settle(step: Step): void {
   const { execution } = step;
   const { gate } = execution;
   const due = gate === null ? null : nextDue(gate, step.now);
   const set = execution.timers.get(TIMER)?.due;
-  // A timer that is too early is left alone: it sets itself again.
+  // A timer that fires too early may stay, because it is set again when it fires.
   if (due === null || (set !== undefined && set > due)) clearTimer(step, TIMER);
   // @plant gate forgets its timer
   if (due !== null && !execution.timers.has(TIMER))
@@ -218,6 +224,6 @@ function isOpen({ gate }: Execution, id: string): boolean {
 }
 
 function stateOf({ gate }: Execution): GateState {
-  if (gate === null) throw new Error("a gate that has taken an event has a state");
+  if (gate === null) throw new Error("a gate that has taken an event must have a state");
   return gate;
 }

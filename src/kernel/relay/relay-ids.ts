@@ -1,4 +1,4 @@
-/** Ids of relays and of the executions that they start. This is apart from relay.ts, which browsers load. */
+/** Ids of relays and of the executions that they start. They are not in relay.ts, because browsers load that file. */
 import { contentHash } from "../../std/canonical-json.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
@@ -6,12 +6,12 @@ import { GATE_PREFIX, type GatePolicy, RELAY_DEFINITIONS } from "./relay.ts";
 
 export const GATE_HASH = contentHash(RELAY_DEFINITIONS[1] as unknown as Json);
 
-/** The id of the execution of an event. */
+/** Returns the id of the execution that stands for an event. */
 export function eventExecution(project: string, id: string): string {
   return `event~${sha256(`${project}\n${id}`).slice(0, 32)}`;
 }
 
-/** The id of the gate of a key. */
+/** Returns the id of the gate for a key of a trigger. */
 export function gateId(trigger: {
   readonly project: string;
   readonly workflow: string;
@@ -22,7 +22,7 @@ export function gateId(trigger: {
   return `${GATE_PREFIX}${sha256(`${project}\n${workflow}\n${event}\n${key}`).slice(0, 32)}`;
 }
 
-/** The id of the execution that an event starts by a trigger, or of the signal that it sends. */
+/** Returns the id of the execution that an event starts through a trigger, or of the signal that it sends. */
 export function startedBy(
   event: string,
   { workflow, trigger }: Pick<GatePolicy, "workflow" | "trigger">,

@@ -1,12 +1,12 @@
 /**
- * Relays: executions without phases that pass events on. There are two kinds. An event is a relay that sends one message for
- * each of its triggers in the commit that creates it, and ends. A gate is a relay for one key of one trigger: it holds events
- * back (debounce, batch, throttle) and knows which executions of its key are open (singleton, cancelOn). A gate that holds
- * nothing ends, and the next event opens it again.
+ * Relays: executions without phases that pass events on. There are two kinds. An event is a relay that sends one message for each
+ * matching trigger, in the commit that creates it, and then ends. A gate is a relay for one key of one trigger: it holds events back
+ * (debounce, batch, throttle) and knows which executions of its key are open (singleton, cancelOn). A gate that holds nothing ends;
+ * the next event opens it again.
  */
 import type { Definition } from "../definition/definition.ts";
 
-/** The names of the workflows of relays. No other workflow can have them. */
+/** The workflow names of events and gates. Users' workflows cannot have these names. */
 export const EVENT_WORKFLOW = "rondo-event";
 export const GATE_WORKFLOW = "rondo-gate";
 
@@ -24,13 +24,13 @@ export const RELAY_DEFINITIONS: readonly Definition[] = [EVENT_WORKFLOW, GATE_WO
   phases: [{ name: "relay", handlers: {} }],
 }));
 
-/** The most executions that one event starts or signals, and the most that a gate cancels in one step. */
+/** The most executions that one event starts or signals. It is also the most that a gate cancels in one step. */
 export const TARGETS_MAX = 1_000;
 
-/** What a gate does while an execution of its key is open. */
+/** What a gate does with an event while an execution of its key is open. */
 export type Singleton = "skip" | "cancel" | "signal";
 
-/** The rules of a trigger as a gate needs them, with the workflow that it starts. Times are in milliseconds. */
+/** The options of a trigger that its gate needs, and the workflow that it starts. Times are in milliseconds. */
 export interface GatePolicy {
   readonly workflow: string;
   readonly hash: string;
@@ -41,24 +41,24 @@ export interface GatePolicy {
   readonly throttle?: { readonly limit: number; readonly per: number };
   readonly batch?: { readonly max: number; readonly wait: number };
   readonly singleton?: Singleton;
-  /** The signal that an open execution gets, if `singleton` is `signal`. */
+  /** The name of the signal that an open execution gets, if `singleton` is `signal`. */
   readonly signal?: string;
   /** Whether the gate must know which executions are open. */
   readonly tracks?: true;
 }
 
-/** An event on its way into a gate. */
+/** An event that is sent to a gate. */
 export interface GateEntry {
-  /** The id of the event's own execution. */
+  /** The id of the execution that stands for the event. */
   readonly event: string;
   /** The data of the event, as JSON text. */
   readonly data: string;
   readonly policy: GatePolicy;
-  /** Whether the event cancels what the gate holds and the executions that are open. */
+  /** Whether the event cancels the gate's open executions and drops its held events. */
   readonly cancels?: true;
-  /** The execution that refused the event as a signal, because it had ended. */
+  /** The execution that returned the event, because it had ended when it got the event as a signal. */
   readonly returnedBy?: string;
-  /** The events of a batch that an ended execution refused as one signal. This entry is the last event of the batch. */
+  /** The events of a batch that an ended execution returned as one signal. This entry is the last event of the batch. */
   readonly batch?: readonly HeldEvent[];
 }
 
@@ -68,27 +68,27 @@ export interface HeldEvent {
   readonly data: string;
 }
 
-/** How far the cancelling of a gate's open executions is. Both numbers count from the oldest one. */
+/** The progress of cancelling a gate's open executions, from the oldest to the newest. */
 export interface GateCancelling {
-  /** The event that cancels. */
+  /** The id of the event that cancels the executions. */
   readonly event: string;
-  /** How many were sent a cancel. */
+  /** The number of executions that were sent a cancel so far. */
   readonly sent: number;
-  /** How many are to get one. */
+  /** The number of executions that are to be cancelled. */
   readonly to: number;
 }
 
 export interface GateState {
   readonly policy: GatePolicy;
-  /** The events that are held: the last one (debounce), or all of a batch. */
+  /** The held events: the last one (debounce), or all events of a batch. */
   readonly held: readonly HeldEvent[];
-  /** When the first and the last of the held events came. */
+  /** The time at which the first held event came. The next field is the time of the last one. */
   readonly since: number;
   readonly last: number;
-  /** The latest starts, as many as the throttle needs. */
+  /** The times of the latest starts, as many as the throttle needs. */
   readonly starts: readonly number[];
   /** The open executions of the key, the oldest first. */
   readonly open: readonly string[];
-  /** The cancelling of open executions, page by page; missing if none of them is cancelled. */
+  /** The progress of cancelling open executions, page by page; missing if no cancelling is in progress. */
   readonly cancelling?: GateCancelling;
 }

@@ -1,4 +1,4 @@
-/** The fold of checkpoints: steps, sleeps, waits, notes and runs of tasks. */
+/** Applies events about checkpoints to the state: steps, sleeps, waits, notes and runs of tasks. */
 import { assert } from "../../std/assert.ts";
 import { byteLength } from "../../std/json.ts";
 import type {
@@ -70,8 +70,8 @@ export function taskStep(execution: Execution, event: TaskStep): void {
   // @plant answered update counts as unanswered
   if (event.answers !== undefined) execution.unanswered.delete(event.answers);
   if (event.reason === "done") return;
-  // While an attempt runs, the answer only becomes a checkpoint: the attempt finds it when it suspends the task.
-  // A child that the task does not wait for may end while it waits for something else.
+  // While an attempt runs, the answer is only recorded as a checkpoint, which the attempt finds when it suspends the task. A child
+  // may also end while its task waits for something else; then the task stays suspended.
   if (isSuspended && wait !== undefined) handler.tasks.release(task, execution.now);
   if (event.reason !== "signalled") return;
   const { signal = wait?.signals[0], id } = event.takes ?? {};
@@ -94,7 +94,7 @@ export function taskStepFailed(execution: Execution, event: TaskStepRetrying | T
   }
 }
 
-/** Marks the sleeps of a task that are over: they ended before the next checkpoint, also for later attempts. */
+/** Marks the sleeps of a task that are over. So later attempts know too that these sleeps ended before the next checkpoint. */
 function noteSleepsOver(execution: Execution, { progress }: HandlerState, task: number): void {
   const known = progress.tasks.get(task);
   if (known === undefined) return;
@@ -133,14 +133,17 @@ function stepDone(
     : { kind: "step", name, seq, timedOut: true };
 }
 
-/** Removes the signal that a wait takes: the oldest one of its name, or the one with this id. */
+/** Removes the signal that a wait takes: the signal with this id, or else the oldest one of its name. */
 export function consumeSignal(execution: Execution, name: string, id?: string): void {
   const queue = execution.signals.get(name);
   const at = id === undefined ? 0 : (queue?.findIndex((kept) => kept.id === id) ?? -1);
   if (at > 0) queue?.unshift(...queue.splice(at, 1));
   // @plant newest signal first
   const taken = queue?.shift();
-  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
+  assert(
+    queue !== undefined && taken !== undefined,
+    "a wait that a signal answered must consume a kept signal",
+  );
   if (queue.length === 0) execution.signals.delete(name);
   execution.signalCount--;
   execution.signalBytes -= byteLength(taken.data);
@@ -150,7 +153,7 @@ function at(execution: Execution, place: Place): HandlerState {
   const handler = execution.handlerAt(place);
   assert(
     handler !== undefined,
-    `event names a handler of the current visit (${place.phase}/${place.handler})`,
+    `the event must name a handler of the current visit (${place.phase}/${place.handler})`,
   );
   return handler;
 }

@@ -1,4 +1,4 @@
-/** Collects changes of many tasks of one handler, and emits them in as few events as fit into journal rows. */
+/** Collects changes of many tasks of one handler, and emits them in as few events as possible, each small enough for a journal row. */
 import { SparseSet } from "../../std/sparse.ts";
 import { LIMITS } from "../definition/definition.ts";
 import type { AttemptStatus, OpenWait, Place, RetryReason, SettledStatus } from "../event.ts";
@@ -33,10 +33,10 @@ interface Suspension {
   readonly waits: readonly OpenWait[];
 }
 
-/** A single sleep, or a single wait for one signal, which versions before 6 know. */
+/** A single sleep, or a single wait for one signal. Versions before 6 know only this form. */
 interface SingleWait extends Pick<Suspension, "task" | "attempt"> {
   readonly name: string;
-  /** When a sleep ends; 0 if the task waits for a signal. */
+  /** The time at which a sleep ends; 0 if the task waits for a signal. */
   readonly due: number;
   readonly signal: string | null;
 }
@@ -51,7 +51,7 @@ interface Late {
 export class BulkRecorder {
   readonly #step: Step;
   readonly #handler: HandlerState;
-  /** Tasks with changes to emit: the first one (-1 if there is none), and the others. */
+  /** The first task with changes to emit; -1 if there is none. The next field has the others. */
   #first = -1;
   readonly #others = new SparseSet<number>();
   #settled: Settlement[] = [];
@@ -65,7 +65,7 @@ export class BulkRecorder {
     this.#handler = handler;
   }
 
-  /** Whether a change of the task is still to be emitted. */
+  /** Whether the recorder has a change of this task that is not emitted yet. */
   holds(task: number): boolean {
     return task === this.#first || this.#others.has(task);
   }
@@ -147,12 +147,15 @@ export class BulkRecorder {
     if (settled.length > 0) this.#emitSettled(at, settled);
   }
 
-  /** Single waits are one event; tasks with several waits, or with a wait of a new form, have an event each. */
+  /**
+   * Emits the waits of suspended tasks. Tasks with one plain wait share an event. A task with several waits, or with a wait of a form
+   * that version 6 added, gets an event of its own.
+   */
   #emitWaits(at: Place, suspended: readonly Suspension[]): void {
     const single: SingleWait[] = [];
     for (const { task, attempt, waits } of suspended) {
       const [wait] = waits;
-      // A wait that was answered while its attempt ran continues the task, which the older form does not say.
+      // If the wait was answered while its attempt ran, the task continues at once. The older form of the event cannot say that.
       const known = this.#handler.progress.tasks.get(task)?.named.get(wait?.name ?? "");
       if (waits.length === 1 && wait !== undefined && isPlain(wait) && known?.kind !== "step")
         single.push({

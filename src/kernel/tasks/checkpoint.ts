@@ -1,13 +1,12 @@
 /**
- * The progress of tasks over their attempts: finished steps and runs, answered waits, sleeps, and the open waits. It has names
- * and sequence numbers only; the payloads are in the journal.
- * A task with several waits runs again when one of them is answered. The others stay open while it runs, so that their time
- * limits go on, but take no signal until the task is suspended again.
+ * The progress of tasks across their attempts: finished steps and runs, answered waits, sleeps, and open waits. It has only names and
+ * sequence numbers; the payloads are in the journal. A task with several waits runs again when one of them is answered. The other
+ * waits stay open while the task runs, so that their time limits continue. They take no signal until the task is suspended again.
  */
 import { SparseMap } from "../../std/sparse.ts";
 import { matchesPayload } from "./payload-match.ts";
 
-/** A checkpoint that an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
+/** A checkpoint that an earlier attempt of the task journaled. Its payload is in the journal event with the number `seq`. */
 export type Checkpoint =
   /** A step that is done or failed for good, or a wait that was answered or timed out. */
   | {
@@ -16,20 +15,20 @@ export type Checkpoint =
       readonly seq: number;
       readonly timedOut?: true;
       readonly failed?: true;
-      /** Whether the code has gone on after the failure, so that it must stay. */
+      /** Whether the code has gone on after the failure of the step. Then the failure stays, and the step is not tried again. */
       readonly passed?: true;
-      /** The name of the map to which the result, a list of items, belongs. Only the child of the map reads it. */
+      /** The name of the map to which this result belongs. The result is a list of items that only the child of the map reads. */
       readonly map?: string;
     }
-  /** A sleep, which is over once `due` has passed. `over`: it was over before the checkpoints that follow. */
+  /** A sleep, which is over once `due` has passed. `over` means that it was over before the checkpoints that follow it. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number; readonly over?: true }
-  /** A time that the code has read. */
+  /** A time that the code of the task has read. */
   | { readonly kind: "time"; readonly name: string; readonly at: number }
-  /** A child that has not ended. */
+  /** A child execution that has not ended. */
   | { readonly kind: "child"; readonly name: string }
-  /** A step with failed tries, which is tried again at `due`. */
+  /** A step whose tries so far have failed. It is tried again at `due`. */
   | { readonly kind: "tries"; readonly name: string; readonly tries: number; readonly due: number }
-  /** A finished run; runs are in order. */
+  /** A finished run of a script. Runs are in order. */
   | { readonly kind: "run"; readonly name: string; readonly seq: number };
 
 type RunCheckpoint = Extract<Checkpoint, { kind: "run" }>;
@@ -38,9 +37,9 @@ type NamedCheckpoint = Exclude<Checkpoint, { kind: "run" | "time" }>;
 /** An open wait of a task: for a time, or for a signal. */
 export interface Waiting {
   readonly name: string;
-  /** When a sleep or a back-off ends; null if the task waits for a signal. */
+  /** The time at which a sleep or a back-off ends; null if the task waits for a signal. */
   readonly due: number | null;
-  /** The signals that answer the wait; empty for a time. */
+  /** The names of the signals that answer the wait; empty if it is a wait for a time. */
   readonly signals: readonly string[];
   /** Values that the payload of the signal must have, as JSON text. */
   readonly match?: string;
@@ -48,17 +47,17 @@ export interface Waiting {
   readonly any?: true;
   /** Whether the end of the child with this name answers the wait. */
   readonly child?: true;
-  /** Whether the wait was the only one when it began, so that the id of its timer does not contain its name. */
+  /** Whether the wait was the only one of its task when it began. Then the id of its timer does not contain the name of the wait. */
   readonly alone?: true;
 }
 
-/** The most steps, sleeps and waits of a task, over all of its attempts. */
+/** The most steps, sleeps and waits of a task in all of its attempts together. */
 export const CHECKPOINTS_MAX = 10_000;
 
-/** The code of the error of a task that refused a signal's payload; the error's path is the name of the wait. */
+/** The error code of a task that refused the payload of a signal. The path of the error is the name of the wait. */
 export const SIGNAL_REFUSED = "signal_refused";
 
-/** The attempt that journals a checkpoint. */
+/** The attempt that journals a checkpoint, with its round. */
 interface Author {
   readonly task: number;
   readonly attempt: number;
@@ -72,18 +71,18 @@ interface Offered {
 }
 
 export class TaskProgress {
-  /** The newest attempt that journaled a step, a run or a wait, and its round. */
+  /** The number of the newest attempt that journaled a step, a run or a wait. The next field is its round. */
   attempt: number;
   round: number;
   /** Steps, sleeps and failed tries by name, in the order in which they ended. */
   readonly named = new Map<string, NamedCheckpoint>();
-  /** Times that the code has read, by name. */
+  /** The times that the code has read, by name. */
   readonly times = new SparseMap<string, number>();
   /** Finished runs of a script, in order. */
   runs: readonly RunCheckpoint[] = [];
-  /** Waits that have no answer. */
+  /** The open waits, which have no answer yet. */
   waits: readonly Waiting[] = [];
-  /** Whether the last attempt ended to wait, and no answer has come since. */
+  /** Whether the last attempt ended in order to wait, and no answer has come since. */
   isSuspended = false;
 
   constructor(attempt: number, round: number) {
@@ -96,7 +95,7 @@ export class TaskProgress {
     return this.named.size + this.runs.length + this.times.size;
   }
 
-  /** All checkpoints, in the order in which they ended. Sleeps that may not be over come last. */
+  /** All checkpoints, in the order in which they ended. Sleeps that are perhaps not over come last. */
   get checkpoints(): readonly Checkpoint[] {
     const last: Extract<Checkpoint, { kind: "sleep" }>[] = [];
     const ended: Checkpoint[] = [];
@@ -110,19 +109,19 @@ export class TaskProgress {
     return Array.from(this.times, ([name, at]) => ({ kind: "time", name, at }));
   }
 
-  /** All checkpoints as a snapshot keeps them. */
+  /** Returns all checkpoints in the form for a snapshot. */
   toSnapshot(): readonly Checkpoint[] {
     return [...this.named.values(), ...this.runs, ...this.#times];
   }
 
-  /** When the first sleep or back-off of a suspended task ends; null if the task waits for signals only. */
+  /** The time at which the first sleep or back-off of a suspended task ends; null if the task waits for signals only. */
   get due(): number | null {
     let first: number | null = null;
     for (const { due } of this.waits) if (due !== null && (first === null || due < first)) first = due;
     return first;
   }
 
-  /** Whether the task waits at `now`: it is suspended, and no sleep is over. */
+  /** Whether the task waits at `now`: it is suspended, and none of its sleeps is over. */
   isWaiting(now: number): boolean {
     if (!this.isSuspended) return false;
     const { due } = this;
@@ -134,7 +133,7 @@ export class TaskProgress {
     this.named.set(checkpoint.name, checkpoint);
   }
 
-  /** The first open wait that takes this signal. */
+  /** Returns the first open wait that takes this signal; undefined if there is none. */
   waitFor({ signal, data }: Offered): Waiting | undefined {
     return this.waits.find(
       ({ signals, match }) =>
@@ -143,18 +142,18 @@ export class TaskProgress {
   }
 }
 
-/** The tasks of a handler that have checkpoints or wait, and an index of the waits by signal. */
+/** The progress of those tasks of a handler that have checkpoints or wait, and an index of waiting tasks by signal. */
 export class ProgressTable {
   readonly tasks = new SparseMap<number, TaskProgress>();
-  /** Suspended tasks by signal, in the order in which they began to wait. */
+  /** The suspended tasks by the signals for which they wait, in the order in which they began to wait. */
   readonly #waitingFor = new SparseMap<string, Set<number>>();
 
-  /** Records a step, an answered wait or a sleep; a second one of the same name replaces the first. */
+  /** Records a step, an answered wait or a sleep. A second record with the same name replaces the first. */
   note(by: Author, checkpoint: NamedCheckpoint): void {
     this.#at(by).note(checkpoint);
   }
 
-  /** Records times that the code has read. The first one of a name counts. */
+  /** Records times that the code has read. For each name, only the first time counts. */
   noteTimes(by: Author, times: Readonly<Record<string, number>>): void {
     const { times: known } = this.#at(by);
     for (const [name, at] of Object.entries(times)) if (!known.has(name)) known.set(name, at);
@@ -169,13 +168,13 @@ export class ProgressTable {
     }
   }
 
-  /** Records the run with this index, and drops runs with the same or a higher index. */
+  /** Records the run with this index, and drops earlier records of runs with the same or a higher index. */
   noteRun(by: Author, run: { index: number; name: string; seq: number }): void {
     const progress = this.#at(by);
     progress.runs = [...progress.runs.slice(0, run.index), { kind: "run", name: run.name, seq: run.seq }];
   }
 
-  /** Suspends a task with these waits. A wait that was open before keeps its timer. */
+  /** Suspends a task with these waits. A wait that was already open keeps its timer. */
   wait(by: Author, waits: readonly Waiting[]): void {
     const { task } = by;
     const progress = this.#at(by);
@@ -188,7 +187,7 @@ export class ProgressTable {
     this.#suspend(task, progress);
   }
 
-  /** Removes the wait with this name, which is answered. The others stay open. */
+  /** Removes the wait with this name, because it is answered. The other waits stay open. */
   answer(task: number, name: string): Waiting | undefined {
     const progress = this.tasks.get(task);
     const wait = progress?.waits.find((one) => one.name === name);
@@ -205,7 +204,7 @@ export class ProgressTable {
     if (progress !== undefined) this.#leaveIndex(task, progress);
   }
 
-  /** Whether a later attempt than this one journaled a checkpoint or a wait. */
+  /** Whether an attempt later than this one has journaled a checkpoint or a wait. */
   isPassed({ task, attempt, round }: Author): boolean {
     const progress = this.tasks.get(task);
     return progress !== undefined && (progress.attempt > attempt || progress.round > round);
@@ -220,8 +219,8 @@ export class ProgressTable {
   }
 
   /**
-   * Called when the task failed or was cancelled. If it failed because it refused the payload of a signal, the next round waits
-   * for another signal.
+   * Called when the task failed or was cancelled: ends its waits. If it failed because it refused the payload of a signal, the next
+   * round waits for another signal.
    */
   settle(task: number, error: string): void {
     const progress = this.tasks.get(task);
@@ -238,14 +237,14 @@ export class ProgressTable {
     this.tasks.delete(task);
   }
 
-  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out begin again. Children are asked for again. */
+  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out begin again. Children are requested again. */
   reopen(): void {
     for (const task of this.tasks.keys()) this.reopenTask(task);
   }
 
   /**
-   * Begins a new round for one task, like `reopen`. A step that failed for good is tried again, with a new budget, unless the code
-   * has gone on after the failure, for example to undo earlier steps: then the failure stays.
+   * Begins a new round for one task, like `reopen`. A step that failed for good is tried again with new tries. But if the code has
+   * gone on after the failure, for example to undo earlier steps, the failure stays.
    */
   reopenTask(task: number): void {
     this.stopWaiting(task);
@@ -260,7 +259,7 @@ export class ProgressTable {
     }
   }
 
-  /** The task that has waited longest for the signal, and its wait. */
+  /** Returns the task that has waited longest for the signal, and its wait; undefined if there is none. */
   firstWaitingFor(offered: Offered, now: number): { task: number; wait: Waiting } | undefined {
     for (const task of this.#waitingFor.get(offered.signal) ?? []) {
       const progress = this.tasks.get(task);
@@ -277,7 +276,7 @@ export class ProgressTable {
     return n;
   }
 
-  /** The number of waiting tasks that continue at a time at the latest. */
+  /** Returns the number of waiting tasks that have a sleep or a back-off among their waits, so that they continue at a time. */
   countSleeping(now: number): number {
     let n = 0;
     for (const progress of this.tasks.values()) if (progress.isWaiting(now) && progress.due !== null) n++;
@@ -292,7 +291,7 @@ export class ProgressTable {
     return n;
   }
 
-  /** The names of signals that tasks wait for. */
+  /** The names of the signals for which tasks wait. */
   get signals(): readonly string[] {
     return [...this.#waitingFor.keys()];
   }
@@ -325,7 +324,7 @@ export class ProgressTable {
 
   #suspend(task: number, progress: TaskProgress): void {
     progress.isSuspended = true;
-    // The task becomes the last one of `tasks`, so that a snapshot keeps the order of waiting tasks.
+    // Moves the task to the end of `tasks`, so that a snapshot keeps the order of waiting tasks.
     this.tasks.delete(task);
     this.tasks.set(task, progress);
     for (const { signals } of progress.waits)

@@ -1,7 +1,7 @@
 /**
- * Children: tasks that are executions of another workflow. A child's id is derived from its place, so a repeated start
- * creates it once. The parent sends start, pause, resume, cancel and retry, and the child sends its end. Each message is
- * stored by the sender's commit and deleted by the receiver's.
+ * Children: tasks that are executions of another workflow. A child's id is derived from its place, so a repeated start creates only
+ * one child. The parent sends start, pause, resume, cancel and retry, and the child sends its end. Each message is stored by the
+ * sender's commit and deleted by the receiver's commit.
  */
 import { advance } from "../advance.ts";
 import type { ChildEvent, ExecutionError } from "../event.ts";
@@ -16,10 +16,10 @@ import { delayMs } from "./retry.ts";
 import { applyTaskChild, taskChildEnded } from "./task-children.ts";
 import { NEVER } from "./task-table.ts";
 
-/** The most children of a draining visit that were asked to stop and have not ended. Others are asked as these end. */
+/** The most children of a draining visit that have been asked to stop and have not ended. As these end, the others are asked. */
 const STOPS_MAX = 1_000;
 
-/** Starts the children of these tasks; a child of an earlier attempt is retried. */
+/** Starts the children of these tasks. If an earlier attempt has a child already, that child is retried. */
 export function startChildren(step: Step, message: ChildrenMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -31,8 +31,8 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   for (const { task, input } of message.tasks) {
     // @plant purged child is not started again 2
     const known = handler.children.get(task);
-    // A start that was requested before its child failed, and is stepped again after a commit of unknown outcome, waits for its
-    // retry.
+    // A child that failed is not started before its retry time. A repeated start message, stepped again after a commit of unknown
+    // outcome, could otherwise start it too early.
     const isWaiting = handler.tasks.until(task) > step.now;
     if (handler.tasks.settled.has(task) || known?.isOpen === true || isWaiting) continue;
     const attempt = handler.tasks.nextAttempt(task);
@@ -70,14 +70,14 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Applies the end of a child: settles its task, or retries it by the retry policy. */
+/** Applies the end of a child: settles its task, or lets it be retried by the retry policy. */
 export function childEnded(step: Step, message: ChildMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
   const { task, child, status, payload, name } = message;
   if (name !== undefined && handler !== undefined && !execution.ended) {
     if (!taskChildEnded(step, handler, { ...message, name }))
-      return { kind: "ignored", why: "the child is not waited for" };
+      return { kind: "ignored", why: "no task waits for this child" };
     const { stopping } = execution.currentVisit();
     if (stopping !== null) stopping.told--;
     advance(step);
@@ -91,7 +91,7 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
     /* @plant end of a child counted twice */ known?.isOpen !== true ||
     known.child !== child
   )
-    return { kind: "ignored", why: "the child is not waited for" };
+    return { kind: "ignored", why: "no task waits for this child" };
   const place = execution.currentVisit().place(handler.plan.name);
   const { attempt } = known;
   step.emit({ kind: "child.finished", ...place, task, attempt, child, status });
@@ -132,7 +132,7 @@ export function applyChild(execution: Execution, handler: HandlerState, event: C
   if (handler.children.get(task)?.isOpen === true) handler.openChildren--;
   if (event.status === "done") handler.children.delete(task);
   else handler.children.set(task, { child, attempt, isOpen: false });
-  // The next event settles the task or sets its retry time; until then it waits.
+  // The task waits without a time limit until the next event, which settles it or sets its retry time.
   handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
 }
 
@@ -147,13 +147,13 @@ export function notifyChildren(
   for (const { child } of current.eachOpenChild()) step.send(child, fromParent(step.execution, kind, by));
 }
 
-/** Asks the open children of a draining visit to stop, each once: at most STOPS_MAX now, the others as those end. */
+/** Asks the open children of a draining visit to stop, each once. At most STOPS_MAX are asked now, the others as those end. */
 export function cancelChildren(step: Step): void {
   const { current, cancelling, round } = step.execution;
   if (current === null || current.openChildren === 0) return;
   current.stopping ??= { open: current.eachOpenChild(), told: 0 };
   const { stopping } = current;
-  const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
+  const reason = cancelling === null ? "a phase of the parent execution fails" : cancelling.reason;
   const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
   for (; stopping.told < STOPS_MAX; stopping.told++) {
     const next = stopping.open.next();
@@ -162,7 +162,7 @@ export function cancelChildren(step: Step): void {
   }
 }
 
-/** Cancels a child that has run longer than its timeout; its task fails when the child has ended. */
+/** Cancels a child that has run longer than its timeout. Its task fails when the child has ended. */
 export function childOutOfTime(step: Step, handler: HandlerState, task: number): void {
   const known = handler.children.get(task);
   if (known?.isOpen !== true) return;
@@ -177,7 +177,7 @@ function armChild(step: Step, handler: HandlerState, task: number): void {
   step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeout });
 }
 
-/** Clears the timer of a child's time limit; false if it has fired. */
+/** Clears the timer of a child's time limit. Returns false if the timer has fired already. */
 function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
   if (handler.plan.definition.timeout === undefined) return true;
   return clearTimer(step, taskTimerId(step, handler, task));
@@ -202,7 +202,7 @@ function outOfTime({ plan }: HandlerState, child: string): string {
   return JSON.stringify({ name: "Timeout", code: "timeout", message, child });
 }
 
-/** Why a child is not retried; null if it may be. */
+/** Returns why a child is not retried; null if it may be retried. */
 function whyFinal(status: string, payload: string): string | null {
   // A child that was cancelled on purpose is not started again.
   if (status === "cancelled") return "cancelled";

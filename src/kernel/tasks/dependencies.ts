@@ -1,14 +1,14 @@
 /**
- * The dependencies between the tasks of one handler: which tasks wait for which others (`after`). A task waits while one of
- * its dependencies is not done. Edges are kept in typed arrays from the dependency to its waiters, and are dropped when the
- * dependency is done; 100,000 tasks with three dependencies each take a few megabytes.
+ * The dependencies between the tasks of one handler: which tasks wait for which others (`after`). A task waits while one of its
+ * dependencies is not done. Edges lead from a dependency to the tasks that wait for it (its waiters), are kept in typed arrays, and
+ * are dropped when the dependency is done. 100,000 tasks with three dependencies each take a few megabytes.
  */
 import { Bitset } from "../../std/bitset.ts";
 import type { Afters } from "../definition/task-name.ts";
 import type { IdentitySet } from "./identity-set.ts";
 import type { TaskTable } from "./task-table.ts";
 
-/** A page of tasks with the identities of the tasks that they wait for. */
+/** A page of tasks, with the identities of the tasks for which they wait. */
 interface Page {
   readonly from: number;
   readonly identities: readonly string[];
@@ -16,22 +16,25 @@ interface Page {
 }
 
 export class Dependencies {
-  /** Tasks without an outcome that wait for others. */
+  /** Open tasks that wait for other tasks. */
   blocked = new Bitset();
-  /** The number of dependencies of each task that are not done. */
+  /** For each task, the number of its dependencies that are not done. */
   #unmet = new Uint32Array(64);
-  /** The first edge of each dependency, from 1; 0 if no task waits for it. */
+  /** For each dependency, the number of its first edge, counted from 1; 0 if no task waits for it. */
   #first = new Uint32Array(64);
-  /** Edges from 1: the waiter, and the next edge of the same dependency. Free edges are a list too. */
+  /**
+   * For each edge, the task that waits. The next array has the next edge of the same dependency. Unused edges form a list of their
+   * own.
+   */
   #waiter = new Uint32Array(64);
   #next = new Uint32Array(64);
   #edges = 0;
   #free = 0;
   /** The identities of dependencies that have waiters. */
   readonly #names = new Map<number, string>();
-  /** Identities that no task has yet, with their waiters. */
+  /** Identities for which tasks wait but that no task has yet, with the waiting tasks. */
   readonly #missing = new Map<string, number[]>();
-  /** Dependencies that may have failed while tasks wait for them. The next step fails those tasks. */
+  /** Dependencies that may have failed while tasks wait for them. The next step fails the waiting tasks. */
   readonly #failed = new Set<number>();
 
   /** Adds a page of tasks, whose identities are new. */
@@ -48,7 +51,7 @@ export class Dependencies {
     }
   }
 
-  /** Called when a task is done: releases the tasks that waited only for it. */
+  /** Called when a task is done: releases the tasks that waited only for this one. */
   done(task: number, tasks: TaskTable, now: number): void {
     for (let edge = this.#first[task] ?? 0; edge > 0; ) {
       const waiter = this.#waiter[edge] as number;
@@ -72,7 +75,7 @@ export class Dependencies {
     if (this.hasWaiters(task)) this.#failed.add(task);
   }
 
-  /** Blocks the open tasks that wait for others again, after a round began or a snapshot was read. */
+  /** Blocks open tasks that wait for others, after a round began or a snapshot was read. */
   restore(tasks: TaskTable, total: number): void {
     this.blocked = new Bitset();
     this.#failed.clear();
@@ -86,7 +89,7 @@ export class Dependencies {
     }
   }
 
-  /** Whether the task waits for others. It has not begun then. */
+  /** Whether the task waits for other tasks, so that it has not begun. */
   isBlocked(task: number): boolean {
     return (this.#unmet[task] ?? 0) > 0;
   }
@@ -95,12 +98,12 @@ export class Dependencies {
     return (this.#first[task] ?? 0) > 0;
   }
 
-  /** The identity of a dependency that has waiters. */
+  /** Returns the identity of a task for which other tasks wait. */
   nameOf(task: number): string {
     return this.#names.get(task) ?? `task ${task}`;
   }
 
-  /** Dependencies that are not done and never will be in this round, with tasks that wait for them. */
+  /** Returns the dependencies that are not done and never will be in this round, and for which tasks wait. */
   takeFailed(tasks: TaskTable): number[] {
     if (this.#failed.size === 0) return NONE;
     const failed = [...this.#failed].filter((task) => tasks.settled.has(task) && !tasks.isDone(task));
@@ -122,11 +125,11 @@ export class Dependencies {
   }
 
   /**
-   * The cycles among the blocked tasks, if every one of them waits for another blocked task: each as its tasks in order. Each
-   * task is in at most one of them; the others wait for a task of a cycle.
+   * Returns the cycles of blocked tasks, each as a list of its tasks in order, if every blocked task waits for another one. A task is
+   * in at most one cycle. Blocked tasks outside the cycles wait for a task in a cycle.
    */
   cycles(total: number): number[][] {
-    /** For each blocked task, the lowest blocked task that it waits for, plus 1. */
+    /** For each blocked task, the lowest blocked task for which it waits, plus 1. */
     const after = new Uint32Array(total);
     for (let task = 0; task < total; task++)
       if (this.blocked.has(task))
@@ -150,8 +153,8 @@ export class Dependencies {
   }
 
   /**
-   * A task that waits, the identity of a task that it waits for, and the number of that one, which does not wait itself; null
-   * instead of the number if no task has the identity. Null if none waits.
+   * Returns an example of a waiting task: the task, the identity of the task for which it waits, and the number of that one, which
+   * does not wait itself. The number is null if no task has the identity. Returns null if no task waits.
    */
   example(
     tasks: TaskTable,
@@ -190,7 +193,7 @@ export class Dependencies {
     return read;
   }
 
-  /** Makes a task wait for the one with this identity. */
+  /** Makes a task wait for the task with this identity. */
   #depend(task: number, name: string, tasks: TaskTable, known: IdentitySet): void {
     const dependency = known.taskOf(name);
     if (dependency < 0) {
@@ -205,7 +208,7 @@ export class Dependencies {
     }
   }
 
-  /** Called when there is a task with this identity: tasks that wait for the identity wait for the task. */
+  /** Called when a task with this identity was added: tasks that waited for the identity now wait for that task. */
   #found(task: number, identity: string): void {
     const waiters = this.#missing.get(identity);
     if (waiters === undefined) return;
@@ -241,7 +244,7 @@ export class Dependencies {
 }
 
 export interface DependenciesSnapshot {
-  /** Pairs of a dependency and a waiter, four bytes each, as base64. */
+  /** Pairs of a dependency and a task that waits for it, four bytes each, as base64. */
   readonly edges: string;
   readonly names: readonly (readonly [number, string])[];
   readonly missing: readonly (readonly [string, readonly number[]])[];

@@ -1,8 +1,8 @@
 /**
- * Fails tasks that wait for others in vain. The verdicts follow from the state alone:
- * 1. A dependency has failed or was cancelled: its waiters fail (`dependency_failed`), and so do theirs.
- * 2. Every open task of a complete handler waits for another one. Then identities that no task has fail their waiters
- *    (`unknown_dependency`). If there are none, the rest waits in cycles, whose tasks fail (`dependency_cycle`).
+ * Fails tasks that can never run because of the tasks for which they wait. Which ones follows from the state alone: 1. If a
+ * dependency has failed or was cancelled, the tasks that wait for it fail (`dependency_failed`), and so do those that wait for them.
+ * 2. If every open task of a complete handler waits for another one, tasks that wait for an identity that no task has fail
+ * (`unknown_dependency`). If there are none, the tasks that wait in cycles fail (`dependency_cycle`).
  */
 import type { HandlerState } from "../execution.ts";
 import type { Step } from "../step.ts";
@@ -10,16 +10,19 @@ import { ENGINE } from "../timers.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import type { Dependencies } from "./dependencies.ts";
 
-/** The most names of a cycle that an error shows. */
+/** The most names of a cycle that an error message shows. */
 const CYCLE_SHOWN = 10;
 
 type Reason = "dependency_failed" | "unknown_dependency" | "dependency_cycle";
 
-/** Fails the tasks of a handler that wait in vain; `isComplete`: the handler gets no more tasks except those that tasks add. */
+/**
+ * Fails the tasks of a handler whose waits can never end. `isComplete` means that the handler gets no more tasks except those that
+ * tasks add.
+ */
 export function failVainWaits(step: Step, handler: HandlerState, isComplete: boolean): void {
   const { dependencies, tasks, total } = handler;
   if (dependencies === null) return;
-  // A verdict can leave others that wait in vain for another reason, so this is repeated until there is none.
+  // A failed task can make other waits hopeless, so this is repeated until no more tasks fail.
   for (;;) {
     const failed = new Verdicts(step, handler, dependencies);
     failed.cascade(dependencies.takeFailed(tasks));
@@ -36,7 +39,7 @@ export function failVainWaits(step: Step, handler: HandlerState, isComplete: boo
   }
 }
 
-/** Judges the open tasks if each of them waits: unknown identities first, cycles if there are none. */
+/** If every open task waits, fails those that wait for unknown identities. If there are none, fails those in cycles. */
 function judgeBlocked(verdicts: Verdicts, dependencies: Dependencies, total: number): void {
   for (const [name, waiters] of dependencies.missing())
     for (const waiter of waiters)
@@ -49,7 +52,7 @@ function judgeBlocked(verdicts: Verdicts, dependencies: Dependencies, total: num
 }
 
 class Verdicts {
-  /** The tasks that failed so far, in order. */
+  /** The tasks that this step has failed so far, in order. */
   readonly failed: number[] = [];
   readonly #seen = new Set<number>();
   readonly #dependencies: Dependencies;
@@ -64,7 +67,7 @@ class Verdicts {
     return this.failed.length === 0;
   }
 
-  /** Fails a task that waits. A task that has an outcome, or a verdict already, keeps it. */
+  /** Fails a task that waits. A task that already has an outcome, or was failed in this step, keeps that. */
   fail(task: number, reason: Reason, message: string): void {
     if (this.#seen.has(task) || !this.#dependencies.blocked.has(task)) return;
     this.#seen.add(task);
@@ -74,11 +77,11 @@ class Verdicts {
       code: reason,
       message: `${reason}: ${message}`,
     });
-    // No attempt of the task ever ran.
+    // The attempt number is 0, because no attempt of the task ever ran.
     this.#recorder.settle({ task, attempt: 0, status: "failed", reason, worker: ENGINE, ms: 0, payload });
   }
 
-  /** Fails all tasks that wait for these, directly or through others. */
+  /** Fails all tasks that wait for these tasks, directly or through other tasks. */
   cascade(from: readonly number[]): void {
     const queue = [...from];
     for (let task = queue.pop(); task !== undefined; task = queue.pop()) {
@@ -96,7 +99,7 @@ class Verdicts {
   }
 }
 
-/** Writes a cycle as `a -> b -> a`. The middle of a long one is left out. */
+/** Writes a cycle as `a -> b -> a`. The middle of a long cycle is left out. */
 function showCycle(names: readonly string[]): string {
   const [first = ""] = names;
   if (names.length <= CYCLE_SHOWN) return [...names, first].join(" -> ");

@@ -1,4 +1,7 @@
-/** Enumeration, which has attempts of its own. Its pages are journaled as they arrive, and its receipt seals the handler. */
+/**
+ * The enumeration of a handler's tasks, which has attempts of its own. Its pages are journaled as they arrive. When its receipt
+ * arrives, the number of tasks is final (the handler is sealed).
+ */
 import { advance, emitTasks } from "../advance.ts";
 import { LIMITS } from "../definition/definition.ts";
 import { type Items, nameItems, uniqueItems, whyUneven } from "../definition/task-name.ts";
@@ -8,7 +11,7 @@ import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageM
 import type { Step } from "../step.ts";
 import { delayMs } from "./retry.ts";
 
-/** Journals a page of the live attempt. A repeated page changes nothing. */
+/** Journals a page of tasks from the current enumeration attempt. A repeated page changes nothing. */
 export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
@@ -25,15 +28,15 @@ export function page(step: Step, message: PageMessage): Answer {
       message: `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`,
     });
   if (fresh.tasks.length === 0)
-    return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
+    return { kind: "ignored", why: "all of these tasks are journaled already", verdicts: ["duplicate"] };
   emitTasks(step, handler, fresh);
   const { seq } = step.execution;
-  // A new task may wait for one that has failed.
+  // A new task may wait for a task that has failed already, so it must fail too.
   if (handler.dependencies !== null) advance(step);
   return { kind: "applied", seq };
 }
 
-/** Fails the enumeration without a retry, since another attempt would fail in the same way. */
+/** Fails the enumeration without a retry, because another attempt would fail in the same way. */
 function failForGood(step: Step, message: PageMessage, error: object): Answer {
   step.emit({
     kind: "handler.retrying",
@@ -48,7 +51,7 @@ function failForGood(step: Step, message: PageMessage, error: object): Answer {
   return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
 }
 
-/** Applies the receipt of the enumeration attempt. */
+/** Applies the receipt of an enumeration attempt. */
 export function enumerationEnded(step: Step, message: EnumerationMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
@@ -101,7 +104,7 @@ export function enumerationLost(step: Step, message: EnumerationLostMessage): An
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** Finds the handler, if this attempt is its live enumeration; null otherwise. */
+/** Returns the handler, if this attempt is its current enumeration attempt; null otherwise. */
 function openHandler(
   step: Step,
   message: { phase: string; visit: number; handler: string; attempt: number; round: number },
@@ -116,8 +119,8 @@ function openHandler(
 }
 
 /**
- * Why a page is refused; null if it is accepted. A whole page is sent again if its answer was lost. A page that is only partly
- * new is refused, because its journaled tasks may differ from the journal.
+ * Returns why a page is refused; null if it is accepted. A page whose answer was lost is sent again as a whole. A page that is only
+ * partly new is refused, because its other tasks may differ from the journaled ones.
  */
 function whyWrong(
   handler: HandlerState,
@@ -135,7 +138,7 @@ function whyWrong(
   return null;
 }
 
-/** The new tasks of a page: all or none; or, if tasks have identities, those whose identity is new. */
+/** Returns the new tasks of a page: all or none of them. If tasks have identities, returns those whose identity is new. */
 function freshItems(
   handler: HandlerState,
   { from, ...items }: Items & { readonly from: number },

@@ -1,9 +1,9 @@
-/** A set of identities, stored as 128-bit hashes (open addressing). It can keep the number of the task of each. */
+/** A set of identities, stored as 128-bit hashes (open addressing). It can also keep the number of the task with each identity. */
 import { sha256Words } from "../../std/hash.ts";
 
 export class IdentitySet {
   #slots = new Uint32Array(4 * 64);
-  /** The task of the identity in each slot; null if they are not kept. */
+  /** The number of the task for the identity in each slot; null if task numbers are not kept. */
   #tasks: Uint32Array | null;
   size = 0;
 
@@ -15,13 +15,13 @@ export class IdentitySet {
     return this.#find(sha256Words(identity)) < 0;
   }
 
-  /** The task with this identity; -1 if there is none. */
+  /** Returns the number of the task with this identity; -1 if there is none. */
   taskOf(identity: string): number {
     const slot = this.#find(sha256Words(identity));
     return slot < 0 ? (this.#tasks?.[(-1 - slot) / 4] ?? -1) : -1;
   }
 
-  /** Adds the identity of a task; false if the set has it already. */
+  /** Adds the identity of a task. Returns false if the set has it already. */
   add(identity: string, task = 0): boolean {
     const words = sha256Words(identity);
     const slot = this.#find(words);
@@ -43,7 +43,7 @@ export class IdentitySet {
     return Buffer.from(full.buffer).toString("base64");
   }
 
-  /** The tasks of the identities, in the order of `toText`; null if they are not kept. */
+  /** Returns the task numbers as text, in the order of `toText`; null if task numbers are not kept. */
   tasksToText(): string | null {
     const tasks = this.#tasks;
     if (tasks === null) return null;
@@ -68,7 +68,7 @@ export class IdentitySet {
     return set;
   }
 
-  /** The index of the free slot for these words. If the set has them in a slot `i`, it is `-1 - i`. */
+  /** Returns the index of the free slot for this hash. If the set already has the hash in slot `i`, returns `-1 - i`. */
   #find(words: readonly [number, number, number, number]): number {
     const mask = this.#slots.length / 4 - 1;
     for (let at = words[0] & mask; ; at = (at + 1) & mask) {

@@ -1,6 +1,9 @@
-/** Compares the payload of a signal with the values that a wait asks for. */
+/** Compares the payload of a signal with the values that a wait requires. */
 
-/** Whether the payload has all values of `match`: equal values, and objects with at least these members. Both are JSON texts. */
+/**
+ * Whether the payload has all values of `match`: values must be equal, and objects must have at least the members in `match`. Both
+ * are JSON texts.
+ */
 export function matchesPayload(payload: string, match: string): boolean {
   return contains(JSON.parse(payload), JSON.parse(match));
 }

@@ -1,9 +1,7 @@
 /**
- * Receipts of tasks. The outcome of a task counts once, because it is a bit in a set: duplicates, redeliveries and late
- * receipts find it set and change nothing.
- *
- * An attempt is live (it holds its lease) or late (it lost it). A late `done` settles a task that is still open; any other
- * late receipt is only recorded.
+ * Handles receipts of tasks. The outcome of a task counts once, because it is a bit in a set: duplicates, redeliveries and late
+ * receipts find the bit set and change nothing. A live attempt holds its lease; a late one has lost it. A late `done` settles a task
+ * that is still open; any other late receipt is only recorded.
  */
 import { assert } from "../../std/assert.ts";
 import { DURATION_MAX_MS } from "../../std/duration.ts";
@@ -71,7 +69,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
 }
 
 /**
- * Records receipts of an ended visit that may be compensated: an attempt that counted as lost has ended. They change no
+ * Records receipts for an ended visit that may be compensated: attempts that counted as lost have ended. The receipts change no
  * outcome.
  */
 function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMessage): Answer {
@@ -93,9 +91,7 @@ function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMess
   return { kind: "applied", seq: step.execution.seq, verdicts };
 }
 
-/**
- * Records the starts of open tasks. If a former owner recorded a start, the owner that holds the attempt now records it again.
- */
+/** Records the starts of open tasks. If a former owner recorded the start, the owner that adopted the attempt records it again. */
 export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -109,7 +105,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
       isNew(handler.tasks.startOf(task), attempt),
   );
   if (begun.length === 0) {
-    // An earlier commit of unknown outcome may have recorded the start, which is sufficient.
+    // The start may have been recorded by an earlier commit of unknown outcome. Then it counts as applied.
     const isRecorded = message.attempts.some(
       ({ task, attempt }) => handler.tasks.startOf(task)?.attempt === attempt,
     );
@@ -137,7 +133,7 @@ function emitAttempts(
   });
 }
 
-/** Records attempts whose workers went silent, with their starts. A task fails once its crash budget is used up. */
+/** Records attempts whose workers became silent, with their starts. A task fails once it has used up its allowed crashes. */
 export function attemptsLost(step: Step, message: LostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -178,8 +174,8 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
 }
 
 /**
- * Ends attempts that were given out and waited in a queue. Their tasks are pending again, and count as ones that may have begun,
- * because that is not known.
+ * Ends attempts that were granted and waited in a queue of a broker. Their tasks are pending again, and count as tasks that may have
+ * begun, because a worker may have received them.
  */
 function releaseUnbegun(step: Step, handler: HandlerState, attempts: readonly AttemptRef[]): Answer {
   const recorder = new BulkRecorder(step, handler);
@@ -215,8 +211,8 @@ function applyReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder,
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
       return applyLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
-    // A later attempt that left a checkpoint has taken over, and this receipt would undo it. The same holds for a later
-    // lease of the same attempt: an attempt that left a checkpoint itself holds its lease, or was lost.
+    // A later attempt that has journaled a checkpoint has taken over, so this receipt must not settle the task. The same applies to a
+    // later lease of the same attempt.
     const isPassed =
       handler.progress.isPassed(receipt) ||
       (isCurrent && !wasLost && handler.progress.isPassed({ ...receipt, attempt: attempt - 1 }));
@@ -254,8 +250,9 @@ function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, re
     return "accepted";
   }
   if (outcome.status === "cancelled" || outcome.status === "suspended") {
-    // The attempt is handed back: the task is pending again and keeps its budgets. While the visit drains, its end cancels the
-    // task. Then only a journaled attempt is released, so that no attempt of the next round gets its number.
+    // The worker has returned the attempt: the task is pending again, and neither an attempt nor a crash counts. While the visit
+    // drains, the end of the visit cancels the task. Then only a journaled attempt is released, so that the next round does not use
+    // its number again.
     if (!isDraining || isJournaled(handler, receipt))
       recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
     return "accepted";
@@ -284,14 +281,14 @@ function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, re
   return "accepted";
 }
 
-/** Whether the journal has the start, a notice or a checkpoint of the attempt. */
+/** Whether the journal has the start, a notice or a checkpoint of this attempt. */
 function isJournaled({ tasks, progress, notices }: HandlerState, { task, attempt, round }: Receipt): boolean {
   if (tasks.startOf(task)?.attempt === attempt || notices.get(task)?.attempt === attempt) return true;
   const left = progress.tasks.get(task);
   return left?.attempt === attempt && left.round === round;
 }
 
-/** Settles a task as done; a command whose post-operations come first only records its result. */
+/** Settles a task as done. If post-operations of a command come first, only its result is recorded. */
 function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
   const { payload } = receipt.outcome;
   const { command } = handler.plan;
@@ -304,7 +301,7 @@ function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   if (!command.holds) recorder.settleReceipt(receipt, "done", null, result);
 }
 
-/** Records a worker's error for a command. An error that the engine itself found is not a receipt. */
+/** Records the error that a worker reported for a command. An error that the engine itself found is not a receipt. */
 function noteErrorReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
   if (handler.plan.command === null || receipt.worker === ENGINE) return;
   recorder.flush();
@@ -331,7 +328,7 @@ function emitReceipted(
   });
 }
 
-/** The waits of a suspended attempt; if it has none, the task continues at once. */
+/** Returns the open waits of a suspended attempt. If there are none, the task continues at once. */
 function suspension(step: Step, waits: readonly TaskWait[]): readonly OpenWait[] {
   if (waits.length === 0) return [{ name: "", due: Math.max(1, step.now) }];
   return waits.map(({ name, signal, anyOf, match, untilMs = step.now, forMs, retry, child }) => {
@@ -345,7 +342,7 @@ function suspension(step: Step, waits: readonly TaskWait[]): readonly OpenWait[]
   });
 }
 
-/** Counts a sleep or a wait as a checkpoint; a task with too many checkpoints fails for good. */
+/** Counts a sleep or a wait as a checkpoint. If the task has too many checkpoints, returns a fatal failure. */
 function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Outcome {
   if (outcome.status !== "suspended") return outcome;
   const progress = handler.progress.tasks.get(task);
@@ -354,12 +351,12 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
   const error = {
     name: "TooManySteps",
     code: "too_large",
-    message: `a task has at most ${CHECKPOINTS_MAX} steps, sleeps and waits`,
+    message: `a task may have at most ${CHECKPOINTS_MAX} steps, sleeps and waits`,
   };
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** Fails a task for good that would wait for a child that was not requested. */
+/** If a suspended task would wait for a child that it has not requested, returns a fatal failure. */
 function withChildren(handler: HandlerState, task: number, outcome: Outcome): Outcome {
   if (outcome.status !== "suspended") return outcome;
   const { progress, taskChildren } = handler;
@@ -378,7 +375,7 @@ function withChildren(handler: HandlerState, task: number, outcome: Outcome): Ou
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** The failure of a script attempt that ends before its last run is finished; null if all runs are finished. */
+/** Returns the failure of a script attempt that reports done before its last run is finished; null if all runs are finished. */
 function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   const { script = [] } = handler.plan.definition;
   const finished = finishedRuns(handler, receipt).length;
@@ -392,8 +389,8 @@ function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
 }
 
 /**
- * Journals the tasks that the tasks of these receipts added, each identity once. They are part of the step that settles the
- * tasks, so the handler cannot end before they are known, and a receipt that does not count adds nothing.
+ * Journals the tasks that the tasks of these receipts added, each identity once. This happens in the step that settles the tasks, so
+ * the handler cannot end before the added tasks are known. A receipt that does not count adds nothing.
  */
 function emitAdded(step: Step, handler: HandlerState, counted: readonly Receipt[]): void {
   const { identities: known } = handler;
@@ -404,7 +401,7 @@ function emitAdded(step: Step, handler: HandlerState, counted: readonly Receipt[
   for (const { task, outcome } of counted) {
     if (outcome.adds === undefined) continue;
     const own = nameItems(handler.plan.definition, outcome.adds);
-    assert(!("why" in own), "the tasks of a receipt that counts have names");
+    assert(!("why" in own), "the tasks of a receipt that counts must have names");
     own.tasks.forEach((text, i) => {
       const identity = known === null ? undefined : own.identities?.[i];
       // @plant added task counted again though its identity is known
@@ -427,7 +424,7 @@ function emitAdded(step: Step, handler: HandlerState, counted: readonly Receipt[
   emitTasks(step, handler, page, addedBy);
 }
 
-/** Journals that the task asks to continue, once. A cancelled execution continues after a retry. */
+/** Journals once that a task asks to continue as another execution. If the execution is cancelled, it continues after a retry. */
 function emitContinuing(
   step: Step,
   { tasks }: HandlerState,
@@ -440,7 +437,7 @@ function emitContinuing(
   });
 }
 
-/** The outcome of a done task that adds tasks; failed for good if they cannot be added. */
+/** Checks a done task that adds tasks. Returns its outcome, or a fatal failure if the tasks cannot be added. */
 function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcome {
   const fail = (name: string, message: string, code = "invalid"): Outcome => ({
     status: "failed",
@@ -451,11 +448,11 @@ function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcom
     return fail("InvalidTask", "the task adds tasks, but the definition of its handler does not have `adds`");
   const { addedTasks, addedChars, taskBytes, tasksPerVisit } = LIMITS;
   if (adds.tasks.length > addedTasks)
-    return fail("TooManyTasks", `an attempt adds at most ${addedTasks} tasks`, "too_large");
+    return fail("TooManyTasks", `an attempt may add at most ${addedTasks} tasks`, "too_large");
   if (adds.tasks.reduce((sum, { length }) => sum + length, 0) > addedChars)
-    return fail("TooManyTasks", `an attempt adds at most ${addedChars} characters of tasks`, "too_large");
+    return fail("TooManyTasks", `an attempt may add at most ${addedChars} characters of tasks`, "too_large");
   if (adds.tasks.some(({ length }) => length > taskBytes))
-    return fail("InvalidTask", `a task has at most ${taskBytes} bytes`, "too_large");
+    return fail("InvalidTask", `a task may have at most ${taskBytes} bytes`, "too_large");
   const named = nameItems(handler.plan.definition, adds);
   if ("why" in named) return fail("InvalidTask", named.why);
   const uneven = whyUneven(named);
@@ -469,7 +466,7 @@ function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcom
   return outcome;
 }
 
-/** The outcome after validation: a decision must name one of its phases, and a script is done after its last run. */
+/** Returns the checked outcome: a decision must name one of its phases, and a script is done only after its last run. */
 function validated(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
   const { outcome } = receipt;
   if (outcome.status !== "done") return outcome;

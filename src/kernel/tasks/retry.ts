@@ -1,4 +1,4 @@
-/** The delay before a failed task or enumeration is retried. */
+/** Computes the delay before a failed task or enumeration is retried. */
 import { backOffMs } from "../../std/back-off.ts";
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { hashText } from "../../std/random.ts";
@@ -9,7 +9,7 @@ export interface RetryPolicy {
   readonly retryMaxMs: number;
 }
 
-/** Milliseconds before the next attempt: the delay that the code requested, within bounds, or the back-off. */
+/** Returns the milliseconds before the next attempt: the delay that the code requested, within bounds, or else the back-off. */
 export function delayMs(
   plan: RetryPolicy,
   failures: number,
@@ -20,7 +20,7 @@ export function delayMs(
   return Math.round(Math.min(DURATION_MAX_MS, Math.max(0, asked)));
 }
 
-/** Milliseconds after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
+/** Returns the back-off in milliseconds after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
 export function backoffMs(plan: RetryPolicy, failures: number, attemptId: string): number {
   const ceiling =
     plan.backoff === "constant"

@@ -1,6 +1,6 @@
 /**
- * Notices about open attempts: that a worker accepted an attempt, and which run of a script is open. They change no outcome. An
- * attempt that ends leaves no run open: a run without an end of its own has crashed.
+ * Notices about open attempts: that a worker accepted an attempt, and which run of a script is open. They change no outcome. When an
+ * attempt ends, none of its runs stays open: a run without an end counts as crashed.
  */
 import { isRejection } from "../../std/rejection.ts";
 import type { TaskRunCrashed, TaskRunStarted } from "../event.ts";
@@ -14,11 +14,11 @@ export interface Notices {
   readonly attempt: number;
   /** The worker that accepted the attempt; null if none has reported that. */
   readonly worker: string | null;
-  /** The run that began or crashed last; null if there is none, or if it is finished. */
+  /** The run that began or crashed last; null if there is none, or if that run is finished. */
   readonly run: { readonly name: string; readonly index: number; readonly isOpen: boolean } | null;
 }
 
-/** Records that workers have accepted attempts at open tasks, once for each. */
+/** Records that workers have accepted attempts at open tasks, once for each attempt. */
 export function attemptsAccepted(step: Step, message: AcceptedMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -43,7 +43,7 @@ export function attemptsAccepted(step: Step, message: AcceptedMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Records that the next run of a live attempt began or crashed, once. */
+/** Records once that the next run of an attempt began or crashed, if the attempt holds its lease. */
 export function runNotice(
   step: Step,
   handler: HandlerState,
@@ -56,7 +56,7 @@ export function runNotice(
   const { index, isRepeat } = place;
   const known = handler.notices.get(task);
   const run = known?.attempt === attempt ? known.run : null;
-  // A run that crashed may begin again.
+  // A run that crashed may begin again, so the notice is a repeat only if the run is in the same state.
   const isKnown = run?.index === index && run.isOpen === (notice.kind === "run.started");
   if (isRepeat || isKnown) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   const at = { ...step.execution.currentVisit().place(handler.plan.name), task, attempt };
@@ -69,7 +69,7 @@ export function runNotice(
   return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
 }
 
-/** Records the open run of a task as crashed, because its attempt ends. */
+/** Records the open run of a task as crashed, because the attempt of the task ends. */
 export function closeRun(
   step: Step,
   handler: HandlerState,
@@ -85,7 +85,7 @@ export function closeRun(
 
 const NONE: Notices = { attempt: 0, worker: null, run: null };
 
-/** Applies the begin or the crash of a run. */
+/** Applies the event that a run began or crashed. */
 export function applyRunNotice({ notices }: HandlerState, event: TaskRunStarted | TaskRunCrashed): void {
   const { kind, task, attempt, name, index } = event;
   const known = notices.get(task);

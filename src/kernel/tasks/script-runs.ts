@@ -1,6 +1,6 @@
 /**
- * The runs of a script task. A run is identified by its name, and by its index where one is given, against the runs of
- * the definition. The journal holds a prefix of those runs, in order; a run that is not the next one is never journaled.
+ * The runs of a script task. A run is identified by its name among the runs of the definition, and by its index if one is given. The
+ * journal has the first runs of the script, in order; a run that is not the next one is never journaled.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { HandlerState } from "../execution.ts";
@@ -16,7 +16,7 @@ interface AttemptAt {
 
 const NONE: readonly RunCheckpoint[] = [];
 
-/** The journaled runs of a task: the longest prefix of the script, over all attempts. */
+/** Returns the journaled runs of a task: the first runs of the script, in order, over all attempts. */
 export function journaledRuns(handler: HandlerState, task: number): readonly RunCheckpoint[] {
   const { script } = handler.plan.definition;
   const runs = handler.progress.tasks.get(task)?.runs;
@@ -25,14 +25,14 @@ export function journaledRuns(handler: HandlerState, task: number): readonly Run
   return end < 0 ? runs : runs.slice(0, end);
 }
 
-/** The runs that count as finished for an attempt. With `resume: false`, runs of earlier attempts do not count. */
+/** Returns the runs that count as finished for an attempt. With `resume: false`, runs of earlier attempts do not count. */
 export function finishedRuns(handler: HandlerState, at: AttemptAt): readonly RunCheckpoint[] {
   const progress = handler.progress.tasks.get(at.task);
   const isNewer = progress !== undefined && (at.round > progress.round || at.attempt > progress.attempt);
   return handler.plan.definition.resume === false && isNewer ? NONE : journaledRuns(handler, at.task);
 }
 
-/** The index of a finished run, and whether it is journaled already; a rejection if it is not the next run. */
+/** Returns the index of a finished run, and whether the run is journaled already. Returns a rejection if it is not the next run. */
 export function placeRun(
   handler: HandlerState,
   at: AttemptAt,
@@ -49,7 +49,7 @@ export function placeRun(
   });
 }
 
-/** The index of the run with this name; a rejection if the script has none, or if it is at another index. */
+/** Returns the index of the run with this name. Returns a rejection if the script has no such run, or if the run has another index. */
 export function indexOfRun(
   handler: HandlerState,
   { name, index }: { readonly name: string; readonly index: number | null },

@@ -3,7 +3,7 @@ import type { ErrorCause } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 
 const SHOWN_CHARS = 200;
-/** The message that is shown for an error without one. */
+/** The message that is shown for an error that has none. */
 const FAILED = "failed";
 
 /** Keeps the error of an attempt that is retried, so that `why` can show it. */
@@ -15,13 +15,13 @@ export function noteError(handler: HandlerState, reason?: string, error?: string
     message.length > SHOWN_CHARS ? `${message.slice(0, SHOWN_CHARS)}...`.toWellFormed() : message;
 }
 
-/** The code and the message of a stored error, and, if user code threw it, the error as the cause of another one. */
+/** Returns the code and the message of a stored error. If user code threw the error, also returns it in the form of a cause. */
 export function readError(text: string | null): { code?: string; message: string; cause?: ErrorCause } {
   if (text === null) return { message: FAILED };
   const parsed = JSON.parse(text) as Partial<Record<keyof ErrorCause, unknown>> | null;
   const message = typeof parsed?.message === "string" ? parsed.message : FAILED;
   const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
-  // An error without a stack and without a cause says no more than its message.
+  // An error without a stack and a cause is left out as a cause, because its message is shown already.
   const cause = parsed?.stack === undefined && parsed?.cause === undefined ? undefined : causeOf(parsed);
   return {
     ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}),
@@ -30,7 +30,7 @@ export function readError(text: string | null): { code?: string; message: string
   };
 }
 
-/** The fields of a stored error that its cause has too; undefined if there is no error. */
+/** Returns the name, message, code, stack and cause of a stored error; undefined if there is no error. */
 function causeOf(error: unknown): ErrorCause | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { name, message, code, stack, cause } = error as Partial<Record<keyof ErrorCause, unknown>>;

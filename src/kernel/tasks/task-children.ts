@@ -1,7 +1,7 @@
 /**
- * Children that the code of a task runs under names. The start of a child is a checkpoint of the task, so it is journaled once
- * and sent by the same commit. The end of a child becomes the outcome of the step with its name, and continues a task that waits
- * for it. A child never outlives the handler that runs it: if its task ends first, the child is asked to stop.
+ * Children that the code of a task runs under names. The start of a child is a checkpoint of the task, so it is journaled once, and
+ * sent by the same commit. The end of a child becomes the outcome of the step with its name, and continues a task that waits for it.
+ * A child does not go on after its task: if the task ends first, the child is asked to stop.
  */
 import { sha256 } from "../../std/hash.ts";
 import type { ChildEvent, TaskStep } from "../event.ts";
@@ -18,29 +18,29 @@ import {
   tooDeep,
 } from "./child-messages.ts";
 
-/** The key of a child in the state of its handler. */
+/** Returns the key of a child in the state of its handler. */
 export function taskChildKey(task: number, name: string): string {
   return `${task}/${name}`;
 }
 
-/** The attempt that asks for a child. */
+/** The attempt that requests a child. */
 interface Asking {
   readonly task: number;
   readonly attempt: number;
 }
 
-/** The error of an attempt that asks for a child that there cannot be. */
+/** The error of an attempt that requests a child which cannot be started. */
 export interface AskedInVain {
   readonly name: string;
   readonly code: string;
   readonly message: string;
-  /** Whether another attempt would fail in the same way. */
+  /** Whether another attempt would fail with the same error. */
   readonly fatal?: true;
 }
 
 /**
- * Starts a child that the code of a task asks for. The caller has checked that the task has no checkpoint of this name. Returns
- * the error with which the attempt fails if there cannot be such a child.
+ * Starts a child that the code of a task requests. The caller has checked that the task has no checkpoint of this name. If the child
+ * cannot be started, returns the error with which the attempt fails.
  */
 export function startTaskChild(
   step: Step,
@@ -68,14 +68,14 @@ export function startTaskChild(
   const known = handler.taskChildren.get(taskChildKey(task, name));
   const child = taskChildId(execution.id, place, task, name);
   step.emit({ kind: "child.started", ...at, child });
-  // A child that is asked to stop starts again when it has stopped.
+  // If the child has been asked to stop, it starts again after it has stopped.
   if (known?.isOpen === true) return null;
   const parent = { execution: execution.id, ...place, task, name, depth, since: execution.createdAt };
   const message: StartMessage = { ...start, execution: child, parent };
-  // A child that exists treats the start as a repeat. A child that was purged after its end starts again.
+  // If the child exists, it treats the start as a repeat. If it was purged after its end, it starts again.
   step.send(child, known === undefined ? message : { ...message, again: true });
   if (known !== undefined) sendRetry(step, child);
-  // An attempt may go on while its execution is paused. Children that it starts are paused until the resume.
+  // An attempt may go on while its execution is paused. Children that it starts then are paused until the execution is resumed.
   if (execution.status === "paused") {
     const id = inLife(execution, `paused~${execution.seq}`);
     step.send(child, fromParent(execution, "pause", { id, reason: null }));
@@ -83,7 +83,7 @@ export function startTaskChild(
   return null;
 }
 
-/** Applies the end of a child that the code of a task runs; false if the child is not waited for. */
+/** Applies the end of a child that the code of a task runs; false if no task waits for this child. */
 export function taskChildEnded(
   step: Step,
   handler: HandlerState,
@@ -112,7 +112,7 @@ export function taskChildEnded(
   return true;
 }
 
-/** Asks the open children of a task that ends to stop. */
+/** Asks the open children of a task to stop, because the task ends. */
 export function stopTaskChildren(step: Step, { taskChildren }: HandlerState, task: number): void {
   const { execution } = step;
   const id = inLife(execution, `settled~${execution.seq}`);
@@ -144,7 +144,7 @@ export function applyTaskChild(
   else taskChildren.set(key, one);
 }
 
-/** Notes that a task has ended: its open children were asked to stop, and others are forgotten if the task is done. */
+/** Records that a task has ended: its open children count as asked to stop. If the task is done, its other children are forgotten. */
 export function settleTaskChildren({ taskChildren, tasks }: HandlerState, task: number): void {
   for (const [key, one] of [...taskChildren]) {
     if (one.task !== task) continue;
@@ -153,7 +153,10 @@ export function settleTaskChildren({ taskChildren, tasks }: HandlerState, task: 
   }
 }
 
-/** The input of a child whose tasks are the items of a map: their number, and where the pages of items are in this journal. */
+/**
+ * Returns the input of a child whose tasks are the items of a map: the number of items, and where the pages of items are in this
+ * journal.
+ */
 function mapInput({ progress }: HandlerState, task: number, { name, input }: ChildRequest): string {
   const pages: number[] = [];
   for (const known of progress.tasks.get(task)?.named.values() ?? [])
@@ -173,6 +176,6 @@ function unknownWorkflow(workflow: string): AskedInVain {
   return {
     name: "NoWorkflow",
     code: "not_found",
-    message: `there is no workflow "${workflow}": serve it, or register its definition`,
+    message: `there is no workflow "${workflow}": start a worker that serves it, or register its definition`,
   };
 }

@@ -1,22 +1,22 @@
 /**
- * The tasks of one handler in one phase visit: a bit set of settled and of failed tasks and, only for tasks with an
- * attempt that did not settle them, attempts, failures, crashes and retry time in chunks that are allocated on first use.
- * A million tasks take a few hundred kilobytes.
+ * The tasks of one handler in one visit of a phase. It has a bit set of settled tasks and one of failed tasks. Only for tasks with an
+ * attempt that did not settle them, it also has the number of attempts, failures and crashes and the retry time, in chunks that are
+ * allocated on first use. A million tasks take a few hundred kilobytes.
  */
 import { Bitset } from "../../std/bitset.ts";
 
 const CHUNK = 1_024;
-/** The retry time of a task that waits for an event, not for a time. */
+/** The retry time of a task that waits for an event, and not for a time. */
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 interface Trouble {
-  /** The number of attempts that have ended so far, over all rounds. */
+  /** The number of ended attempts of each task, over all rounds. */
   readonly ended: Uint32Array;
   readonly fails: Uint8Array;
   readonly crashes: Uint8Array;
-  /** The retry time of each task in milliseconds; 0 if there is none. */
+  /** The retry time of each task, in milliseconds; 0 if there is none. */
   readonly until: Float64Array;
-  /** Whether `takeDue` has returned the task. It is not part of the state: a restored table returns the task again. */
+  /** Whether `takeDue` has returned the task. This is not part of the stored state: a restored table returns the task again. */
   readonly taken: Uint8Array;
   /** A lower bound of the retry times in this chunk; Infinity if there are none. */
   nextDue: number;
@@ -25,7 +25,7 @@ interface Trouble {
 export interface RecordedStart {
   readonly attempt: number;
   readonly worker: string;
-  /** The epoch of the last owner that held the attempt's lease; undefined if it is not known. */
+  /** The epoch of the last owner that held the attempt's lease; undefined if the epoch is not known. */
   readonly epoch?: number | undefined;
 }
 
@@ -34,27 +34,28 @@ export class TaskTable {
   failed = new Bitset();
   readonly #trouble: (Trouble | undefined)[] = [];
   #nextDue = Number.POSITIVE_INFINITY;
-  /** Starts that are journaled and have not ended. */
+  /** The journaled starts of attempts that have not ended, by task. */
   #started: Map<number, RecordedStart> | null = null;
   /** Keys of lost attempts whose late receipt has not arrived yet. */
   #lost: Set<number> | null = null;
-  /**
-   * The number of tasks that count as settled from the beginning, because there is nothing to do for them. They are not done.
-   */
+  /** The number of tasks that count as settled from the beginning, because nothing has to be done for them. They do not count as done. */
   exempt = 0;
-  /** Tasks that a retry of chosen tasks leaves out: they count as settled in its round, and are cancelled. */
+  /** The tasks that were not chosen for a retry of chosen tasks. In that round they count as settled, and are cancelled. */
   leftOut = new Bitset();
-  /** The end of the tasks that were released or retried. It is not part of the state: the commit that does this uses it. */
+  /** The number after the highest task that was released or retried. It is not part of the stored state: the same commit uses it. */
   releasedEnd = 0;
-  /** Sequence numbers of the events with the outcomes, in chunks; kept only for failed tasks and those that may be compensated. */
+  /**
+   * The sequence numbers of the events with the outcomes of tasks, in chunks. They are kept only for failed tasks, and for tasks that
+   * may be compensated.
+   */
   #results: (Uint32Array | undefined)[] | null = null;
 
-  /** The start of the task that is journaled and has not ended. */
+  /** Returns the journaled start of the task, if that attempt has not ended. */
   startOf(task: number): RecordedStart | undefined {
     return this.#started?.get(task);
   }
 
-  /** All starts that are journaled and have not ended. */
+  /** Returns all journaled starts of attempts that have not ended. */
   starts(): readonly (readonly [number, RecordedStart])[] {
     return this.#started === null ? [] : [...this.#started];
   }
@@ -68,7 +69,7 @@ export class TaskTable {
     this.#started = null;
   }
 
-  /** Counts the open starts of a visit that ends as attempts that have ended: their tasks may have begun. */
+  /** Called when the visit ends: attempts that have started and not ended count as ended. Their tasks may have begun. */
   endStarts(): void {
     for (const [task, { attempt }] of this.#started ?? [])
       this.endAttempt(task, attempt, { burns: "nothing", until: 0 });
@@ -80,7 +81,7 @@ export class TaskTable {
     return this.settled.has(task) && !this.failed.has(task) && !this.leftOut.has(task);
   }
 
-  /** Whether the task is done or its code may have begun. Starts are journaled before attempts are granted. */
+  /** Whether the task is done, or its code may have begun. This is known because starts are journaled before attempts are granted. */
   mayHaveBegun(task: number): boolean {
     // @plant unknown outcomes not compensated
     return this.isDone(task) || this.#isUnknown(task);
@@ -91,12 +92,12 @@ export class TaskTable {
     return this.ended(task) > 0 || this.startOf(task) !== undefined;
   }
 
-  /** Counts a task as settled without an outcome. */
+  /** Makes a task count as settled without an outcome. */
   exemptTask(task: number): void {
     if (this.settled.add(task)) this.exempt++;
   }
 
-  /** The sequence number of the event with the result or the failure of the task; 0 if it is not known. */
+  /** Returns the sequence number of the event with the task's result or failure; 0 if it is not known. */
   resultOf(task: number): number {
     return this.#results?.[Math.floor(task / CHUNK)]?.[task % CHUNK] ?? 0;
   }
@@ -120,7 +121,7 @@ export class TaskTable {
     }
   }
 
-  /** Whether the attempt was lost and its one late receipt has not arrived. */
+  /** Whether the attempt was lost and its late receipt has not arrived yet. */
   isLost(task: number, attempt: number): boolean {
     return this.#lost?.has(lostKey(task, attempt)) ?? false;
   }
@@ -155,7 +156,7 @@ export class TaskTable {
     return this.#at(task)?.crashes[task % CHUNK] ?? 0;
   }
 
-  /** When the task may run again; 0 if at once. */
+  /** The time from which the task may run again; 0 if it may run at once. */
   until(task: number): number {
     return this.#at(task)?.until[task % CHUNK] ?? 0;
   }
@@ -169,7 +170,7 @@ export class TaskTable {
       trouble.until[task % CHUNK] = 0;
       trouble.ended[task % CHUNK] = Math.max(trouble.ended[task % CHUNK] as number, attempt);
     } else if (attempt > 1 || status !== "done") {
-      // A task that is not done may run again in a later round, where the numbering of its attempts continues.
+      // Keeps the attempt number: a task that is not done may run again in a later round, in which its attempts are numbered on.
       this.#grow(task).ended[task % CHUNK] = attempt;
     }
   }
@@ -191,7 +192,7 @@ export class TaskTable {
     if (end.until > 0 && end.until < NEVER) this.#expect(trouble, end.until);
   }
 
-  /** Keeps a task that has not begun from running until it is released. */
+  /** Keeps a task that has not begun from running, until `release` is called for it. */
   block(task: number): void {
     this.#grow(task).until[task % CHUNK] = NEVER;
   }
@@ -205,12 +206,12 @@ export class TaskTable {
     this.#expect(trouble, now);
   }
 
-  /** A lower bound of the retry times of all open tasks; Infinity if there are none. */
+  /** Returns a lower bound of the retry times of all open tasks; Infinity if there are none. */
   nextDue(): number {
     return this.#nextDue;
   }
 
-  /** Open tasks whose retry time has come, at most `max`; each is returned once. */
+  /** Returns at most `max` open tasks whose retry time has come. Each task is returned only once. */
   takeDue(now: number, max: number): number[] {
     const due: number[] = [];
     let earliest = Number.POSITIVE_INFINITY;
@@ -224,12 +225,15 @@ export class TaskTable {
     return due;
   }
 
-  /** Whether an attempt of the task has ended. If so, its retry time decides when it runs, not its number. */
+  /**
+   * Whether an attempt of the task has ended without settling it. Then the retry time decides when the task runs, not its place in
+   * the order.
+   */
   hasTrouble(task: number): boolean {
     return this.ended(task) > 0;
   }
 
-  /** The number of open tasks whose retry, or end of sleep, is after `now`. */
+  /** Returns the number of open tasks whose retry time, or end of sleep, is after `now`. */
   countRetrying(now: number): number {
     let n = 0;
     for (const trouble of this.#trouble) {
@@ -242,7 +246,7 @@ export class TaskTable {
     return n;
   }
 
-  /** Begins a new round: every task that is not done is pending again with fresh budgets. */
+  /** Begins a new round: every task that is not done is pending again, with all its attempts and crashes. */
   reopen(total: number): void {
     for (let c = 0; c * CHUNK < total; c++) {
       const trouble = this.#trouble[c];
@@ -266,7 +270,7 @@ export class TaskTable {
     this.#nextDue = Number.POSITIVE_INFINITY;
   }
 
-  /** Leaves out every task without an outcome in the round that begins. */
+  /** Leaves out of the new round every task that has no outcome. */
   leaveOutOpen(total: number): void {
     for (let n = this.settled.nextMissing(0, total); n >= 0; n = this.settled.nextMissing(n + 1, total)) {
       this.settled.add(n);
@@ -277,7 +281,7 @@ export class TaskTable {
     this.#started = null;
   }
 
-  /** Makes a task that is not done pending again with fresh budgets, due now. */
+  /** Makes a task that is not done pending again, due now, with all its attempts and crashes. */
   retry(task: number, now: number): void {
     this.failed.delete(task);
     this.leftOut.delete(task);
@@ -296,7 +300,8 @@ export class TaskTable {
         const task = c * CHUNK + i;
         const { ended, fails, crashes, until } = chunk;
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
-        // A task that is done needs no history: it does not change any more. A task that waits for others has none.
+        // A snapshot needs no attempts of a task that is done, because it cannot change any more. A task that waits for others has
+        // had no attempt.
         if (this.isDone(task) || (ended[i] === 0 && until[i] === NEVER)) continue;
         trouble.push([
           task,
@@ -322,7 +327,7 @@ export class TaskTable {
     };
   }
 
-  /** Compresses the places of results into runs of tasks whose results are in one event. */
+  /** Compresses the sequence numbers of results into runs of consecutive tasks with the same event. */
   #resultRuns(): ResultRun[] {
     const runs: ResultRun[] = [];
     for (const [c, chunk] of (this.#results ?? []).entries())
@@ -396,15 +401,15 @@ export interface TaskTableSnapshot {
   readonly results?: readonly ResultRun[];
 }
 
-/** Consecutive tasks whose results are in one event: the first task, their number, the event. */
+/** Consecutive tasks whose results are in one event: the first task, their number, and the sequence number of the event. */
 type ResultRun = [task: number, count: number, seq: number];
 
-/** One number for a task and an attempt. It is exact for every possible task number and 2^29 attempts. */
+/** Combines a task and an attempt into one number. It is exact for every possible task number and up to 2^29 attempts. */
 function lostKey(task: number, attempt: number): number {
   return task * 2 ** 29 + attempt;
 }
 
-/** Adds the due tasks of one chunk to `due`, and updates its next retry time. */
+/** Adds the due tasks of one chunk to the list of due tasks, and updates the chunk's next retry time. */
 function takeFrom(trouble: Trouble, first: number, want: { now: number; max: number; due: number[] }): void {
   let next = Number.POSITIVE_INFINITY;
   for (let i = 0; i < CHUNK; i++) {

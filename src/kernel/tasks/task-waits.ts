@@ -1,6 +1,6 @@
 /**
- * Checkpoints inside a task: its finished steps and runs, and the waits of a suspended task. The answer to a wait (a
- * signal, or a timeout) is journaled as a step, so that later attempts find it.
+ * Checkpoints inside a task: its finished steps and runs, and the waits of a suspended task. The answer to a wait (a signal or a
+ * timeout) is journaled as a step, so that later attempts find it.
  */
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
@@ -22,7 +22,7 @@ import { placeRun } from "./script-runs.ts";
 import { type AskedInVain, startTaskChild } from "./task-children.ts";
 import { closeWait, timerOf } from "./wait-timers.ts";
 
-/** Journals a finished step or run of a live attempt, or a notice about a run, once. */
+/** Journals, once, a finished step or run of an attempt that holds its lease, or a notice about a run. */
 export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const { execution } = step;
   const { task, attempt, done } = message;
@@ -43,7 +43,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     !handler.isClosed(task) &&
     // @plant step journaled though stale 2
     attempt > handler.tasks.ended(task);
-  // The report is stale even if the step is journaled: an attempt without its lease must not go on with a value of its own.
+  // The report is stale even if the same step is journaled: an attempt without its lease must not go on with its own value of the
+  // step.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
   if (done.kind === "run.started" || done.kind === "run.crashed")
     return runNotice(step, handler, message, done);
@@ -67,11 +68,11 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const known = progress?.named.get(name);
   if (known?.kind === "step") return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   if (known === undefined && (progress?.size ?? 0) >= CHECKPOINTS_MAX)
-    return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
+    return { kind: "ignored", why: `a task may have at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
   if (done.kind === "child") {
-    // A later attempt asks again for a child that it waits for.
+    // A later attempt requests the same child again, for which the task waits.
     if (known?.kind === "child") return { kind: "ignored", why: "the child runs", verdicts: ["duplicate"] };
-    // The attempt is asked to stop, and nothing begins any more.
+    // The attempt was asked to stop, so it must not begin anything more.
     if (execution.draining) return { kind: "ignored", why: "the phase drains", verdicts: ["stale"] };
     const error = startTaskChild(step, handler, { task, attempt }, done);
     if (error !== null) failAttempt(step, handler, { task, attempt }, error);
@@ -81,7 +82,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     closeWait(step, handler, task, name);
     const { result, map, answers } = done;
     const items = map === undefined ? {} : { map };
-    // If no wait has taken the update, or if it has an answer already, the step is recorded without the reference to the update.
+    // If no wait has taken the update, or it is answered already, the step is recorded without a reference to the update.
     const isAnswer = answers !== undefined && execution.unanswered.has(answers);
     // @plant answer without its update
     const answer = isAnswer ? { answers } : {};
@@ -89,7 +90,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
   const { tries, error } = done;
-  // A report that is repeated has the same number of tries. A step may fail for good after a try that was to be repeated.
+  // A repeated report has the same number of tries. But a step may still fail for good with the same number, after a retry of that
+  // try was planned.
   const isFinal = done.kind === "step.failed";
   if (known?.kind === "tries" && (isFinal ? known.tries > tries : known.tries >= tries))
     return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
@@ -101,7 +103,10 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
 }
 
-/** Journals the times and failures that the code of a task has read, unless they are journaled already. */
+/**
+ * Journals the times that the code of a task has read, and the failures after which it has gone on, unless they are journaled
+ * already.
+ */
 function codeNoted(
   step: Step,
   at: Place & { readonly task: number; readonly attempt: number },
@@ -118,7 +123,7 @@ function codeNoted(
   if ((progress?.size ?? 0) + fresh.length > CHECKPOINTS_MAX)
     return {
       kind: "ignored",
-      why: `a task has at most ${CHECKPOINTS_MAX} steps and times`,
+      why: `a task may have at most ${CHECKPOINTS_MAX} steps and times`,
       verdicts: ["stale"],
     };
   step.emit({
@@ -130,7 +135,7 @@ function codeNoted(
   return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
 }
 
-/** Ends an attempt that cannot go on, as if it had failed with this error. */
+/** Ends an attempt that cannot go on, as if the attempt had failed with this error. */
 function failAttempt(
   step: Step,
   handler: HandlerState,
@@ -153,8 +158,8 @@ function failAttempt(
 }
 
 /**
- * Starts the waits of a suspended task: each takes a signal that arrived before, or sets its timer. A wait that was open before
- * has its timer already.
+ * Starts the waits of a suspended task. Each wait takes a signal that arrived before, or sets its timer. A wait that was already open
+ * has its timer.
  */
 export function armTask(step: Step, handler: HandlerState, task: number, asked: readonly TaskWait[]): void {
   for (const { name, timeoutMs } of asked) {
@@ -172,7 +177,7 @@ export function armTask(step: Step, handler: HandlerState, task: number, asked: 
   }
 }
 
-/** Passes the oldest kept signal to a wait that takes it; false if there is none. */
+/** Gives the oldest kept signal that matches to a wait. Returns false if there is none. */
 export function giveSignal(
   step: Step,
   handler: HandlerState,
@@ -197,13 +202,13 @@ export function giveSignal(
   return true;
 }
 
-/** The result of a wait that takes this signal. The code answers an update by its id. */
+/** Returns the result of a wait that takes this signal. For an update, the result has its id, by which the code answers it. */
 function resultOf(wait: Waiting, { signal, id, data }: { signal: string; id: string; data: string }): string {
   if (wait.any === true) return `{"name":${JSON.stringify(signal)},"value":${data}}`;
   return isUpdate(signal) ? `{"id":${JSON.stringify(id)},"data":${data}}` : data;
 }
 
-/** The oldest kept signal that a wait takes; null if there is none. */
+/** Returns the oldest kept signal that a wait takes; null if there is none. */
 function oldestFor(
   { signals, applied }: Execution,
   wait: Waiting,
@@ -220,7 +225,10 @@ function oldestFor(
   return oldest;
 }
 
-/** Answers a wait inside a task with its timeout, or with a signal that arrived while its task ran. */
+/**
+ * Called when the time of a wait inside a task is over: answers the wait with a signal that arrived while its task ran, or else with
+ * a timeout.
+ */
 export function waitOutOfTime(
   step: Step,
   handler: HandlerState,
@@ -228,7 +236,7 @@ export function waitOutOfTime(
 ): void {
   const waits = handler.progress.tasks.get(task)?.waits ?? [];
   const wait = waits.find((one) => (name === undefined ? one.alone === true : one.name === name));
-  // While the visit drains, signals are kept: tasks that have waited longer must get them first, in the next round.
+  // While the visit drains, the wait takes no signal: in the next round, tasks that have waited longer must get signals first.
   if (wait === undefined || (!step.execution.draining && giveSignal(step, handler, { task, wait }))) return;
   const error = waitTimeout(wait.signals.map((signal) => shownSignal(signal).name).join('" or "'));
   answerWait(step, handler, { task, wait }, { result: null, error, reason: "timer" });

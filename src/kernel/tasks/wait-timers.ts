@@ -22,7 +22,7 @@ export function closeWaits(
     if (!except.some(({ name }) => name === wait.name)) clearTimer(step, timerOf(step, handler, task, wait));
 }
 
-/** The id of the timer of a wait. */
+/** Returns the id of the timer of a wait. */
 export function timerOf(step: Step, handler: HandlerState, task: number, wait: Waiting): string {
   return taskTimerId(step, handler, task, wait.alone === true ? undefined : wait.name);
 }

@@ -322,9 +322,9 @@ describe("a trigger", () => {
         refused({ throttle: { limit: 0, per: "1s" } }),
       ]),
     ).resolves.toEqual([
-      expect.stringContaining("on[0].batch: does not go together with debounce"),
+      expect.stringContaining("on[0].batch: cannot be used together with debounce"),
       expect.stringContaining("on[0].signal: is missing"),
-      expect.stringContaining("on[0].signal: has no execution to go to"),
+      expect.stringContaining("on[0].signal: does not say which execution gets the signal"),
       expect.stringContaining("on[0].signal: is missing"),
       expect.stringContaining("on[0].throttle.limit"),
     ]);

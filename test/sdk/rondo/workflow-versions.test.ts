@@ -156,7 +156,7 @@ describe.each(MOVING)("moving, %s", (_form, open) => {
     await awaiting(execution, "go");
     expect(await failure(execution.move({ version: "3.0.0" }))).toMatchObject({
       code: "conflict",
-      message: expect.stringContaining('phase "work" has begun and is missing'),
+      message: expect.stringContaining('phase "work" has begun, but is missing in the new definition'),
     });
     expect(await failure(execution.move({ version: "9.0.0" }))).toMatchObject({ code: "not_found" });
     await execution.move({ version: "2.0.0" }, { dryRun: true });
