@@ -333,5 +333,7 @@ describe("a trigger", () => {
 
 test("no workflow can have a name of the engine", async () => {
   const taken = workflow({ name: EVENT_WORKFLOW }).phase("a", { process: () => null });
-  expect((await failure(open([taken]))).message).toContain("is the name of one of the engine's own workflows");
+  expect((await failure(open([taken]))).message).toContain(
+    "is the name of one of the engine's own workflows",
+  );
 });
