@@ -27,7 +27,7 @@ import { openPostOps } from "./compose-post-ops.ts";
 export interface ClusterOptions extends PartOptions {
   /** The URL of the database. */
   readonly store: string;
-  /** The address at which the other nodes reach this one. */
+  /** The address at which the other nodes reach this node. */
   readonly url: string;
   /** RONDO_SECRET, the same on all nodes; null to use the key in the store. */
   readonly secret?: string | null;

@@ -55,7 +55,7 @@ export interface ServerOptions extends Omit<PartOptions, "server"> {
   readonly heartbeatMs?: number;
   /** How long ended executions are kept; 30 days by default, 0 for ever. */
   readonly retentionMs?: number;
-  /** Rules and targets of alerts. Programs can be named here only, not over the API. */
+  /** Rules and targets of alerts. Programs can be set only in these options, not over the API. */
   readonly alerts?: AlertsGiven;
   /** How long ids of events are remembered; 7 days by default. */
   readonly eventsKeptMs?: number;

@@ -1,7 +1,7 @@
 /**
- * Exports a store to a file, and imports a file into a new store. Loaded only by the commands that need it. An import is
- * written to a staging place beside the store, and becomes the store in one step when it is complete. The next import drops the
- * staging place of one that was killed.
+ * Exports a store to a file, and imports a file into a new store. Loaded only by the commands that need it. An import is written to a
+ * staging place beside the store, and becomes the store in one step when it is complete. The next import deletes the staging place of an
+ * import that was killed.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -67,7 +67,7 @@ export interface LimitSettings {
   readonly streamStallMs?: number;
 }
 
-/** The settings of the ring of a cluster. One that is left out has its default. */
+/** The settings of the ring of a cluster. A setting that is left out has its default. */
 export interface RingTimes {
   /** How many nodes watch the timers of each node, the node itself included. */
   readonly clockworkers?: number;

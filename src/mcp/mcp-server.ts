@@ -266,7 +266,7 @@ async function updateTask(params: RpcMessage["params"], api: ApiPort): Promise<o
     if (!isObject(response) || response["action"] !== "accept" || !signals.includes(name)) continue;
     const content = isObject(response["content"]) ? response["content"] : {};
     const data = parsed("data" in content ? content["data"] : content);
-    // The id makes a repeated answer count once.
+    // A repeated answer has the same id, so the signal is sent only once.
     await api.json(`${path}/signals`, {
       method: "POST",
       body: { name, data, id: `mcp-${key.length > KEY_CHARS_MAX ? sha256(key) : key}` },

@@ -51,7 +51,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       status: {
         type: "string",
         description:
-          "one or more of running, paused, cancelling, cleaning, done, failed, cancelled, with commas",
+          "one or more of running, paused, cancelling, cleaning, done, failed, cancelled, separated by commas",
       },
       search: { type: "string", description: "words of the id, the workflow, a tag or the error" },
       limit: { type: "integer", minimum: 1, maximum: 100 },
@@ -177,7 +177,7 @@ function pathOf(given: Fields): string {
   return `/v1/executions/${nameOf(given, "id", "the id of the execution")}`;
 }
 
-/** A field of the arguments as one segment of a path. */
+/** Returns a field of the arguments, encoded as one segment of a URL path. */
 function nameOf(given: Fields, field: string, what: string): string {
   const name = given[field];
   if (typeof name !== "string") throw new RpcError(RPC_CODE.invalidParams, `${field}: ${what} is missing`);
@@ -190,7 +190,7 @@ function waitOf({ seconds: asked }: Fields): { readonly wait: string } {
   return { wait: `${Math.min(WAIT_S, Math.max(1, Math.floor(waitS)))}s` };
 }
 
-/** A name as one segment of a path. A name that would lead to another path is refused. */
+/** Encodes a name as one segment of a URL path. A name that would lead to another path is refused. */
 export function segmentOf(what: string, name: string): string {
   if (name === "" || name === "." || name === "..")
     throw new RpcError(RPC_CODE.invalidParams, `${what}: ${JSON.stringify(name)} is not a name`);

@@ -86,7 +86,7 @@ export type CheckedStart = Decoded<typeof start>;
 
 /** Decodes the options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
-  // Starts are on the hot path. Most have no options; most of those over HTTP have an id alone. These cases come first.
+  // Starts are on the hot path. Most have no options; most of those over HTTP have an id alone. These cases are checked first.
   if (isObject(options)) {
     const fields = Object.keys(options);
     if (fields.length === 0) return { project: DEFAULT_PROJECT, tags: {} };
@@ -326,7 +326,7 @@ const list = object(
     ...filterFields,
     q: optional(search),
     limit: orElse(integer(1, 1_000), 50),
-    cursor: optional(text({ pattern: /^\d{1,15}$/, what: "the `next` of a page" })),
+    cursor: optional(text({ pattern: /^\d{1,15}$/, what: "the `next` value of a page" })),
   },
   { what: "a list" },
 );
@@ -337,7 +337,10 @@ export interface CheckedFilter {
   readonly q: string;
   /** Tags that an execution must have; null as a value matches any value. */
   readonly tags: Readonly<Record<string, string | null>>;
-  /** Filters that the store does not know: one of several statuses, the time of creation, executions without a parent, and those that only wait. */
+  /**
+   * Filters that the store cannot apply by itself: one of several statuses, the time of creation, executions without a parent, and those
+   * that only wait.
+   */
   readonly choice: {
     readonly status: readonly string[];
     readonly since: number;

@@ -40,7 +40,7 @@ export interface ProcDocument {
   readonly utc_created_timestamp: string;
   /** When the command could first be sent. */
   readonly utc_started_timestamp: string | null;
-  /** When the command's last receipt was counted. */
+  /** When the command's last accepted receipt arrived. */
   readonly utc_receipted_timestamp: string | null;
   /** The post-operations of the command's result that are not done yet. */
   readonly post_ops?: readonly OwedDocument[];
@@ -58,7 +58,7 @@ export interface OwedDocument {
   readonly target: string;
   /** The number of failed tries. */
   readonly attempts: number;
-  /** When the post-operation is retried; null: now. */
+  /** When the post-operation is retried; null means now. */
   readonly utc_next_timestamp: string | null;
   /** Why the last try failed. */
   readonly error: string | null;
@@ -88,10 +88,7 @@ export interface ProjectDocument {
   readonly [project: string]: { readonly workflows: readonly WorkflowDocument[] } | string | null;
 }
 
-/**
- * A step as it is submitted. Fields that are only read are ignored, so that a document can be submitted as it was
- * read.
- */
+/** A step as it is submitted. Read-only fields are ignored, so that a document can be submitted as it was read. */
 export interface StepSubmission {
   /** The command. */
   readonly cmd: {

@@ -94,7 +94,7 @@ export interface Compensation {
   readonly result: string | null;
 }
 
-/** The fields of a message about a task that compensates another one, after a comma; empty for other tasks. */
+/** Returns the JSON fields about the compensated task, with a leading comma; an empty text for a task that compensates none. */
 export function compensationJson({ compensates }: GrantItem): string {
   if (compensates === undefined) return "";
   const { outcome, result } = compensates;
@@ -189,7 +189,9 @@ export type Report =
   | (ReportedAttempt & StepResult)
   /** A try at a step that has its own retry policy failed. */
   | (ReportedAttempt & StepFailure)
-  /** Times that the code of a task has read, and failures after which it has gone on. Reported before the next checkpoint. */
+  /**
+   * Times that the code of a task has read, and failures of steps after which the code continued. Reported before the next checkpoint.
+   */
   | (ReportedAttempt & CodeNotes)
   /** Values that the code of a task publishes. */
   | (ReportedAttempt & PublishedValues)

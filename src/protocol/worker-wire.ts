@@ -213,7 +213,7 @@ export type WireEventBody =
       readonly tries: number;
       readonly error?: WireError;
     }
-  /** Times that the code has read since its last checkpoint, by name, and failures of steps after which it has gone on. */
+  /** Times that the code has read since its last checkpoint, by name, and failures of steps after which the code continued. */
   | {
       readonly kind: "noted";
       readonly times?: Readonly<Record<string, number>>;

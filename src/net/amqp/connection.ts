@@ -56,13 +56,13 @@ export interface BrokerConnectionOptions {
   readonly isSplit?: boolean;
   /** The most unacknowledged deliveries of each consumer of `BrokerSession.consume`. */
   readonly prefetch?: number;
-  /** Sets up a new session. The connection counts as up when this resolves. */
+  /** Sets up a new session. The connection counts as up when the returned promise resolves. */
   readonly onUp: (session: BrokerSession) => Promise<void>;
   /** Called when the session has ended, or no connection could be made. */
   readonly onDown: () => void;
   /** Called with true when the broker stops accepting messages, and with false when it accepts them again. */
   readonly onBlocked: (isBlocked: boolean) => void;
-  /** Called once for a series of equal faults. */
+  /** Called with a fault. A series of equal faults is reported once. */
   readonly onFault: (fault: BrokerFault) => void;
 }
 

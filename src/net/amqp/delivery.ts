@@ -11,7 +11,7 @@ export class Lane {
   isOpen = true;
   /** The tags of the deliveries that are neither acknowledged nor returned, in ascending order. */
   readonly #open = new Set<number>();
-  /** Deliveries that are acknowledged at the end of this turn. */
+  /** Deliveries that are acknowledged at the end of this turn of the event loop. */
   #acked: ConsumeMessage[] = [];
 
   constructor(channel: Channel) {
@@ -41,7 +41,7 @@ export class Lane {
     unlessClosing(() => this.channel.nack(message, false, true));
   }
 
-  /** Sends the acknowledgements that wait for the end of this turn. */
+  /** Sends the acknowledgements that wait for the end of this turn of the event loop. */
   flush(): void {
     const acked = this.#acked;
     this.#acked = [];

@@ -42,6 +42,6 @@ export function parseRange(given: string): AddressRange | null {
 }
 
 export function isIn(range: AddressRange, { text, family }: Address): boolean {
-  // A range of IPv6 addresses around ::ffff:0:0/96 would contain IPv4 addresses.
+  // The families are compared first: an IPv6 range around ::ffff:0:0/96 would otherwise contain IPv4 addresses.
   return family === range.family && range.block.check(text, family);
 }

@@ -57,7 +57,7 @@ const TABLE: readonly (Forbidden & { readonly range: AddressRange })[] = RANGES.
 const GLOBAL_UNICAST = parseRange("2000::/3") as AddressRange;
 const NOT_GLOBAL: Forbidden = { what: "not a public address", isInside: false };
 
-/** Why users' data must not be sent to an address; null if it may be. */
+/** Returns why users' data must not be sent to an address; null if it may be sent. */
 export function whyForbidden(address: Address): Forbidden | null {
   const found = TABLE.find(({ range }) => isIn(range, address));
   if (found !== undefined) return found;

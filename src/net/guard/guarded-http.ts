@@ -80,7 +80,7 @@ export class GuardedHttp {
     this.#ca = options.ca;
   }
 
-  /** Why no request would be sent to this URL, judged by the URL alone; null if it may be allowed. */
+  /** Returns why no request would be sent to this URL, judged by the URL alone; null if it may be allowed. */
   refusalOf(url: string): Rejection | null {
     const target = parseTarget(url, this.#allow);
     return isRejection(target) ? target : null;
@@ -134,7 +134,7 @@ export class GuardedHttp {
         failure = thrown;
         continue;
       }
-      // Without a listener, an early error would end the process.
+      // An error event without a listener would end the process, so an early error is ignored here.
       socket.on("error", ignoreHere);
       const refusal = this.#whyNotConnected(target, wanted, socket);
       if (refusal !== null) {

@@ -55,7 +55,7 @@ export function parseTarget(text: string, allow: AllowList): Target | Rejection 
   return whyNot(target, allow) ?? target;
 }
 
-/** Why no connection to a target may be made at this address; null if it may. */
+/** Returns why no connection to a target may be made at this address; null if it may. */
 export function whyNotAt(target: Target, address: Address, allow: AllowList): Rejection | null {
   const { host, port, isListed } = target;
   if (allow.hasAddress(address, port)) return null;

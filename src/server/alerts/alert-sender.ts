@@ -24,7 +24,7 @@ export interface AlertMessage {
 }
 
 export interface AlertSender {
-  /** Why nothing can be sent to a target, judged by its name alone; null if it may be possible. */
+  /** Returns why nothing can be sent to a target, judged by its name alone; null if it may be possible. */
   refusalOf(to: string): Rejection | null;
   /** Sends an alert, unless it is aborted. Returns why the target did not accept it; null if it did. */
   send(to: string, message: AlertMessage, signal: AbortSignal): Promise<string | null>;
@@ -94,7 +94,7 @@ interface ProgramRun {
   readonly signal: AbortSignal;
 }
 
-/** Runs a program with the alert on its standard input. It must end with 0 in time. */
+/** Runs a program with the alert on its standard input. The program must exit with code 0 in time. */
 function runProgram(
   command: readonly string[],
   { input, clock, signal: aborted }: ProgramRun,

@@ -10,9 +10,9 @@ export type AlertCause = (typeof ALERT_CAUSES)[number];
 export interface AlertRule {
   readonly id: string;
   readonly when: AlertCause;
-  /** Only for this workflow; by default for all. */
+  /** If given, the rule applies only to this workflow. */
   readonly workflow?: string | undefined;
-  /** Only for this project; by default for all. */
+  /** If given, the rule applies only to this project. */
   readonly project?: string | undefined;
   /** For `queue.old`: how long no worker has taken work. */
   readonly afterMs?: number | undefined;

@@ -37,7 +37,10 @@ import type { AlertSender } from "./alert-sender.ts";
 /** How often a node looks for causes, and how often it reads the rules while there are none. */
 const EVERY_MS = 5_000;
 const IDLE_MS = 30_000;
-/** How far each search for failed executions reaches back before the last one, because a commit can become visible after a later commit. */
+/**
+ * How far each search for failed executions reaches back before the end of the previous search, because a commit can become visible after
+ * a later commit.
+ */
 const MARGIN_MS = 30_000;
 /** A search for failed executions never reaches back further than this, even after a longer pause. */
 const BACK_MS = 3_600_000;

@@ -208,7 +208,7 @@ function isSame(right: string, given: string): boolean {
   return one.length === other.length && timingSafeEqual(one, other);
 }
 
-/** The caller with a token. */
+/** Returns the caller that a token identifies. */
 export function callerOf({ id, name, role, project }: Token): Caller {
   return { name, role, project, token: id, countedBy: id };
 }

@@ -7,7 +7,7 @@ export const SESSION_MS = 12 * 3_600_000;
 
 /** A dashboard session, as read from its cookie. */
 export interface Session {
-  /** The id of the token that the session was exchanged for. */
+  /** The id of the token with which the session was created. */
   readonly token: string;
   readonly until: number;
   readonly signature: string;

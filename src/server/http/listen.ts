@@ -81,7 +81,9 @@ export async function listenSocket(server: Server, directory: string): Promise<s
   return resolve(path);
 }
 
-/** The shortest path of the unix socket in a directory; null if the path is too long for the operating system. */
+/**
+ * Returns the path of the unix socket in a directory, absolute or relative, whichever is shorter; null if it is too long for the system.
+ */
 export function socketPath(directory: string): string | null {
   const absolute = resolve(directory, SOCKET_NAME);
   const short = relative(process.cwd(), absolute);

@@ -22,7 +22,7 @@ export interface LocalRequest {
 export interface LocalCallParts {
   readonly routes: readonly Route[];
   readonly audit: Pick<AuditLog, "note">;
-  /** Why a caller may not use a route, with this id in its path; null if it may. */
+  /** Returns why a caller may not use a route with this id in its path; null if it may. */
   readonly refuse: (caller: Caller, route: Route, execution: string | undefined) => Rejection | null;
   /** Throws if the server is closing. */
   readonly throwIfClosing: () => void;

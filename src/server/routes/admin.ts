@@ -210,7 +210,7 @@ const auditRoute = route({
   answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
   async handle({ query: { cursor: page = null, limit: max }, caller }, { audit }) {
     if (page !== null && !/^\d{15}-\d{6}(?:-[\da-f]{8})?\.\d{1,6}$/.test(page))
-      return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      return reject("invalid_input", "cursor: must be the `next` value of a page", { path: "cursor" });
     return json(await audit.list({ cursor: page, max, project: caller.project }));
   },
 });

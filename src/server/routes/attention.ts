@@ -60,7 +60,7 @@ export const attentionRoute = route({
               "damaged",
               "damaged",
               counts["damaged"] ?? 0,
-              "Stored data of these executions cannot be read.",
+              "Stored data of some executions cannot be read.",
             ),
           ]),
       ...(isBound ? [] : unservedOf(mergeOverviews(nodes.map(({ overview }) => overview)))),

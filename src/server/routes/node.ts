@@ -88,7 +88,7 @@ const START: TimerPlace = { due: 0, seen: 0, last: "" };
 function parsePlace(text: string): TimerPlace | Rejection {
   const match = /^(\d{1,16})\.(\d{1,9})\.([\da-f]{16})$/.exec(text);
   if (match === null)
-    return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+    return reject("invalid_input", "cursor: must be the `next` value of a page", { path: "cursor" });
   return { due: Number(match[1]), seen: Number(match[2]), last: match[3] as string };
 }
 

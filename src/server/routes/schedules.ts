@@ -24,7 +24,7 @@ const backfilledSchema = z
   .openapi("Backfilled");
 const backfillSchema = z
   .strictObject({
-    from: z.number().int().nonnegative().describe("the begin of the range, in milliseconds since 1970"),
+    from: z.number().int().nonnegative().describe("the beginning of the range, in milliseconds since 1970"),
     to: z.number().int().nonnegative().describe("the end of the range, in the past"),
     dryRun: z.boolean().default(false).describe("only list the due times, and start nothing"),
   })

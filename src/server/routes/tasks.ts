@@ -123,7 +123,7 @@ const rowsRoute = route({
     const { phase, visit, handler, index } = found.handler;
     const from = query.cursor === undefined ? (query.from ?? 0) : Number(query.cursor);
     if (!Number.isSafeInteger(from) || from < 0)
-      return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      return reject("invalid_input", "cursor: must be the `next` value of a page", { path: "cursor" });
     const { running, headers } = await found.begun(found.handler);
     const { data, next } = await readTaskRows(services.store, index, {
       execution: found.id,

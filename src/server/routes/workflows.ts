@@ -139,7 +139,7 @@ const versionsRoute = route({
   async handle({ params: { name: wanted }, query, caller }, services) {
     const page = query.cursor ?? null;
     if (page !== null && !/^\d{15} [\da-f]{16}$/.test(page))
-      return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      return reject("invalid_input", "cursor: must be the `next` value of a page", { path: "cursor" });
     const found = await listVersions(services.store, wanted, { cursor: page, max: query.limit });
     if (found === null) return reject("not_found", `there is no workflow "${wanted}"`);
     const of = { ...projectFor(caller, undefined), workflow: wanted, isFirst: page === null };

@@ -55,11 +55,13 @@ export const versionSchema = z
     oldest: z
       .object({ id: executionId, createdAt: time })
       .nullable()
-      .describe("the oldest of these executions; null if there are none"),
-    workers: z.array(z.string()).describe("connected workers that serve some of its code, 20 at most"),
+      .describe("the oldest open execution with this definition; null if there is none"),
+    workers: z
+      .array(z.string())
+      .describe("connected workers that serve some of the definition's code, 20 at most"),
     unserved: z
       .array(z.string())
-      .describe("code, with the range of versions, that no connected worker serves"),
+      .describe("code of the definition, with the range of versions, that no connected worker serves"),
     isNewest: z.boolean().describe("whether starts by the plain name use this version"),
     canRetire: z
       .boolean()

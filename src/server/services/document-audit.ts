@@ -78,7 +78,7 @@ export async function auditDocuments(
   );
 }
 
-/** Why a readable body is not a valid document of its kind; null if it is valid, or if its kind is not checked here. */
+/** Returns why a readable body is not a valid document of its kind; null if it is valid, or if its kind is not checked here. */
 function damageIn(kind: string, id: string, body: string): string | null {
   const form = kind === SCHEDULE_KIND ? formOfPart(id) : FORMS.find((one) => one.kind === kind);
   try {

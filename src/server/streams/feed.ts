@@ -24,7 +24,7 @@ export interface SourcePiece {
 }
 
 export interface FeedSource {
-  /** Whether the piece at a position changes, so that pieces are not cached. */
+  /** Whether a second read at the same position can give another piece, so that pieces are not cached. */
   readonly isTransient?: true;
   /** Reads the piece at a position; an empty piece if there is nothing. */
   read(from: string): Promise<SourcePiece>;
@@ -87,7 +87,7 @@ export class Feed {
     return piece;
   }
 
-  /** Whether a piece reaches the newest announced end. */
+  /** Whether a piece ends at the end of the feed's newest version, so that its reader must wait for a change. */
   isNewest({ isLast, version }: Piece): boolean {
     return isLast && version === this.version;
   }

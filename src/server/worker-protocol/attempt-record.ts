@@ -134,7 +134,7 @@ export class AttemptRecord {
     }
   }
 
-  /** Why the event with this number was refused; undefined if it was not. */
+  /** Returns why the event with this number was refused; undefined if it was not. */
   refusalOf(n: number): RefusedEvent | undefined {
     return this.#refused?.get(n);
   }

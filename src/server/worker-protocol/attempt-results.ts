@@ -83,6 +83,6 @@ function rangeOf(
   }
   const parts = CURSOR.exec(cursor);
   if (parts === null || at === undefined)
-    return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+    return reject("invalid_input", "cursor: must be the `next` value of a page", { path: "cursor" });
   return { visit: at, from: Math.max(1, Number(parts[1])), last: Number(parts[2]) };
 }

@@ -1,4 +1,4 @@
-/** Converts the events of one request into reports for the engine, in the order of each attempt. */
+/** Converts the events of one request into reports for the engine, in the order of each attempt's event numbers. */
 import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
 import { EVENT_NUMBER_MAX, type EventsAnswer, type RefusedEvent } from "../../protocol/worker-wire.ts";
@@ -123,8 +123,8 @@ export class EventBatch {
   }
 
   /**
-   * Called after the commit: records the stored events and the verdicts. Events of attempts that belong to other nodes are
-   * undone.
+   * Called after the commit: records the stored events and the verdicts. Events of attempts that belong to other nodes do not count as
+   * stored.
    */
   settle(verdicts: readonly (readonly Verdict[])[]): void {
     this.#told.forEach(({ report, records, n = null }, i) => {

@@ -15,7 +15,7 @@ export interface ReadyItem {
   readonly json: string | null;
 }
 
-/** Makes an item ready. `history`: that of earlier attempts, null if there is none. */
+/** Prepares an item for sending. `history`: the history of earlier attempts; null if there is none. */
 export function readyItem(given: Omit<ReadyItem, "json">, history: ItemHistory | null): ReadyItem {
   const { grant, item, record, writer } = given;
   const isPlain = grant.do === "process" && history === null && item.compensates === undefined;

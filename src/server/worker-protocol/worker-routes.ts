@@ -220,7 +220,7 @@ const viewRoutes = [
     id: "getScaling",
     request: "GET /v1/scaling",
     summary: "Get figures for scaling workers",
-    description: "Made for KEDA's metrics-api scaler; `?use=` looks at one handler only.",
+    description: "The figures are made for KEDA's metrics-api scaler; `?use=` limits them to one handler.",
     access: ["viewer", "worker"],
     isGlobal: true,
     query: z.strictObject({ use: z.string().max(150).optional() }),

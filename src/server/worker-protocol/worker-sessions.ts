@@ -387,7 +387,7 @@ export class WorkerSessions {
   async #elsewhere(id: string, token: string): Promise<AttemptRecord | Rejection> {
     const at = decodeAttempt(id) as ReportedAttempt;
     const found = await this.engine.inspect(at.execution, at);
-    // A node of an earlier version cannot answer this question; the attempt then counts as that of another node.
+    // A node of an earlier version refuses a question about an attempt; the attempt then counts as one of another node.
     if (isRejection(found)) return found.code === "unknown_field" ? this.#notHere(id, at.execution) : found;
     if (!found.attempt) return staleAttempt(id);
     return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
