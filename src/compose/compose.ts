@@ -300,7 +300,7 @@ export function storeOf(url: string): Store {
   if (url.startsWith("file:") && url.length > 5)
     return openSqliteStore({ directory: url.slice(5).replace(/^\/\/(?=\/)/, "") });
   throw new RondoError(
-    reject("invalid_input", `"${url}" is not a store this version knows`, {
+    reject("invalid_input", `"${url}" is not the URL of a store that this version supports`, {
       path: "store",
       hint: 'use "file:<directory>", "memory:" or "postgres://..."',
     }),

@@ -33,7 +33,7 @@ export async function readConfigFile(options: {
   const fields = fieldsOf(await read(path, options.loadModule));
   if (fields === null)
     throw new RondoError(
-      reject("invalid_input", `${basename(path)} does not hold an object of settings`, {
+      reject("invalid_input", `${basename(path)} does not contain an object of settings`, {
         hint:
           extname(path) === ".json"
             ? '{ "store": "file:.rondo" }'

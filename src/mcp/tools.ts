@@ -53,7 +53,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
         description:
           "one or more of running, paused, cancelling, cleaning, done, failed, cancelled, separated by commas",
       },
-      search: { type: "string", description: "words of the id, the workflow, a tag or the error" },
+      search: { type: "string", description: "search words: of the id, the workflow, a tag or the error" },
       limit: { type: "integer", minimum: 1, maximum: 100 },
       cursor: { type: "string", description: "the `next` value of the previous page" },
     }),
@@ -137,8 +137,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
         data: {},
         updateId: {
           type: "string",
-          description:
-            "an id of your choice for this update: a repeat with the same one gets the same answer",
+          description: "an id of your choice for this update: a repeat with the same id gets the same answer",
         },
         seconds,
       },

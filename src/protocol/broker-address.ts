@@ -25,7 +25,8 @@ export function whyNoConnection(url: string, thrown: unknown): string {
 
 function explain(at: { message: string; code: unknown; vhost: string; user: string }): string {
   const { message, code, vhost, user } = at;
-  if (code === "ECONNREFUSED") return "nothing listens there; check that RabbitMQ runs, and the port";
+  if (code === "ECONNREFUSED")
+    return "nothing listens at this address; check that RabbitMQ runs, and the port";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return `the host name is not known (${message})`;
   // RabbitMQ closes the connection at the point where the client expects it to open the virtual host.
   if (/ConnectionOpenOk/.test(message))

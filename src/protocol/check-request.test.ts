@@ -26,7 +26,7 @@ describe("options of a start", () => {
     [{ startAt: "5" }, 'startAt: "5" is not a time'],
     [{ deadline: Number.NaN }, "deadline: NaN is not a time"],
     [{ deadline: 1e300 }, "deadline: 1e+300 is not a time"],
-    [{ startAt: 9_000, deadline: 9_000 }, "deadline: it is not after the start time"],
+    [{ startAt: 9_000, deadline: 9_000 }, "deadline: must be after the start time"],
   ])("%j are refused", (options, message) => {
     expect(refusal(checkStart(options))).toBe(message);
   });

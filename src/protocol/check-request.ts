@@ -97,7 +97,7 @@ export function checkStart(options: unknown): CheckedStart | Rejection {
   if (isRejection(checked)) return checked;
   const { startAt, deadline } = checked;
   if (startAt === undefined || deadline === undefined || deadline > startAt) return checked;
-  return reject("invalid_input", "deadline: it is not after the start time", { path: "deadline" });
+  return reject("invalid_input", "deadline: must be after the start time", { path: "deadline" });
 }
 
 const control = object(
@@ -179,7 +179,7 @@ export function checkChosen(choice: unknown, dryRun: unknown): CheckedChoice | R
     return { error, ...defined({ phase, handler, visit }), ...dry };
   }
   if (phase === undefined)
-    return reject("invalid_input", "phase: it is missing; tasks are chosen by their phase, or by `error`", {
+    return reject("invalid_input", "phase: is missing; tasks are chosen by their phase, or by `error`", {
       path: "phase",
     });
   return { phase, handler: handler ?? phase, ...defined({ visit, numbers }), ...dry };

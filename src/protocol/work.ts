@@ -229,7 +229,7 @@ export interface ReportedAttempt extends ReportPlace {
 }
 
 export interface ReportedLine {
-  /** The number, within its attempt, of the event that contained the line; from 1. */
+  /** The number of the event that contained the log line, among the events of its attempt; from 1. */
   readonly n: number;
   readonly at: number;
   readonly level: string;

@@ -55,7 +55,7 @@ export interface Claimed {
   readonly batches?: readonly TaskBatch[];
   /** The inputs of the executions in `work`, once each. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** The counts of the phases so far of these executions. */
+  /** The task counts of the phases so far, by execution. */
   readonly phases: Readonly<Record<string, PhaseCounts>>;
   /** Attempts to cancel. Each still ends with its receipt. */
   readonly cancel: readonly string[];

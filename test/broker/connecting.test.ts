@@ -49,7 +49,7 @@ test("a port where something else listens, or nothing, says so with the address"
   expect(said).toContain("does not speak AMQP");
   http.closeAllConnections();
   await new Promise((resolve) => http.close(resolve));
-  expect(await failure(`amqp://127.0.0.1:${port}`)).toContain("nothing listens there");
+  expect(await failure(`amqp://127.0.0.1:${port}`)).toContain("nothing listens at this address");
   const shut = createTcpServer((socket) => socket.destroy());
   await new Promise<void>((resolve) => shut.listen(port, "127.0.0.1", resolve));
   // A broker that restarts does the same, so it is not told for certain what listens there.

@@ -49,7 +49,7 @@ const USAGE: [args: string[], says: string][] = [
   [["completion", "tcsh"], 'there is no completion for "tcsh"'],
   [["sim", "waits.ts"], "to simulate a workflow of yours: `simulate` of rondo/testing"],
   [["run", "./"], "is not a file"],
-  [["run", "waits.ts", "--store", "pg:x"], '"pg:x" is not a store'],
+  [["run", "waits.ts", "--store", "pg:x"], '"pg:x" is not the URL of a store'],
   [["run", "waits.ts", "--id", "no~tilde"], "is not an execution id"],
   [["run", "waits.ts", "--timeout", "soon"], '"soon" is not a duration'],
   [["run", "waits.ts", "--retry"], "--retry needs the --id"],

@@ -226,7 +226,7 @@ const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
     "(in milliseconds, without a unit, such as 30000)",
   ],
   ["no JSON", { files: { "rondo.config.json": "{ port: 1 }" } }, "invalid_json", "is not JSON"],
-  ["no object", { files: { "rondo.config.json": "[]" } }, "invalid_input", "does not hold an object"],
+  ["no object", { files: { "rondo.config.json": "[]" } }, "invalid_input", "does not contain an object"],
   [
     "a file that is not there",
     { env: { RONDO_CONFIG: "x.json" } },

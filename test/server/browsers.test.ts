@@ -108,7 +108,7 @@ describe("a token for one execution", () => {
     stays.close();
     expect((await api.get("/v1/executions/a/events", { token })).body).toMatchObject({
       code: "unauthorised",
-      detail: "the token that this token was made with is revoked, or has expired",
+      detail: "this token is invalid, because the token that made it is revoked or has expired",
     });
   });
 

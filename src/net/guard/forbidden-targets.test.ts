@@ -108,7 +108,7 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
   "site-local": ["http://[fec0::1]/"],
   "the discard network": ["http://[100::1]/"],
   "not a public address": ["http://[4000::1]/", "http://[5f00::1]/", "http://[1::1]/"],
-  "a name inside a network": [
+  "a name of an internal network": [
     "http://localhost/",
     "http://LOCALHOST/",
     "http://localhost./",

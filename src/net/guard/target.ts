@@ -37,7 +37,7 @@ export function parseTarget(text: string, allow: AllowList): Target | Rejection 
   if (url.username !== "" || url.password !== "")
     return refuse(
       `the URL for ${url.hostname} has a user or password in it`,
-      "remove them; requests can be signed with webhookSecrets instead",
+      "remove user and password from the URL; requests can be signed with webhookSecrets instead",
     );
   const isSecure = url.protocol === "https:";
   const host = plainHost(url.hostname.replace(/^\[(.*)\]$/, "$1"));
@@ -74,7 +74,7 @@ function whyNot(target: Target, allow: AllowList): Rejection | null {
   if (isListed) return null;
   if (host === "" || !host.includes(".") || INSIDE_NAMES.test(host))
     return refuse(
-      `"${host}" is a name inside a network`,
+      `"${host}" is a name of an internal network`,
       `to allow it, the operator adds "${host}:${port}" to allowTargets`,
     );
   return USUAL_PORTS.includes(port) || allow.hasAddressesAt(port) ? null : refusePort(target);

@@ -108,7 +108,10 @@ export class Access {
       return reject("unauthorised", "this token for one execution is not valid, or has expired");
     const { execution, project, by } = grant;
     if (by !== null && tokens.get(by) === null)
-      return reject("unauthorised", "the token that this token was made with is revoked, or has expired");
+      return reject(
+        "unauthorised",
+        "this token is invalid, because the token that made it is revoked or has expired",
+      );
     return {
       ...{ name: `token for ${execution}`, role: "execution", project, token: by, grant },
       countedBy: `${by ?? ""} ${execution}`,
@@ -171,7 +174,7 @@ function refusalOfHolder(
   execution: string | undefined,
 ): Rejection | null {
   if (grant === undefined || scope === undefined || execution === undefined)
-    return reject("forbidden", "a token for one execution does not open this route", {
+    return reject("forbidden", "a token for one execution gives no access to this route", {
       hint: "make this request from your own server, with a token that has a role (`rondo token create`)",
     });
   if (!isFor(grant, execution))

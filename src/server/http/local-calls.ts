@@ -51,7 +51,7 @@ export class LocalCalls {
   async #answer<T>(caller: Caller, path: string, request: LocalRequest): Promise<T> {
     this.#parts.throwIfClosing();
     const found = this.#find(path, request.method ?? "GET");
-    assert(found !== null, `no route matches ${request.method ?? "GET"} ${path}`);
+    assert(found !== null, `a route must match ${request.method ?? "GET"} ${path}`);
     const { route, params } = found;
     const refused = this.#parts.refuse(caller, route, params["id"]);
     if (refused !== null) throw new RondoError(refused);
@@ -65,7 +65,7 @@ export class LocalCalls {
     }
     assert(
       answer.kind === "json" || answer.kind === "bytes",
-      "a route that streams cannot be called from this process",
+      "a request of this process must not be answered by a stream",
     );
     // The answer is copied as a connection would do, so that a program cannot change the server's objects.
     const text = answer.kind === "json" ? JSON.stringify(answer.body) : String(answer.body);

@@ -38,7 +38,7 @@ const tokenRoutes = [
     body: newTokenSchema,
     answers: {
       201: {
-        description: "the token, with its text",
+        description: "the new token, with its secret text",
         schema: createdTokenSchema,
       },
     },
@@ -110,7 +110,7 @@ async function readToken(
   if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
     return reject("conflict", "with only this token, no caller could administer the server any more", {
       path: "role",
-      hint: "first make a token with the role admin, without a project that never expires, or set RONDO_ADMIN_TOKEN",
+      hint: "first make an admin token without a project and without an expiry, or set RONDO_ADMIN_TOKEN",
     });
   return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
 }

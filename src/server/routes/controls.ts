@@ -126,7 +126,7 @@ const moveRoute = route({
 const retryTasksRoute = route({
   id: "retryTasks",
   request: "POST /v1/executions/{id}/tasks/retry",
-  summary: "Retry chosen tasks that are not done",
+  summary: "Retry chosen tasks of an execution that are not done",
   description:
     "In a running phase, failed tasks can be retried. In an execution that has ended without a clean-up, only the chosen tasks run again, and the phases after theirs do not. If the execution was done, `returns` runs again, and its output replaces the old one. If the execution failed or was cancelled in the phase of the tasks, it continues once that phase is done.",
   access: "operator",
@@ -161,7 +161,7 @@ const signalRoute = route({
   scope: "signal",
   params: executionParams,
   body: signalSchema,
-  headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
+  headers: { "Idempotency-Key": "the id of the signal: a repeat with the same id changes nothing" },
   answers: {
     200: {
       description: "the signal is stored",
@@ -176,7 +176,7 @@ const signalRoute = route({
     const { name: signal, data, start } = ask.body;
     const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
     if (start !== undefined && ask.caller.grant !== undefined)
-      return reject("forbidden", "start: a token for one execution cannot start one", { path: "start" });
+      return reject("forbidden", "start: not allowed with a token for one execution", { path: "start" });
     if (start !== undefined) {
       const { caller, trace } = ask;
       const request = { id, key: messageId ?? null, signal, data, start, trace };

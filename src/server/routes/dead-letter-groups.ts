@@ -12,7 +12,9 @@ import type { FoundGroup } from "../services/dead-letter-groups.ts";
 import { projectFor, routesOf, type Services } from "./services.ts";
 
 const route = routesOf("dead letters");
-const params = z.strictObject({ id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group") });
+const params = z.strictObject({
+  id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group of dead letters"),
+});
 /** The most executions that one request retries. */
 const RETRIED_MAX = 1_000;
 const TOGETHER = 50;
@@ -99,7 +101,7 @@ async function find(services: Services, caller: Caller, id: string): Promise<Fou
   const { groups: all } = await services.deadLetterGroups.list(project);
   return (
     all.find(({ group }) => group.id === id) ??
-    reject("not_found", "there is no such group any more", { hint: "load the list again" })
+    reject("not_found", "the group of dead letters does not exist any more", { hint: "load the list again" })
   );
 }
 

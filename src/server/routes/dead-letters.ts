@@ -21,7 +21,7 @@ import { projectFor, routesOf, type Services } from "./services.ts";
 const route = routesOf("dead letters");
 /** The most dead letters that are read for a page of a group. */
 const GROUP_PAGE = 500;
-const groupId = z.string().regex(/^[\da-f]{16}$/, "is not the id of a group");
+const groupId = z.string().regex(/^[\da-f]{16}$/, "is not the id of a group of dead letters");
 const params = z.strictObject({
   id: z
     .string()

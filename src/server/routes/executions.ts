@@ -67,10 +67,10 @@ const listQuery = z.strictObject({
   from: integer(
     0,
     Number.MAX_SAFE_INTEGER,
-    "created at or after this time, in milliseconds since 1970",
+    "only executions created at or after this time, in milliseconds since 1970",
   ).optional(),
-  to: integer(0, Number.MAX_SAFE_INTEGER, "created at or before this time").optional(),
-  top: flag("leave out children of other executions"),
+  to: integer(0, Number.MAX_SAFE_INTEGER, "only executions created at or before this time").optional(),
+  top: flag("leave out executions that are children of others"),
   waiting: flag("only running executions that do nothing but wait for a time or a signal"),
   q: z
     .string()
@@ -183,7 +183,8 @@ const startManyRoute = route({
   access: "operator",
   body: startManySchema,
   headers: {
-    "Idempotency-Key": "for starts without an `id`: one execution for each key, project and place",
+    "Idempotency-Key":
+      "for starts without an `id`: one execution for each key, project and place in the list",
     traceparent: "W3C trace context, passed on to the tasks",
   },
   answers: { 200: { description: "an answer for each start", schema: startManyAnswer } },
@@ -283,7 +284,7 @@ const resultRoute = route({
   access: "viewer",
   scope: "read",
   params: executionParams,
-  query: z.strictObject({ wait: wait("wait for its end for up to this time, at most 60s; 0s by default") }),
+  query: z.strictObject({ wait: wait("wait for the execution's end for up to this time (0s to 60s)") }),
   answers: { 200: { description: "it has ended", schema: resultSchema } },
   refusals: ["timeout", "not_ready"],
   async handle(ask, services) {
@@ -302,7 +303,7 @@ const resultRoute = route({
       const end = await watch.wait(waitMs, ask.signal);
       if (end === "late") return notEnded(id, waitMs);
       if (end === "stopped")
-        return reject("not_ready", "the server closes", { hint: "ask again: the execution continues" });
+        return reject("not_ready", "the server closes", { hint: "the execution continues; ask again" });
       if (end.status === "done") return bytes(`{"status":"done","output":${end.output ?? "null"}}`);
       if (watch.view !== null) return resultOf(watch.view);
       const ended = await services.engine.inspect(watch.execution);

@@ -63,7 +63,11 @@ const timersRoute = route({
   summary: "List timers, the soonest first",
   access: "viewer",
   query: z.strictObject({
-    until: integer(0, Number.MAX_SAFE_INTEGER, "due up to this time, in milliseconds since 1970").optional(),
+    until: integer(
+      0,
+      Number.MAX_SAFE_INTEGER,
+      "only timers that are due up to this time, in milliseconds since 1970",
+    ).optional(),
     limit: limit(100),
     cursor,
   }),

@@ -133,7 +133,7 @@ function lightsOf(
     store:
       fault === null
         ? { state: "ok", text: "takes writes" }
-        : { state: "bad", text: `takes no writes: ${fault.message.slice(0, 200)}` },
+        : { state: "bad", text: `the store takes no writes: ${fault.message.slice(0, 200)}` },
     broker: brokerLight(broker?.view ?? null),
     ring: ringLight(ring?.() ?? null, missing),
   };

@@ -28,8 +28,8 @@ export const queueRoutes = [
   route({
     id: "pauseQueue",
     request: "POST /v1/queues/{use}/pause",
-    summary: "Pause a queue: its tasks are not given out at any node, running attempts go on",
-    description: "The nodes of a cluster take a pause into account within two seconds.",
+    summary: "Pause a queue: no node gives out its tasks; running attempts continue",
+    description: "All nodes of a cluster apply the pause within two seconds.",
     access: "operator",
     isGlobal: true,
     params,

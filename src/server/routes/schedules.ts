@@ -25,7 +25,7 @@ const backfilledSchema = z
 const backfillSchema = z
   .strictObject({
     from: z.number().int().nonnegative().describe("the beginning of the range, in milliseconds since 1970"),
-    to: z.number().int().nonnegative().describe("the end of the range, in the past"),
+    to: z.number().int().nonnegative().describe("the end of the range, which must be in the past"),
     dryRun: z.boolean().default(false).describe("only list the due times, and start nothing"),
   })
   .openapi("Backfill", { example: { from: 1_794_700_800_000, to: 1_794_787_200_000, dryRun: true } });

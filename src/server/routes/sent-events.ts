@@ -26,9 +26,14 @@ export const sentEventRoutes = [
       "The event starts, signals or cancels executions of the workflows that have a trigger for it. The body is `{ name, data, id }`, or a CloudEvent 1.0 in structured mode (`application/cloudevents+json`) or binary mode (`ce-` headers). An event whose id is known changes nothing, and gets the first answer.",
     access: "operator",
     body: z.unknown(),
-    query: z.strictObject({ project: name.optional().describe("the project, if the body does not name it") }),
+    query: z.strictObject({
+      project: name.optional().describe("the project of the event, if the body does not name it"),
+    }),
     answers: {
-      200: { description: "the event was sent before; this is the first answer", schema: sentEventSchema },
+      200: {
+        description: "the event was sent before; the answer is that to the first one",
+        schema: sentEventSchema,
+      },
       201: { description: "the event is durable", schema: sentEventSchema },
     },
     refusals: ["too_large", "not_storable", "forbidden"],
@@ -72,7 +77,7 @@ export const sentEventRoutes = [
     access: "everyone",
     params: z.strictObject({ source: name }),
     headers: {
-      "webhook-id": "the id of the webhook: a repetition changes nothing",
+      "webhook-id": "the id of the webhook: a repeat with the same id changes nothing",
       "webhook-timestamp": "when the webhook was sent, in seconds since 1970",
       "webhook-signature": "the signatures",
     },

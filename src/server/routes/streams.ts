@@ -132,7 +132,7 @@ const updateRoute = route({
   body: updateSchema,
   isBodyOptional: true,
   headers: { "Idempotency-Key": "the id of the update: a repeat gets the same answer" },
-  answers: { 200: { description: "the answer of the code", schema: updatedSchema } },
+  answers: { 200: { description: "the answer of the code to the update", schema: updatedSchema } },
   refusals: ["gone", "timeout", "not_ready", "not_storable"],
   audit: "execution.update",
   async handle(ask, services) {

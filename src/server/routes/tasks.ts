@@ -197,7 +197,12 @@ const statesRoute = route({
   scope: "history",
   params: executionParams,
   query: statesQuery,
-  answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
+  answers: {
+    200: {
+      description: "one byte for each task, in the order of their numbers",
+      types: ["application/octet-stream"],
+    },
+  },
   async handle(ask, services) {
     const { params, query, caller } = ask;
     const found = await findHandler(services, { caller, id: params.id, query });

@@ -149,7 +149,7 @@ const versionsRoute = route({
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** The lengths of the spans, and whether their figures are by hour or by day. */
+/** The length of each time span that a caller can ask for, and whether its figures are by hour or by day. */
 const SPANS = {
   "24h": { ms: DAY_MS, unit: "hour", periodMs: HOUR_MS },
   "7d": { ms: 7 * DAY_MS, unit: "day", periodMs: DAY_MS },

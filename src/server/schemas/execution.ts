@@ -409,7 +409,7 @@ export const signalSchema = z
           ),
       })
       .optional()
-      .describe("if there is no execution of this id, start it with the signal, in one commit"),
+      .describe("if there is no execution with this id, start it with the signal, in one commit"),
   })
   .openapi("Signal", { example: { name: "approved", data: { by: "jo" } } });
 
@@ -420,7 +420,7 @@ export const signalledSchema = z
     signal: z.string(),
     state: z
       .enum(["delivered", "kept"])
-      .describe("`delivered`: a wait has taken it; `kept`: it is kept for a later wait"),
+      .describe("`delivered`: a wait has taken the signal; `kept`: the signal is stored for a later wait"),
   })
   .openapi("Signalled");
 export type Signalled = Shape<typeof signalledSchema>;
@@ -508,9 +508,9 @@ export const rowSchema = z
     key: z.string().optional(),
     identity: z.string().optional(),
     after: z.array(z.string()).readonly().optional().meta({
-      description: "the identities of the tasks that must be done before this one begins",
+      description: "the identities of the tasks that must be done before this task begins",
     }),
-    addedBy: z.number().optional().meta({ description: "the number of the task that added this one" }),
+    addedBy: z.number().optional().meta({ description: "the number of the task that added this task" }),
     task: anyJson.optional(),
   })
   .openapi("TaskRow", {
@@ -577,7 +577,7 @@ export const laneSchema = z
             attempt: z.number().int(),
             state: z.enum(BAR_STATES),
             from: z.number(),
-            to: z.number().nullable().describe("when the bar ends; null while it has not ended"),
+            to: z.number().nullable().describe("when the bar ended; null if it has not ended yet"),
             due: z.number().optional().describe("when a sleep or a back-off ends"),
           })
           .openapi("Bar"),
@@ -651,9 +651,9 @@ export const bulkSchema = z
           description: "tags that the execution must have; null as a value stands for any value",
           example: { team: "ops" },
         }),
-      from: z.number().int().nonnegative().optional().describe("created at or after this time"),
-      to: z.number().int().nonnegative().optional().describe("created at or before this time"),
-      top: z.boolean().optional().describe("leave out children of other executions"),
+      from: z.number().int().nonnegative().optional().describe("executions created at or after this time"),
+      to: z.number().int().nonnegative().optional().describe("executions created at or before this time"),
+      top: z.boolean().optional().describe("leave out executions that are children of others"),
       waiting: z
         .boolean()
         .optional()
@@ -675,7 +675,7 @@ export const bulkAnswer = z
     changed: z.number().int(),
     ids: z.array(z.string()),
     refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
-    next: z.string().nullable().describe("the cursor for the next call; null: there are no more executions"),
+    next: z.string().nullable().describe("the cursor for the next call; null if there are no more"),
   })
   .openapi("BulkAnswer");
 export type BulkAnswer = Shape<typeof bulkAnswer>;

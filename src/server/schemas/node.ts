@@ -7,9 +7,9 @@ export const limitSchema = z
   .object({
     name: z.string().describe("the project and handler, or the key that the limit is for"),
     max: z.number(),
-    held: z.number().int().describe("running attempts; for a rate: starts that count now"),
+    held: z.number().int().describe("running attempts; for a rate: the starts that count towards it now"),
     waiting: z.number().int().describe("executions with tasks that wait for this limit"),
-    perMs: z.number().int().optional().describe("for a rate: how long a start counts"),
+    perMs: z.number().int().optional().describe("for a rate: how long a start counts towards it"),
   })
   .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
 export type Limit = Shape<typeof limitSchema>;
@@ -46,12 +46,12 @@ export const count = z.number().int().nonnegative();
 export const counts = z
   .record(z.string(), count)
   .describe(
-    "the number of executions in each status; every write keeps these counts, so reading them is cheap",
+    "the number of executions in each status; every write updates these counts, so reading them is cheap",
   );
 export type StatusCounts = Shape<typeof counts>;
 
 export const waitingCount = count.describe(
-  "how many running executions sleep or wait for a signal; every write keeps this count",
+  "how many running executions sleep or wait for a signal; every write updates this count",
 );
 
 export const lightSchema = z
@@ -92,7 +92,9 @@ export const overviewSchema = z
     version: z.string(),
     counts,
     waiting: waitingCount,
-    pulse: pulseSchema.nullable().describe("activity; null for a caller that is bound to a project"),
+    pulse: pulseSchema
+      .nullable()
+      .describe("the recent activity; null for a caller that is bound to a project"),
     held: count.describe("attempts that workers hold"),
     capacity: count,
     workers: count,
@@ -154,7 +156,7 @@ export const nodeSchema = z.looseObject({
 export const ownershipSchema = z.looseObject({
   status: z.enum(["joining", "member", "leaving", "left"]),
   incarnation: z.string().nullable(),
-  owned: z.array(z.object({ partition: count, epoch: count })).describe("the partitions of this node"),
+  owned: z.array(z.object({ partition: count, epoch: count })).describe("the partitions that this node owns"),
   yielding: z.array(count).describe("partitions that this node is handing over to other nodes"),
   places: z.array(z.string()).describe("the node that each partition is assigned to"),
   owners: z.array(z.string().nullable()).describe("the node that owns each partition now"),
@@ -171,7 +173,7 @@ export const ringSchema = z
         number: count,
         maker: z.string(),
         members: z.array(z.string()),
-        at: z.string().describe("the node that has the token, as far as any node knows"),
+        at: z.string().describe("the node that has the ring's token, as far as any node knows"),
         seenAt: time,
       })
       .nullable(),

@@ -10,7 +10,7 @@ export const problemSchema = z
     code: z
       .string()
       .openapi({ description: "the stable code of the problem, for programs", example: "not_found" }),
-    hint: z.string().describe("the next step to take"),
+    hint: z.string().describe("what the caller can do next"),
     path: z.string().optional().describe("the part of the request that is wrong"),
   })
   .openapi("Problem", {

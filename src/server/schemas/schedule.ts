@@ -61,7 +61,7 @@ export const scheduleSchema = z
     problem: refusalSchema
       .nullish()
       .describe(
-        "why a start would be refused now, such as an input that does not match its workflow any more; null: it would not be refused. Only in answers that read schedules",
+        "why a start would be refused now, such as an input that does not match its workflow any more; null if it would be accepted. Only in answers that read schedules",
       ),
     state: z.looseObject({
       paused: z.boolean(),
@@ -78,7 +78,7 @@ export const scheduleSchema = z
         .extend({ due: z.number(), at: z.number() })
         .nullable()
         .describe(
-          "why the last due time started no execution; null: it did. The schedule continues with its next due time",
+          "why the last due time started no execution; null if it started one. The schedule continues with its next due time",
         ),
     }),
   })

@@ -80,7 +80,9 @@ export const updatedSchema = z
     execution: z.string(),
     update: z.string(),
     id: z.string().describe("the id of the update"),
-    answer: anyJson.optional().describe("the answer of the code; missing if it has refused the update"),
+    answer: anyJson
+      .optional()
+      .describe("the answer of the code to the update; missing if the code refused it"),
     error: z
       .object({ name: z.string(), message: z.string(), code: z.string().optional() })
       .optional()

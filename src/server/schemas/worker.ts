@@ -287,7 +287,10 @@ const workerSchema = z.object({
   id: z.string(),
   name: z.string(),
   kind: z.enum(["local", "remote"]),
-  project: z.string().nullable().describe("the only project whose tasks the worker gets; null for all"),
+  project: z
+    .string()
+    .nullable()
+    .describe("the only project whose tasks the worker gets; null for all projects"),
   capacity: count,
   held: count,
   handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
@@ -339,7 +342,7 @@ export const runSchema = z.object({ state: json, expression: z.string() }).opena
 export const scriptSchema = z
   .object({
     project: z.string(),
-    finished: z.number().int().describe("the number of finished runs; the next one comes after them"),
+    finished: z.number().int().describe("the number of finished runs of the script"),
     runs: z.array(z.object({ name: z.string(), expression: z.string(), timeoutMs: z.number().nullable() })),
     state: json.describe("the state before the next run"),
   })
@@ -386,7 +389,7 @@ export const statusSchema = z
 
 export const toldSchema = z
   .object({ attempt: z.string(), verdict })
-  .openapi("AttemptTold", { description: "the verdict on the attempt, as for events" });
+  .openapi("AttemptTold", { description: "the verdict on the attempt, as in the answer to events" });
 
 export const statusAnswerSchema = z
   .object({

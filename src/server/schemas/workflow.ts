@@ -48,9 +48,9 @@ export const versionSchema = z
     at: time
       .nullable()
       .describe(
-        "since when the definition is the newest; null if it has been so since before the version log, or never was",
+        "since when the definition is the newest; null if it became the newest before versions were logged, or never was the newest",
       ),
-    version: z.string().nullable().describe("the version in the definition; null if it has none"),
+    version: z.string().nullable().describe("the version that the definition names; null if it names none"),
     open: z.number().int().nonnegative().describe("how many open executions have this definition"),
     oldest: z
       .object({ id: executionId, createdAt: time })
@@ -90,13 +90,13 @@ export const OVERS = ["24h", "7d", "30d"] as const;
 /** Figures of a workflow over hours or days. */
 export const statsSchema = z
   .object({
-    started: runs.openapi({ description: "executions that started in this time" }),
+    started: runs.openapi({ description: "the executions that started in the asked time" }),
     ...outcomes,
     open: runs.openapi({ description: "the executions that are open now" }),
     periods: z.array(z.object({ at: time, started: runs, ...outcomes }).openapi("WorkflowPeriod")).openapi({
       description: "figures by hour or by day, the oldest first; hours or days without figures are left out",
     }),
-    periodMs: z.number().int().openapi({ description: "the length of a period" }),
+    periodMs: z.number().int().openapi({ description: "the length of an hour or day, in milliseconds" }),
     from: time,
     handlers: z
       .array(z.object({ phase: z.string(), handler: z.string(), ...outcomes }).openapi("HandlerStats"))

@@ -53,7 +53,7 @@ const form: DocumentForm<StoredFigures> = jsonForm(
 export interface WorkflowFiguresOptions {
   readonly store: Pick<Store, "getDocument" | "swapDocument" | "putDocument" | "listDocuments">;
   readonly clock: Clock;
-  /** Takes the figures since the last call. */
+  /** Returns the figures that were counted since the last call. */
   readonly take: () => readonly HourFigures[];
   /** Whether figures are stored at intervals. If not, they are stored only when they are read and when the server closes. */
   readonly isPeriodic: boolean;
@@ -240,7 +240,7 @@ function sumOutcomes(all: readonly StoredOutcomes[]): StoredOutcomes {
   return outcomesOf(sum);
 }
 
-/** Returns a quantile: the duration that this share of what is done did not exceed, exact to about a tenth; null if nothing is done. */
+/** Returns a quantile of the durations of done executions or tasks, exact to about a tenth; null if none is done. */
 export function quantileOf({ ms }: StoredOutcomes, share: number): number | null {
   const buckets = Object.entries(ms)
     .map(([bucket, n]) => [Number(bucket), n] as const)

@@ -200,7 +200,9 @@ const viewRoutes = [
     access: "operator",
     isGlobal: true,
     params,
-    answers: { 202: { description: "the worker will be asked at its next claim", schema: drainedSchema } },
+    answers: {
+      202: { description: "the worker is asked to leave at its next claim", schema: drainedSchema },
+    },
     audit: "worker.drain",
     handle: ({ params: { id } }, sessions) =>
       sessions.drain(id) ?? json({ worker: id, draining: true }, { status: 202 }),

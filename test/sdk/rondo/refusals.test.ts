@@ -262,7 +262,11 @@ describe("openRondo refuses", () => {
     ],
     ["a store that is a number", { store: 5 }, "store: 5 is not a text"],
     ["a store that is none", { store: {} }, "store: {} is not a text"],
-    ["a store of another kind", { store: "redis://h" }, '"redis://h" is not a store this version knows'],
+    [
+      "a store of another kind",
+      { store: "redis://h" },
+      '"redis://h" is not the URL of a store that this version supports',
+    ],
     ["a capacity of nothing", { store: "memory:", capacity: 0 }, "capacity: 0 is not a whole number from 1"],
     ["a part of the engine", { store: "memory:", settings: {} }, "settings: openRondo has no such field"],
     ["a project as a number", { store: "memory:", projects: { p: 5 } }, "projects.p: 5 is not"],
