@@ -29,7 +29,7 @@ export interface LinkOptions {
   readonly hosts: Hosts;
   /** Adds marks to the writes of this connection, so that lost writes can be found after a failover. Without it, writes get no marks. */
   readonly marks?: MarkWriter;
-  /** The application name on the server. It begins with a text that no other node has. */
+  /** The application name on the server. Its beginning contains a random text, so that it is unique. */
   readonly applicationName: string;
   readonly clock: Clock;
   /** The timeout of connecting, and of each statement. */

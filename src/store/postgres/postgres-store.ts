@@ -45,7 +45,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const { url, nodeUrl, clock = systemClock(), onLine } = this.#options;
     const hosts = new Hosts(url, clock, onLine);
     const database = new Database(schema, { nodeUrl, clock });
-    // The first connection has no statement timeout, because a migration can take long.
+    // The set-up of the first connection has no timeout, because it runs the migrations, which can take long.
     const first = new Link({
       ...linkOptions(this.#options, hosts, "open"),
       begin: async (client) => void (await database.open(client, partitions)),

@@ -81,7 +81,7 @@ const STATEMENTS = {
       DELETE FROM dead_letters d USING left_over l WHERE d.n = l.n AND l.tasks IS NULL
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
-  // The condition on `seq` alone lets the statement use the index, so that it reads only rows that it deletes.
+  // The condition `seq < $3` lets the statement use the index, so that it reads only rows that it deletes.
   "trim-journal": `
     DELETE FROM journal USING ${CHECKED}
     WHERE e = (SELECT e FROM executions WHERE id = $2) AND seq < $3 AND seq + count <= $3`,
