@@ -31,7 +31,7 @@ import { noTotals } from "./views/totals.ts";
 /** The number of handlers for which the node remembers when their limits were declared. */
 const DECLARED_MAX = 20_000;
 
-/** Returns the phases of a plan, and the phases with their compensations. */
+/** Returns the phases of a plan, and the phases that compensate them. */
 function allPhases({ phases, compensations }: Plan): readonly PhasePlan[] {
   return compensations.length === 0 ? phases : [...phases, ...compensations];
 }

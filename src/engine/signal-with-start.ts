@@ -69,7 +69,7 @@ interface CheckedSignal {
   readonly signal: SignalMessage;
 }
 
-/** Sends signals with starts. */
+/** Sends signals together with starts: the execution is started if it does not exist. */
 export class SignalStarter {
   readonly #parts: SignalStartParts;
   /** An LRU cache: for each id, the highest number of an execution that is known to have ended. For other ids the executions are read. */

@@ -103,12 +103,14 @@ function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answe
     return wrongStatus(
       execution,
       "retried by itself",
-      `it is a child: retry its parent ${execution.parent.execution}`,
+      `the execution is a child: retry its parent ${execution.parent.execution}`,
     );
   if (execution.status !== "failed" && execution.status !== "cancelled") {
     const failed = execution.kept.find((visit) => visit.hasFailures)?.plan.name;
     const tasks =
-      failed === undefined ? "" : `; its failed tasks can: rondo retry ${execution.id} --phase ${failed}`;
+      failed === undefined
+        ? ""
+        : `; to retry its failed tasks: rondo retry ${execution.id} --phase ${failed}`;
     return wrongStatus(execution, "retried", `only a failed or cancelled execution can be retried${tasks}`);
   }
   const visit = execution.visitToReopen;
@@ -128,25 +130,29 @@ function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; i
   const { execution } = step;
   const what = "retried task by task";
   if (execution.ending !== null)
-    return wrongStatus(execution, what, "its clean-up has begun: start a new one");
+    return wrongStatus(execution, what, "the clean-up of the execution has begun: start a new execution");
   if (execution.ended && execution.parent !== null)
     return wrongStatus(
       execution,
       what,
-      `it is a child of ${execution.parent.execution}, which knows how it ended: retry the parent`,
+      `the execution is a child of ${execution.parent.execution}, which knows how it ended: retry the parent`,
     );
   const visit = execution.visitAt(chosen);
   const handler = visit?.handler(chosen.handler);
   if (visit === undefined || handler === undefined)
     return refuseUnknown(execution, chosen) ?? noneFailed(execution, chosen);
-  if (execution.draining) return wrongStatus(execution, what, "wait until it has ended");
+  if (execution.draining) return wrongStatus(execution, what, "wait until the execution has ended");
   if (!execution.ended && visit.status !== "running")
-    return wrongStatus(execution, what, `the phase "${chosen.phase}" is over: wait until it has ended`);
+    return wrongStatus(
+      execution,
+      what,
+      `the phase "${chosen.phase}" is over: wait until the execution has ended`,
+    );
   const tasks = tasksToRetry(execution, handler, chosen.numbers);
   if (tasks.length === 0) return noneFailed(execution, chosen);
   if (chosen.dryRun === true) {
     const retried = { tasks: tasks.length, skipped: execution.phasesSkippedBy(visit) };
-    return { kind: "ignored", why: "it is a dry run", retried };
+    return { kind: "ignored", why: "nothing was changed: this is a dry run", retried };
   }
   const hasEnded = execution.ended;
   const round = hasEnded ? execution.round + 1 : execution.round;
@@ -191,7 +197,7 @@ function refuseUnknown(execution: Execution, { phase, handler, visit }: ChosenTa
 function noneFailed({ id }: Execution, { phase, numbers }: ChosenTasks): Answer {
   const which = numbers === undefined || numbers.length === 0 ? "task" : `task of ${numbers.join(", ")}`;
   return reject("wrong_status", `no ${which} of "${phase}" has failed`, {
-    hint: `to list those that have: rondo tasks ${id} --failed`,
+    hint: `to list the failed tasks: rondo tasks ${id} --failed`,
   });
 }
 
@@ -234,7 +240,7 @@ function retryCleanup(
       notifyParent(step, id);
       return { kind: "applied", seq: execution.seq };
     }
-    return wrongStatus(execution, "retried", "it has cleaned up after itself: start a new one");
+    return wrongStatus(execution, "retried", "the execution has cleaned up after itself: start a new one");
   }
   step.emit({ kind: "retried", phase: next.plan.name, visit: next.visit, round, by, id });
   const { seq } = execution;

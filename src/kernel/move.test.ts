@@ -140,7 +140,7 @@ describe("a move is refused", () => {
           handlers: { a: { use: "w.a", enumerate: { use: "w.a" }, identity: "/id" }, c: { use: "w.c" } },
         },
       ]),
-      'phase "a" has begun, and its handler "c" is new',
+      'phase "a" has begun, but its handler "c" is only in the new definition',
     ],
     [
       "with a compensation that the tasks did not have",

@@ -26,8 +26,9 @@ export function move(step: Step, message: MoveMessage): Answer {
   if (isRejection(plan)) return plan;
   const refusal = refuseMove(execution, plan);
   if (refusal !== null) return refusal;
-  if (plan.hash === execution.plan.hash) return { kind: "ignored", why: "it has this definition already" };
-  if (dryRun === true) return { kind: "ignored", why: "it is a dry run" };
+  if (plan.hash === execution.plan.hash)
+    return { kind: "ignored", why: "the execution has this definition already" };
+  if (dryRun === true) return { kind: "ignored", why: "nothing was changed: this is a dry run" };
   const version = plan.definition.version ?? null;
   step.emit({ kind: "moved", hash: plan.hash, version, definition, by, reason, id });
   const { seq } = execution;
@@ -69,7 +70,7 @@ function differences(execution: Execution, plan: Plan): string[] {
     if (after === undefined) found.push(`phase "${name}" has begun, but is missing in the new definition`);
     else found.push(...phaseDifferences(before, after));
     if (after !== undefined && isCleanup(old, name) !== isCleanup(plan, name))
-      found.push(`phase "${name}" has begun and belongs to the clean-up in one of the definitions only`);
+      found.push(`phase "${name}" has begun, but belongs to the clean-up in only one of the two definitions`);
   }
   const next = due < 0 || !hasBegun ? undefined : old.phases[due]?.name;
   if (next !== undefined && !plan.byName.has(next))
@@ -109,7 +110,7 @@ function phaseDifferences(before: PhasePlan, after: PhasePlan): string[] {
   }
   for (const { name } of after.handlers)
     if (!before.handlers.some((handler) => handler.name === name))
-      found.push(`${at} has begun, and its handler "${name}" is new`);
+      found.push(`${at} has begun, but its handler "${name}" is only in the new definition`);
   return found;
 }
 

@@ -136,7 +136,7 @@ describe("in an execution that is done", () => {
     expect(retry(run, { numbers: [0, 9] })).toMatchObject({ code: "wrong_status" });
     expect(retry(run, { numbers: [0, 9] })).toMatchObject({
       message: 'no task of 0, 9 of "a" has failed',
-      hint: "to list those that have: rondo tasks e1 --failed",
+      hint: "to list the failed tasks: rondo tasks e1 --failed",
     });
     expect(retry(run, { phase: "b", handler: "b" })).toMatchObject({
       code: "wrong_status",
@@ -156,7 +156,7 @@ describe("in an execution that is done", () => {
     });
     expect(run.control("retry")).toMatchObject({
       code: "wrong_status",
-      hint: "only a failed or cancelled execution can be retried; its failed tasks can: rondo retry e1 --phase a",
+      hint: "only a failed or cancelled execution can be retried; to retry its failed tasks: rondo retry e1 --phase a",
     });
   });
 });

@@ -56,7 +56,7 @@ describe("a signal", () => {
     expect(run.signal("sotp", 1)).toMatchObject({
       kind: "rejection",
       code: "invalid_input",
-      hint: 'it waits for "go", "stop"',
+      hint: 'the workflow waits for "go", "stop"',
     });
     expect(run.execution.signals.get("sotp")).toBeUndefined();
   });

@@ -87,7 +87,8 @@ export function whyUnknown(
   const names = [...signals].map((known) => `"${known}"`).slice(0, NAMES_SHOWN);
   return reject("invalid_input", `the workflow "${definition.name}" never waits for the signal "${signal}"`, {
     path: "name",
-    hint: names.length === 0 ? "it waits for no signal" : `it waits for ${names.join(", ")}`,
+    hint:
+      names.length === 0 ? "the workflow waits for no signal" : `the workflow waits for ${names.join(", ")}`,
   });
 }
 
@@ -125,7 +126,7 @@ function whyNotKept(execution: Execution, message: SignalMessage): Rejection | n
       "rate_limited",
       `execution ${execution.id} already keeps ${same.length} ${what}s "${shown}" that nothing has waited for`,
       {
-        hint: `of one name at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
+        hint: `at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes of one name are kept`,
       },
     );
   const { signalsKeptInAll, signalBytesKeptInAll } = LIMITS;

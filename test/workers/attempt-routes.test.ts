@@ -325,7 +325,7 @@ describe("after a restart of the server", () => {
       });
       expect(await status({ status: "done", run: "three", state: 0 })).toMatchObject([
         422,
-        { code: "invalid_input", hint: "its runs are one, two" },
+        { code: "invalid_input", hint: "the runs of the script are one, two" },
       ]);
       expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({ verdict: "accepted" });
       expect(await bench.logs("e1")).toEqual(how === "began" ? ["a", "b", "c", "d"] : ["c", "d"]);

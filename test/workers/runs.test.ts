@@ -116,7 +116,7 @@ describe("by the attempt's status", () => {
   });
 
   test.each([
-    ["that does not exist", { run: "typo" }, [422, "invalid_input", "its runs are r0, r1, r2"]],
+    ["that does not exist", { run: "typo" }, [422, "invalid_input", "the runs of the script are r0, r1, r2"]],
     [
       "that is not the next one",
       { run: "r2" },

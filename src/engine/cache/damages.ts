@@ -140,7 +140,7 @@ export async function dropDamaged(
       "wrong_status",
       `execution ${id} is ${view.status}: only damaged executions can be dropped`,
       {
-        hint: "cancel it, or wait until it has ended and is purged",
+        hint: "cancel the execution, or wait until it has ended and is purged",
       },
     );
   // Makes sure that a new execution with the id of the dropped one gets other attempt ids.

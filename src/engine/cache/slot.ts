@@ -84,7 +84,10 @@ export class Slot {
   /** Whether the execution's retry row has become due. Then the next commit updates the row; otherwise each scan would find it again. */
   retryFired = false;
   rowsSinceSnapshot = 0;
-  /** The characters of the journal rows since the newest snapshot, and then those of that snapshot. */
+  /**
+   * The number of characters in the journal rows since the newest snapshot. The next field is the number of characters in that
+   * snapshot.
+   */
   charsSinceSnapshot = 0;
   snapshotChars = 0;
   opened: Record<string, number> = {};
@@ -111,8 +114,8 @@ export class Slot {
   /** Whether a worker has reported that it accepted an attempt, and that is not in the journal yet. */
   hasAccepted = false;
   /**
-   * The number of the last published event, of the last event sent to the publisher, and whether the store has a row for
-   * unpublished events.
+   * Three fields about publishing: the number of the last published event, the number of the last event that was sent to the
+   * publisher, and whether the store has a row for unpublished events.
    */
   published = 0;
   publishing = 0;

@@ -46,7 +46,8 @@ class Ring {
         this.#head = 0;
       }
       if (ready.queue.queued.includes(this.wanted.key)) return ready;
-      // This entry was withdrawn. It was not counted if its execution was being loaded again at that time.
+      // A withdrawn entry is removed from the ring. It may not be in the count of such entries, if its execution was being loaded
+      // again.
       this.#gone = Math.max(0, this.#gone - 1);
     }
   }

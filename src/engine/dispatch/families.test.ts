@@ -243,7 +243,7 @@ describe("control", () => {
     fixture.settle();
     expect(fixture.reply(request)).toMatchObject({
       code: "wrong_status",
-      hint: "it is a child: retry its parent e1",
+      hint: "the execution is a child: retry its parent e1",
     });
   });
 

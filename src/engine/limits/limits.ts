@@ -371,7 +371,10 @@ export class Limits {
     if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
   }
 
-  /** Uses the quotas of quota servers that do not answer again. Returns true if waiters may continue. */
+  /**
+   * If a quota server does not answer, this node uses the quota that it has from that server again. Returns true if waiters may
+   * continue.
+   */
   useKept(): boolean {
     const kept = this.shares?.drainKept() ?? [];
     for (const name of kept) this.#callable.add(name);

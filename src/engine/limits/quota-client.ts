@@ -131,8 +131,8 @@ export class QuotaClient {
     const share = this.#shares.get(name);
     if (share === undefined || share.quota === 0) return;
     share.quota--;
-    // The lower number is reported at once. Answers to earlier requests are ignored, because in these the quota server still counted
-    // the permit.
+    // The lower number of permits is reported to the quota server at once. Its answers to earlier requests are ignored, because they
+    // still count the dropped permit.
     share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;

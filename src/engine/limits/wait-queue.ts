@@ -104,7 +104,7 @@ export class WaitQueue {
     return !isAlone && this.priority >= priority;
   }
 
-  /** Calls the next waiter. */
+  /** Calls the next waiter in the fair order of the queue. */
   callNext(max: number): void {
     const again = top(this.#again);
     const isAgain = again !== undefined && again.priority >= this.priority;

@@ -55,10 +55,10 @@ describe("an execution says why it waits:", () => {
 
   test("its enumeration runs and is not sealed", () => {
     const fixture = started([phase("a", { enumerate: { use: "w.a" } })], { serves: ["w.a"] });
-    expect(why(fixture)).toBe('"a": its enumeration runs and is not sealed; 0 tasks so far.');
+    expect(why(fixture)).toBe('"a": its enumeration is still running; 0 tasks so far.');
     fixture.page(fixture.attempts()[0] as Attempt, 0, ["x", "y"]);
     fixture.settle();
-    expect(why(fixture)).toBe('"a" runs 2 of 2 open tasks; its enumeration is not sealed.');
+    expect(why(fixture)).toBe('"a" runs 2 of 2 open tasks; its enumeration has not ended.');
   });
 
   test("a limit is full, and who holds it", () => {
@@ -103,7 +103,9 @@ describe("an execution says why it waits:", () => {
       payload: "{}",
       retryAfterMs: 8_000,
     });
-    expect(why(fixture)).toBe('"a" waits with 4 tasks for room: the worker that serves it holds 1 of 1.');
+    expect(why(fixture)).toBe(
+      '"a" waits with 4 tasks for a free worker: the worker that serves it holds 1 of 1.',
+    );
   });
 
   test("its workers are full, enumeration or not", () => {
@@ -113,7 +115,7 @@ describe("an execution says why it waits:", () => {
     fixture.start(fixture.plan([phase("b", { enumerate: { use: "w.b" } })], "v"), "e2");
     fixture.settle();
     expect(why(fixture, "e2")).toBe(
-      '"b" waits with its enumeration for room: 2 workers that serve it hold 2 of 2.',
+      '"b" waits with its enumeration for a free worker: 2 workers that serve it hold 2 of 2.',
     );
   });
 
@@ -323,7 +325,7 @@ describe("children:", () => {
     const fixture = family(kid({ enumerate: { use: "list" } }));
     expect(why(fixture)).toBe('"c" waits for a worker: none serves "list" now.');
     fixture.join("w1", ["list"]);
-    expect(why(fixture)).toBe('"c": its enumeration runs and is not sealed; 0 tasks so far.');
+    expect(why(fixture)).toBe('"c": its enumeration is still running; 0 tasks so far.');
   });
 
   test("they must end before the cancel, or the failure, is through", () => {

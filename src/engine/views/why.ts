@@ -176,7 +176,7 @@ function whyWorking(
     .map((queue) => whyHandler(node, execution, queue))
     .filter((reason) => reason !== null);
   const [first] = reasons;
-  if (first === undefined) return because("running", "It is about to go on.");
+  if (first === undefined) return because("running", "It is about to continue.");
   const isRunning = slot.leaseCount > 0 && reasons.some(({ waits }) => waits === "running");
   return because(isRunning ? "running" : first.waits, reasons.map(({ text }) => text).join(" "));
 }
@@ -249,12 +249,12 @@ function whyOpen(node: NodeState, execution: Execution, queue: HandlerQueue): Re
   if (running > 0)
     return because(
       "running",
-      `${at} runs ${running} of ${state.total - state.tasks.settled.size} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`,
+      `${at} runs ${running} of ${state.total - state.tasks.settled.size} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration has not ended"}.`,
     );
   if (queue.hasAside || isHeldFor(node, queue))
     return because(
       "worker",
-      `${at} waits for a worker to be empty: a task crashed its process twice and runs alone.`,
+      `${at} waits for a worker without other tasks: a task has crashed its process twice and must run alone.`,
     );
   const retryAt = queue.nextDue(node.now);
   if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && queue.waitsForTimeOnly(node.now))
@@ -265,7 +265,7 @@ function whyOpen(node: NodeState, execution: Execution, queue: HandlerQueue): Re
   if (queue.leases.has(ENUMERATION))
     return because(
       "running",
-      `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`,
+      `${at}: its enumeration is still running; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`,
     );
   const next = whyNext(node, execution, queue);
   return because(next.waits, `${at} ${next.text}.`);
@@ -414,7 +414,7 @@ function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): 
   const capacity = workers.reduce((sum, worker) => sum + worker.capacity, 0);
   const who =
     workers.length === 1 ? "the worker that serves it holds" : `${workers.length} workers that serve it hold`;
-  return because("worker", `waits with ${what} for room: ${who} ${held} of ${capacity}`);
+  return because("worker", `waits with ${what} for a free worker: ${who} ${held} of ${capacity}`);
 }
 
 /**
@@ -434,7 +434,7 @@ function whyQueued({ roster }: NodeState, { id }: Execution, queue: HandlerQueue
   const { queues, queuesMax } = roster.queued;
   const needsQueues = queue.state.plan.command === null && !queues.has(`${id}/${queue.key}`);
   if (needsQueues && queues.size >= queuesMax && queue.openLeases === 0)
-    return `waits for queues at the broker: ${queues.size} handlers of visits have some, which is the most at a time.`;
+    return `waits for queues at the broker: ${queues.size} handlers have queues now, which is the most at a time.`;
   let waiting = 0;
   for (const lease of queue.leases.values())
     if (lease.queued && !lease.reported && lease.task !== ENUMERATION) waiting++;

@@ -47,13 +47,20 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
       hint: "list dead letters",
     });
   if (op.op === "persistence")
-    return reject("wrong_status", "a persistence that failed has failed its execution", {
-      hint: `retry the execution ${execution.id}: only the persistence is done again`,
-    });
+    return reject(
+      "wrong_status",
+      "a persistence cannot be retried alone, because its failure has failed the execution",
+      {
+        hint: `retry the execution ${execution.id}: only the persistence is done again`,
+      },
+    );
   const known = postOpId(execution.id, op);
-  if (execution.postops.has(known)) return { kind: "ignored", why: "the broadcast is owed already" };
+  if (execution.postops.has(known))
+    return { kind: "ignored", why: "the broadcast is still to be sent, so it cannot be retried" };
   if (execution.undelivered.get(known)?.receipt !== op.receipt)
-    return reject("wrong_status", "this broadcast was not given up", { hint: "list dead letters" });
+    return reject("wrong_status", "this broadcast has not failed for good, so it cannot be retried", {
+      hint: "list dead letters",
+    });
   step.emit({ kind: "postop.retried", ...refOf(op), target: targetOf(plan), by, id });
   return { kind: "applied", seq: execution.seq };
 }

@@ -142,7 +142,7 @@ function replaceText(text: string, find: (inner: string) => { readonly value: Js
 export interface Referred {
   /** The references whose values are kept, by the number of the command that they refer to. */
   readonly byStep: ReadonlyMap<number, readonly Reference[]>;
-  /** For the text of each reference, the kept reference whose value contains its value. */
+  /** Which kept part of a result contains the value of a reference. The key is the text of the reference. */
   readonly keptFor: ReadonlyMap<string, Reference>;
 }
 

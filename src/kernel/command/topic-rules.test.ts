@@ -48,7 +48,7 @@ describe("which topics a project may use", () => {
     const guard = rules();
     guard.bind(new Set(["attacker"]));
     expect(guard.refusal("attacker", to("PAYMENTS_CMD"))).toMatchObject({
-      message: 'the project "attacker" may not use the topic "PAYMENTS_CMD": a token is bound to it',
+      message: 'the project "attacker" may not use the topic "PAYMENTS_CMD": a token is bound to the project',
     });
     expect(guard.refusal("attacker", to("attacker_CMD"))).toBeNull();
     expect(guard.refusal("victim", to("PAYMENTS_CMD"))).toBeNull();

@@ -89,8 +89,8 @@ export class TopicRules {
   #whyGuarded(project: string): string {
     if (this.#listOf(project) !== undefined) return "its topics are listed";
     return this.#bound.has(project)
-      ? "a token is bound to it"
-      : "a stored token is damaged, so it is not known whether one is bound to it (rondo audit names the token; revoke it)";
+      ? "a token is bound to the project"
+      : "a stored token is damaged, so it is not known whether a token is bound to the project (rondo audit names the token; revoke it)";
   }
 
   #isAllowed(project: string, name: string): boolean {

@@ -68,7 +68,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const own = at("version", optional(parseVersion), fields["version"]);
   const list = fields["phases"];
   if (!Array.isArray(list) || list.length === 0) {
-    throw wrong("phases", "a workflow needs at least one phase", "add one with .phase(name, handler)");
+    throw wrong("phases", "a workflow needs at least one phase", "add a phase with .phase(name, handler)");
   }
   if (list.length > LIMITS.phases)
     throw wrong("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
@@ -290,7 +290,7 @@ function checkGraph(phases: readonly PhaseDefinition[], ends: Cleanup): void {
       throw wrong(
         phaseAt(phase.name),
         `repairs "${by}" by onError, but is also reached ${before ? `after "${before.name}"` : "first"} by default order`,
-        before ? `make "${before.name}" final, or give it a next` : "move it behind a final phase",
+        before ? `make "${before.name}" final, or give it a next` : "move this phase behind a final phase",
       );
     }
   });

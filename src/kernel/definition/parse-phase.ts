@@ -223,7 +223,7 @@ function parseSingle(given: unknown, { tasks, enumerate, key, identity }: Handle
     if (naming === true)
       throw wrong(
         option,
-        "is true, so the code that enumerates would compute it, but with single: true no code enumerates",
+        "is true, which means that the enumerating code computes it; but with single: true, no code enumerates",
         'write a JSON Pointer, such as "/customer", or leave it out',
       );
   return true;
@@ -260,7 +260,7 @@ export function checkMeaning(handler: HandlerDefinition): void {
       throw wrong(
         option,
         "cannot be used where each task is an execution of a child workflow",
-        "give it to the handlers of the child",
+        "give this option to the handlers of the child workflow",
       );
 }
 

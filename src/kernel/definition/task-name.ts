@@ -8,7 +8,7 @@ export interface Items {
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
-  /** Missing if no task of the handler waits for another task. */
+  /** For each task, the identities of the tasks for which it waits. Missing if no task of the handler waits for another task. */
   readonly afters?: Afters | null;
 }
 

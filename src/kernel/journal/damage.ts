@@ -9,7 +9,7 @@ export interface DamagePlace {
   readonly row: number | string;
 }
 
-/** A damage in the form in which views, lists and logs show it. */
+/** A damaged row in the form in which views, lists and logs show it. */
 export interface Damage extends DamagePlace {
   readonly why: string;
 }

@@ -193,7 +193,7 @@ function keyOf(execution: string, seq: number, count: number, at: number): strin
   return `${execution}\n${seq} ${count} ${at}`;
 }
 
-/** Shortens the columns of an event about many tasks. Its payloads are added to `parts`. */
+/** Shortens the columns of an event about many tasks, for the header of a row. The payload texts are added to `parts`. */
 function packColumns(event: Event, parts: string[]): Record<string, unknown> {
   const payloads = PAYLOADS[event.kind];
   const row: Record<string, unknown> = {};

@@ -197,7 +197,7 @@ describe("a child itself", () => {
     run.drained();
     expect(run.control("retry")).toMatchObject({
       code: "wrong_status",
-      hint: "it is a child: retry its parent p1",
+      hint: "the execution is a child: retry its parent p1",
     });
     expect(run.control("retry", "x", { fromParent: true })).toMatchObject({ kind: "applied" });
     run.sent.length = 0;

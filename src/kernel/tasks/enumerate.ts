@@ -25,7 +25,7 @@ export function page(step: Step, message: PageMessage): Answer {
     return failForGood(step, message, {
       name: "TooManyTasks",
       code: "too_large",
-      message: `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`,
+      message: `a handler may have at most ${LIMITS.tasksPerVisit} tasks in one visit`,
     });
   if (fresh.tasks.length === 0)
     return { kind: "ignored", why: "all of these tasks are journaled already", verdicts: ["duplicate"] };
@@ -132,7 +132,7 @@ function whyWrong(
   if (uneven !== null) return uneven;
   if (handler.identities !== null && identities !== null) return null;
   if (!Number.isInteger(from) || from < 0) return `a page cannot begin at ${from}`;
-  if (from > known) return `page from ${from}, but only ${known} tasks are journaled`;
+  if (from > known) return `a page begins at task ${from}, but only ${known} tasks are journaled`;
   if (from < known && from + tasks.length > known)
     return `tasks ${from} to ${from + tasks.length - 1} come in one page, but ${known} tasks are journaled`;
   return null;

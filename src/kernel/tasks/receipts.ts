@@ -179,7 +179,10 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
  */
 function releaseUnbegun(step: Step, handler: HandlerState, attempts: readonly AttemptRef[]): Answer {
   const recorder = new BulkRecorder(step, handler);
-  const error = JSON.stringify({ name: "Released", message: "it waited in a queue when the engine stopped" });
+  const error = JSON.stringify({
+    name: "Released",
+    message: "the attempt waited in a queue when the engine stopped",
+  });
   for (const { task, attempt } of attempts)
     recorder.retry({ task, attempt, reason: "released", until: step.now, error });
   recorder.flush();
@@ -462,7 +465,11 @@ function withAdded(handler: HandlerState, outcome: Outcome, adds: Items): Outcom
   const { identities: known } = handler;
   const fresh = known === null ? named : uniqueItems(named, (identity) => known.has(identity));
   if (handler.total + fresh.tasks.length > tasksPerVisit)
-    return fail("TooManyTasks", `more than ${tasksPerVisit} tasks in one visit of a handler`, "too_large");
+    return fail(
+      "TooManyTasks",
+      `a handler may have at most ${tasksPerVisit} tasks in one visit`,
+      "too_large",
+    );
   return outcome;
 }
 

@@ -66,7 +66,7 @@ export function indexOfRun(
   if (found < 0)
     return reject("invalid_input", `the script has no run ${shown}`, {
       path: "run",
-      hint: `its runs are ${listed(script.map((run) => run.name))}`,
+      hint: `the runs of the script are ${listed(script.map((run) => run.name))}`,
     });
   if (/* @plant runs counted, not identified */ index !== null && index !== found)
     return reject("invalid_input", `run ${shown} has the index ${found}, not ${index}`, {

@@ -21,7 +21,7 @@ export function readError(text: string | null): { code?: string; message: string
   const parsed = JSON.parse(text) as Partial<Record<keyof ErrorCause, unknown>> | null;
   const message = typeof parsed?.message === "string" ? parsed.message : FAILED;
   const name = typeof parsed?.name === "string" && parsed.name !== "Error" ? `${parsed.name}: ` : "";
-  // An error without a stack and a cause is left out as a cause, because its message is shown already.
+  // If an error has neither a stack nor a cause, its message says everything, so no cause is returned.
   const cause = parsed?.stack === undefined && parsed?.cause === undefined ? undefined : causeOf(parsed);
   return {
     ...(typeof parsed?.code === "string" ? { code: parsed.code } : {}),

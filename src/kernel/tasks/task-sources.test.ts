@@ -147,13 +147,13 @@ describe("what contradicts itself is refused", () => {
     [
       "single with a key that code computes",
       { use: "u", single: true, key: true },
-      `${at}.key: is true, so the code that enumerates would compute it`,
+      `${at}.key: is true, which means that the enumerating code computes it`,
       "JSON Pointer",
     ],
     [
       "single with an identity that code computes",
       { use: "u", single: true, identity: true },
-      `${at}.identity: is true, so the code that enumerates`,
+      `${at}.identity: is true, which means that the enumerating code`,
       "JSON Pointer",
     ],
     [

@@ -70,7 +70,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   if (known === undefined && (progress?.size ?? 0) >= CHECKPOINTS_MAX)
     return { kind: "ignored", why: `a task may have at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
   if (done.kind === "child") {
-    // A later attempt requests the same child again, for which the task waits.
+    // A later attempt requests a child that is already running. The request changes nothing.
     if (known?.kind === "child") return { kind: "ignored", why: "the child runs", verdicts: ["duplicate"] };
     // The attempt was asked to stop, so it must not begin anything more.
     if (execution.draining) return { kind: "ignored", why: "the phase drains", verdicts: ["stale"] };
@@ -123,7 +123,7 @@ function codeNoted(
   if ((progress?.size ?? 0) + fresh.length > CHECKPOINTS_MAX)
     return {
       kind: "ignored",
-      why: `a task may have at most ${CHECKPOINTS_MAX} steps and times`,
+      why: `a task may have at most ${CHECKPOINTS_MAX} steps, sleeps, waits and noted times`,
       verdicts: ["stale"],
     };
   step.emit({
