@@ -85,7 +85,7 @@ export class RunningAttempts {
     this.#onEnd(running, outcome);
   }
 
-  /** Stops the attempts that a beat names. If code also works for other attempts of its batch, it goes on. */
+  /** Stops the attempts that `beat` lists. If code also works for other attempts of its batch, it goes on. */
   cancel(beat: Beat, why: "cancel" | "lost"): void {
     for (const named of beat.attempts) {
       const running = this.#find(beat, named);

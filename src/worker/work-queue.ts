@@ -45,7 +45,7 @@ export class WorkQueue {
     return group;
   }
 
-  /** Removes the items that a beat names, and calls `each` for every removed item. */
+  /** Removes the items whose attempts `beat` lists, and calls `each` for every removed item. */
   giveUp(beat: Beat, each: (shared: Shared, item: GrantItem) => void): void {
     const isNamed = (item: GrantItem): boolean =>
       beat.attempts.some(

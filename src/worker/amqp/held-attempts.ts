@@ -126,7 +126,7 @@ export class HeldAttempts {
     return ids;
   }
 
-  /** Returns the held tasks of a task queue, or the enumeration of an intake queue, as beats with which a worker cancels attempts. */
+  /** Returns the held tasks of a task queue, or the enumeration of an intake queue, in the form that `Worker.cancel` takes. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);
   }
