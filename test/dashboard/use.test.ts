@@ -506,8 +506,9 @@ describe.runIf(hasBrowser)("a user", () => {
     expect(await cards.count()).toBe(1);
     expect(await findBarriers(page)).toEqual([]);
     await page.goto(`${server.url}/workers?worker=w-71`);
-    await page.locator(".worker").first().getByText("host-71").waitFor();
-    expect(await page.locator(".worker").count()).toBe(24);
+    await page.locator(".worker-row").first().getByText("host-71").waitFor();
+    expect(await page.locator(".worker-row").count()).toBe(24);
+    expect(await findBarriers(page)).toEqual([]);
     await page.getByRole("button", { name: "Show all 100" }).click();
     await page.getByText("host-99").waitFor();
   });
@@ -521,6 +522,21 @@ describe.runIf(hasBrowser)("a user", () => {
     await page.unroute(/\/(v1|healthz)/);
     await page.locator("html[data-lost]").waitFor({ state: "detached" });
     await page.getByText("Connection lost. Reconnecting…").waitFor({ state: "detached" });
+    // No light is green while nothing is known, and the head of an execution does not cover the notice.
+    await page.goto(`${server.url}/executions/approval-7`);
+    const light = page.locator(".scrubber .light");
+    const colour = (): Promise<string> =>
+      page.evaluate(
+        "getComputedStyle(document.querySelector('.scrubber .light'), '::before').backgroundColor",
+      );
+    await light.getByText("live", { exact: true }).waitFor();
+    const green = await colour();
+    await page.route(/\/(v1|healthz)/, (route) => route.abort());
+    await light.getByText("not live").waitFor();
+    expect(await colour()).not.toBe(green);
+    const [notice, head] = [page.locator(".connection > p"), page.locator(".execution-head")];
+    const [above, below] = [await notice.boundingBox(), await head.boundingBox()];
+    expect((above?.y ?? 0) + (above?.height ?? 0)).toBeLessThanOrEqual(below?.y ?? 0);
   });
 
   test("what a text hides is shown, and an address that cannot be read is a page", async () => {

@@ -73,6 +73,11 @@ const TEXTS: Partial<Record<BadgeState, string>> = {
   held: "held back",
 };
 
+/** The words of a state. */
+export function stateText(state: BadgeState): string {
+  return TEXTS[state] ?? state;
+}
+
 /** A badge with a state, as a word and a sign. */
 export function Badge({
   state,
@@ -89,7 +94,7 @@ export function Badge({
       <span aria-hidden="true" class={state === "running" ? "sign alive" : "sign"}>
         {SIGNS[state]}
       </span>
-      {text ?? TEXTS[state] ?? state}
+      {text ?? stateText(state)}
     </span>
   );
 }

@@ -99,7 +99,12 @@ function awayOf({ ring, clock }: Services): Attention[] {
       .filter(([url, at]) => clock.now() - at < DEATH_MS && !nodes.some((node) => node.url === url))
       .slice(-EACH_MAX)
       .map(([url, at]) =>
-        item("node", url, 1, `The node died ${showDuration(clock.now() - at)} ago, and is not back.`),
+        item(
+          "node",
+          url,
+          1,
+          `The node died ${showDuration(Math.floor((clock.now() - at) / 1_000) * 1_000)} ago, and is not back.`,
+        ),
       ),
   ];
 }

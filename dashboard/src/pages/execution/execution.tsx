@@ -4,7 +4,7 @@ import { get } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts, Why, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { PageHead } from "../../ui/panel.tsx";
-import { Loading, Trouble } from "../../ui/state.tsx";
+import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { TabPanel, Tabs } from "../../ui/tabs.tsx";
 import { executionPath, lanesAddress } from "./addresses.ts";
 import { CommandsTab, commandsOf, useDefinition } from "./commands-tab.tsx";
@@ -98,8 +98,17 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
         definition={definition}
         shownAt={at === null ? null : (lanes.data?.to ?? null)}
       />
-      <Scrubber path={path} revision={now.revision} at={at} isOver={isOver} />
-      <Lanes execution={id} lanes={known.current} phases={shown.phases} chosen={lane} whole={wholeOf(now)} />
+      {now.status === "damaged" && now.revision === 0 ? (
+        <Unreadable id={id} />
+      ) : (
+        <>
+          <Scrubber path={path} revision={now.revision} at={at} isOver={isOver} />
+          <Lanes
+            {...{ execution: id, lanes: known.current, phases: shown.phases }}
+            {...{ chosen: lane, whole: wholeOf(now) }}
+          />
+        </>
+      )}
       <section class={`panel details${isRaised ? " is-raised" : ""}`} ref={details}>
         <Tabs name="tab" tabs={tabs} chosen={tab} label="Details of the execution" />
         <TabPanel name="tab" chosen={tab}>
@@ -110,6 +119,20 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
         <TaskDrawer {...about} lane={lane} task={place.task} walk={walk} />
       )}
     </div>
+  );
+}
+
+/** What stands in place of the timeline if no event can be read. */
+function Unreadable({ id }: { readonly id: string }) {
+  return (
+    <section class="panel">
+      <Empty title="Its journal cannot be read, so its tasks and its progress are unknown.">
+        <p class="muted">
+          It does no work, and no other execution is affected. Restore it from a backup or an export, delete
+          it, or run it again. <code>rondo audit {id}</code> shows what is damaged.
+        </p>
+      </Empty>
+    </section>
   );
 }
 

@@ -6,10 +6,11 @@ import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, grouped, plural, rate } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
+import { go } from "../../core/router.ts";
 import { useTitle } from "../../core/title.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useKeys } from "../../shell/keys.ts";
-import { activityOf, Badge } from "../../ui/badge.tsx";
+import { activityOf, Badge, stateText } from "../../ui/badge.tsx";
 import { Bar, type Counts, sumCounts } from "../../ui/bar.tsx";
 import { Button } from "../../ui/button.tsx";
 import { ReasonDialog } from "../../ui/reason-dialog.tsx";
@@ -20,7 +21,7 @@ import { executionPath } from "./addresses.ts";
 import { laneText } from "./place.ts";
 import { SignalDialog } from "./signal-dialog.tsx";
 
-type Asked = "cancel" | "pause" | "retry" | "signal" | "run" | null;
+type Asked = "cancel" | "drop" | "pause" | "retry" | "signal" | "run" | null;
 
 /** The head of the page; `facts` is the present state, `shown` the state at the selected moment. */
 export function ExecutionHead(props: {
@@ -37,7 +38,7 @@ export function ExecutionHead(props: {
   const [asked, setAsked] = useState<Asked>(null);
   const [signal, setSignal] = useState<string | undefined>(undefined);
   const state = activityOf(shown.status, shownAt === null ? (why?.waits ?? null) : null);
-  useTitle(`${state} ${id}`);
+  useTitle(`${stateText(state)} ${id}`);
   return (
     <header class="execution-head">
       <div class="execution-line">
@@ -128,11 +129,16 @@ function Actions({
           Cancel…
         </Button>
       ) : null}
+      {may.drop.isOffered ? (
+        <Button icon="trash" kind="danger" whyNot={may.drop.whyNot} onClick={() => ask("drop")}>
+          Delete…
+        </Button>
+      ) : null}
     </div>
   );
 }
 
-type Action = "pause" | "resume" | "cancel" | "retry" | "signal" | "run";
+type Action = "pause" | "resume" | "cancel" | "drop" | "retry" | "signal" | "run";
 
 /** Which actions make sense in the execution's status, and why the user may not do them. */
 function actionsOf(
@@ -148,6 +154,7 @@ function actionsOf(
     pause: of(status === "running" || status === "cleaning"),
     resume: of(status === "paused"),
     cancel: of(status === "running" || status === "paused"),
+    drop: of(isDamaged),
     retry: of(
       status === "failed" || status === "cancelled",
       cleanedUp === true ? "It has cleaned up after itself. Use Run again to start a new one." : null,
@@ -174,7 +181,7 @@ function Dialogs(props: {
       return (
         <ReasonDialog
           title="Cancel this execution?"
-          text={`${runningText(facts)} Running attempts are told to stop, then it cleans up and ends as cancelled.`}
+          text={`${runningText(facts)} Running tasks are told to stop, then it cleans up and ends as cancelled.`}
           action="Cancel the execution"
           isDanger
           onClose={onClose}
@@ -184,11 +191,26 @@ function Dialogs(props: {
           }}
         />
       );
+    case "drop":
+      return (
+        <ReasonDialog
+          title="Delete this damaged execution?"
+          text="Everything that is stored of it is deleted: journal, tasks, logs and results. If there is a backup or an export, restore it from there instead."
+          action="Delete it"
+          isDanger
+          onClose={onClose}
+          run={async (reason) => {
+            await change("POST", `${path}/drop`, undefined, reason);
+            tell(`${facts.id} is deleted.`);
+            go("/executions");
+          }}
+        />
+      );
     case "pause":
       return (
         <ReasonDialog
           title="Pause this execution?"
-          text={`${runningText(facts)} They go on; no further task starts until it is resumed.`}
+          text={`${runningText(facts)} Running tasks go on; no further task starts until it is resumed.`}
           action="Pause"
           onClose={onClose}
           run={async (reason) => {
@@ -237,7 +259,7 @@ function Dialogs(props: {
 
 function runningText(facts: Execution): string {
   const { running } = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
-  return `${plural(running, "task runs", "tasks run")} now.`;
+  return running === 0 ? "No task runs now." : `${plural(running, "task runs", "tasks run")} now.`;
 }
 
 /** The tasks that a retry of the whole execution runs: those of the phase that did not end well. */
@@ -272,11 +294,15 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
           <Ago at={createdAt} />
         </dd>
       </div>
-      <div>
-        <dt>{finishedAt === null ? "Running for" : "Took"}</dt>
-        <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
-      </div>
-      <Progress facts={facts} counts={counts} isLive={finishedAt === null && shownAt === null} />
+      {facts.status === "damaged" ? null : (
+        <>
+          <div>
+            <dt>{finishedAt === null ? "Running for" : "Took"}</dt>
+            <dd>{duration((finishedAt ?? shownAt ?? now) - createdAt)}</dd>
+          </div>
+          <Progress facts={facts} counts={counts} isLive={finishedAt === null && shownAt === null} />
+        </>
+      )}
       {parent === null ? null : <Ancestors parent={parent} />}
       <Neighbour label="Continues" execution={facts.continues} />
       <Neighbour label="Continued as" execution={facts.continuedAs} />

@@ -2,6 +2,8 @@
 import { get } from "../../api/client.ts";
 import type { JournalEvent, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { useCell } from "../../core/cell.ts";
+import { lostSince } from "../../core/connection.ts";
 import { clock, count } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
 import { useKeys } from "../../shell/keys.ts";
@@ -22,6 +24,7 @@ export function Scrubber({
   readonly isOver: boolean;
 }) {
   const shown = at ?? revision;
+  const isLost = useCell(lostSince) !== null;
   const step = (by: number): void => {
     const next = Math.min(revision, Math.max(1, shown + by));
     choose({ at: next >= revision ? null : String(next) });
@@ -56,7 +59,9 @@ export function Scrubber({
         {event === undefined ? "" : ` · ${clock(event.at, { withMs: true })} · ${describeEvent(event)}`}
       </span>
       {at === null ? (
-        <span class={isOver ? "light off" : "light ok"}>{isOver ? "final state" : "live"}</span>
+        <span class={isOver || isLost ? "light off" : "light ok"}>
+          {isOver ? "final state" : isLost ? "not live" : "live"}
+        </span>
       ) : (
         <Button onClick={() => choose({ at: null })}>Back to now</Button>
       )}

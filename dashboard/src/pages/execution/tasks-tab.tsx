@@ -98,7 +98,12 @@ function columnsOf(
 
 export function TasksTab(about: About) {
   const { lane, facts } = about;
-  if (lane === null) return <Empty title="No handler has started yet." />;
+  if (lane === null)
+    return (
+      <Empty
+        title={facts.status === "damaged" ? "Its tasks cannot be read." : "No handler has started yet."}
+      />
+    );
   const counts = facts.phases
     .find(({ name, visit }) => name === lane.phase && visit === lane.visit)
     ?.handlers.find(({ name }) => name === lane.handler);

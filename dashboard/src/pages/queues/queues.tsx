@@ -118,7 +118,7 @@ function Ready({
                       `${count(served(use))} ${served(use) === 1 ? "worker" : "workers"}`
                     )}
                   </td>
-                  <td>
+                  <td class="queue-action">
                     <QueueButton use={use} isPaused={paused.some((one) => one.use === use)} />
                   </td>
                 </tr>

@@ -106,13 +106,13 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
   );
 }
 
-/** How far an arrow bends to its left, so that it passes the text in the middle, and the arrow of the other direction. */
-const BEND = 0.3;
+/** How far an arrow bends to its right, so that it passes the text in the middle, and the arrow of the other direction. */
+const BEND = 0.35;
 
 /** A curved arrow from a watching node (`from`) to the node whose timers it watches (`to`). */
 function Watch({ from, to }: { readonly from: Point; readonly to: Point }) {
   const middle = midway(from, to);
-  const bend = { x: middle.x + (to.y - from.y) * BEND, y: middle.y - (to.x - from.x) * BEND };
+  const bend = { x: middle.x - (to.y - from.y) * BEND, y: middle.y + (to.x - from.x) * BEND };
   const begin = rimOf(from, bend);
   const end = rimOf(to, bend);
   return (

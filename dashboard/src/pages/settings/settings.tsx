@@ -2,9 +2,11 @@
 import { get, may } from "../../api/client.ts";
 import type { AuditEntry, Page, Setting } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
+import { addressOf, executionPage } from "../../core/address.ts";
 import { duration, moment } from "../../core/format.ts";
 import { usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
+import { useFinder } from "../../ui/finder.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
@@ -90,7 +92,7 @@ function Configuration() {
 }
 
 /** Names of settings that are durations in milliseconds. */
-const TIMES = ["retention", "lease", "heartbeat", "claimLease", "sweep"];
+const TIMES = ["retention", "eventsKept", "brokerSilence", "lease", "heartbeat", "claimLease", "sweep"];
 
 function showSetting(name: string, value: unknown): string {
   if (value === null) return "not set";
@@ -105,9 +107,18 @@ function Audit() {
     (signal) => get<Page<AuditEntry>>("/v1/audit-log", { query: { limit: 200 }, signal }),
     10_000,
   );
+  const { shown, field, foot } = useFinder(
+    "changes",
+    data?.data ?? [],
+    ({ who, action, target, reason }) => `${who} ${action} ${target} ${reason ?? ""}`,
+  );
   if (data === null) return problem === null ? <Loading /> : <Trouble problem={problem} onRetry={reload} />;
   return (
-    <Panel title="Changes" aside={data.next === null ? undefined : "the newest 200"} isFlush>
+    <Panel
+      title={data.next === null ? "Changes" : "Changes, the newest 200"}
+      aside={field ?? undefined}
+      isFlush
+    >
       {data.data.length === 0 ? (
         <Empty title="No changes yet." />
       ) : (
@@ -123,14 +134,16 @@ function Audit() {
               </tr>
             </thead>
             <tbody>
-              {data.data.map((entry, i) => (
+              {shown.map((entry, i) => (
                 <tr key={i}>
                   <td class="nowrap">{moment(entry.at)}</td>
                   <td>
                     {entry.who} <span class="muted">{entry.role}</span>
                   </td>
                   <td>{entry.action}</td>
-                  <td class="mono setting-value">{entry.target}</td>
+                  <td class="mono setting-value">
+                    <Target entry={entry} />
+                  </td>
                   <td class="setting-value">{entry.reason ?? ""}</td>
                 </tr>
               ))}
@@ -138,6 +151,22 @@ function Audit() {
           </table>
         </Wide>
       )}
+      {foot}
     </Panel>
   );
+}
+
+/** What was changed, as a link if it has a page. */
+function Target({ entry: { action, target } }: { readonly entry: AuditEntry }) {
+  const page = pageOf(action, target);
+  return page === null ? <>{target}</> : <a href={page}>{target}</a>;
+}
+
+function pageOf(action: string, target: string): string | null {
+  const [name = ""] = target.split(" ");
+  const [kind] = action.split(".");
+  if (kind === "execution" && action !== "execution.start_many") return executionPage(name);
+  if (kind === "schedule") return addressOf("/schedules", { q: name });
+  if (kind === "workflow") return `/definitions/${encodeURIComponent(name)}`;
+  return kind === "queue" ? "/queues" : null;
 }

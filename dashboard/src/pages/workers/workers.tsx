@@ -22,6 +22,8 @@ import "./workers.css";
 const EVERY_MS = 8_000;
 const ATTEMPTS_SHOWN = 100;
 const SERVED_SHOWN = 8;
+/** More workers than this are rows of a table: cards would take too much room. */
+const CARDS_MAX = 12;
 /** The name under which workers register to run scripts. */
 const SCRIPTS = "~script";
 
@@ -35,8 +37,14 @@ export function Workers() {
     EVERY_MS,
   );
   const { data, problem } = workers;
-  // The chosen worker comes first, so that it is in sight.
-  const sorted = (data?.data ?? []).toSorted((a, b) => Number(b.id === chosen) - Number(a.id === chosen));
+  // The chosen worker comes first, so that it is in sight; then those that stop, then the busiest.
+  const sorted = (data?.data ?? []).toSorted(
+    (a, b) =>
+      Number(b.id === chosen) - Number(a.id === chosen) ||
+      Number(b.draining) - Number(a.draining) ||
+      b.held - a.held ||
+      a.name.localeCompare(b.name, undefined, { numeric: true }),
+  );
   const { shown, field, foot } = useFinder("workers", sorted, textOf);
   if (data === null)
     return problem === null ? <Loading rows={6} /> : <Trouble problem={problem} onRetry={workers.reload} />;
@@ -63,16 +71,20 @@ export function Workers() {
           </section>
         ) : (
           <>
-            <ul class="worker-list">
-              {shown.map((worker) => (
-                <WorkerCard
-                  key={worker.id}
-                  worker={worker}
-                  isChosen={worker.id === chosen}
-                  onChange={workers.reload}
-                />
-              ))}
-            </ul>
+            {data.data.length > CARDS_MAX ? (
+              <WorkerTable workers={shown} chosen={chosen} onChange={workers.reload} />
+            ) : (
+              <ul class="worker-list">
+                {shown.map((worker) => (
+                  <WorkerCard
+                    key={worker.id}
+                    worker={worker}
+                    isChosen={worker.id === chosen}
+                    onChange={workers.reload}
+                  />
+                ))}
+              </ul>
+            )}
             {foot}
           </>
         )}
@@ -88,30 +100,98 @@ function textOf({ id, name, url, version, handlers, topics, draining }: Worker):
   return `${id} ${name} ${url ?? ""} ${version ?? ""} ${serves}${draining ? " draining" : ""}`;
 }
 
+function WorkerTable(props: {
+  readonly workers: readonly Worker[];
+  readonly chosen: string | null;
+  readonly onChange: () => void;
+}) {
+  return (
+    <section class="panel">
+      <Wide label="Workers">
+        <table class="rows worker-rows">
+          <thead>
+            <tr>
+              <th>Worker</th>
+              <th>Running</th>
+              <th>Address</th>
+              <th>Last contact</th>
+              <th>Serves</th>
+              <th>
+                <span class="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {props.workers.map((worker) => (
+              <tr key={worker.id} class={`worker-row${worker.id === props.chosen ? " is-chosen" : ""}`}>
+                <td>
+                  <WorkerName worker={worker} isChosen={worker.id === props.chosen} />
+                </td>
+                <td>
+                  <Gauge worker={worker} />
+                  <span class="small">
+                    {count(worker.held)} of {count(worker.capacity)}
+                  </span>
+                </td>
+                <td>{addressOf(worker)}</td>
+                <td class="nowrap">{worker.lastSeenAt === null ? "" : <Ago at={worker.lastSeenAt} />}</td>
+                <td>
+                  <Serves worker={worker} max={2} />
+                </td>
+                <td>
+                  {worker.kind === "local" ? null : <Drain worker={worker} onChange={props.onChange} />}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+    </section>
+  );
+}
+
+function addressOf({ kind, url, version }: Worker): string {
+  const address = kind === "local" ? "in the server's process" : (url ?? "unknown");
+  return version === null ? address : `${address}, ${version}`;
+}
+
+function Gauge({ worker: { held, capacity } }: { readonly worker: Worker }) {
+  const share = capacity === 0 ? 0 : held / capacity;
+  return (
+    <div class="worker-gauge" role="img" aria-label={`${held} of ${capacity} slots in use`}>
+      <i style={{ width: `${Math.min(100, share * 100)}%` }} />
+    </div>
+  );
+}
+
+/** The name of a worker, which selects its attempts. */
+function WorkerName({ worker, isChosen }: { readonly worker: Worker; readonly isChosen: boolean }) {
+  return (
+    <div class="row spread">
+      <button
+        type="button"
+        class="worker-name clip"
+        aria-pressed={isChosen}
+        title={`${worker.id}: show its attempts`}
+        onClick={() => choose({ worker: isChosen ? null : worker.id })}
+      >
+        {worker.name}
+      </button>
+      {worker.draining ? <Badge state="cancelling" text="draining" /> : null}
+    </div>
+  );
+}
+
 function WorkerCard(props: {
   readonly worker: Worker;
   readonly isChosen: boolean;
   readonly onChange: () => void;
 }) {
   const { worker, isChosen, onChange } = props;
-  const share = worker.capacity === 0 ? 0 : worker.held / worker.capacity;
   return (
     <li class={`panel worker${isChosen ? " is-chosen" : ""}`}>
-      <div class="row spread">
-        <button
-          type="button"
-          class="worker-name clip"
-          aria-pressed={isChosen}
-          title={`${worker.id}: show its attempts`}
-          onClick={() => choose({ worker: isChosen ? null : worker.id })}
-        >
-          {worker.name}
-        </button>
-        {worker.draining ? <Badge state="cancelling" text="draining" /> : null}
-      </div>
-      <div class="worker-gauge" role="img" aria-label={`${worker.held} of ${worker.capacity} slots in use`}>
-        <i style={{ width: `${Math.min(100, share * 100)}%` }} />
-      </div>
+      <WorkerName worker={worker} isChosen={isChosen} />
+      <Gauge worker={worker} />
       <dl class="pairs">
         <div>
           <dt>Running</dt>
@@ -121,10 +201,7 @@ function WorkerCard(props: {
         </div>
         <div>
           <dt>Address</dt>
-          <dd>
-            {worker.kind === "local" ? "in the server's process" : (worker.url ?? "unknown")}
-            {worker.version === null ? "" : `, ${worker.version}`}
-          </dd>
+          <dd>{addressOf(worker)}</dd>
         </div>
         {worker.memoryBytes === undefined || worker.memoryBytes === null ? null : (
           <div>
@@ -141,27 +218,27 @@ function WorkerCard(props: {
           </div>
         )}
       </dl>
-      <Serves worker={worker} />
+      <Serves worker={worker} max={SERVED_SHOWN} />
       {worker.kind === "local" ? null : <Drain worker={worker} onChange={onChange} />}
     </li>
   );
 }
 
 /** The handlers and topics that a worker serves: the first ones, or all of them. */
-function Serves({ worker }: { readonly worker: Worker }) {
+function Serves({ worker, max }: { readonly worker: Worker; readonly max: number }) {
   const [isAll, setIsAll] = useState(false);
   const names = [...worker.handlers.map(served), ...worker.topics];
-  const isLong = names.length > SERVED_SHOWN + 1;
+  const isLong = names.length > max + 1;
   return (
     <div class="worker-serves" role="group" aria-label={`Served by ${workerName(worker.id)}`}>
-      {(isAll || !isLong ? names : names.slice(0, SERVED_SHOWN)).map((name) => (
+      {(isAll || !isLong ? names : names.slice(0, max)).map((name) => (
         <span key={name} class="tag mono">
           {name}
         </span>
       ))}
       {isLong ? (
         <button type="button" class="tag" aria-expanded={isAll} onClick={() => setIsAll(!isAll)}>
-          {isAll ? "show fewer" : `${count(names.length - SERVED_SHOWN)} more`}
+          {isAll ? "show fewer" : `${count(names.length - max)} more`}
         </button>
       ) : null}
     </div>
