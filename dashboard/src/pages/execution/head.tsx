@@ -192,20 +192,7 @@ function Dialogs(props: {
         />
       );
     case "drop":
-      return (
-        <ReasonDialog
-          title="Delete this damaged execution?"
-          text="Everything that is stored of it is deleted: journal, tasks, logs and results. If there is a backup or an export, restore it from there instead."
-          action="Delete it"
-          isDanger
-          onClose={onClose}
-          run={async (reason) => {
-            await change("POST", `${path}/drop`, undefined, reason);
-            tell(`${facts.id} is deleted.`);
-            go("/executions");
-          }}
-        />
-      );
+      return <DropDialog id={facts.id} path={path} onClose={onClose} />;
     case "pause":
       return (
         <ReasonDialog
@@ -255,6 +242,23 @@ function Dialogs(props: {
     default:
       return null;
   }
+}
+
+function DropDialog(props: { readonly id: string; readonly path: string; readonly onClose: () => void }) {
+  return (
+    <ReasonDialog
+      title="Delete this damaged execution?"
+      text="Everything that is stored of it is deleted: journal, tasks, logs and results. If there is a backup or an export, restore it from there instead."
+      action="Delete it"
+      isDanger
+      onClose={props.onClose}
+      run={async (reason) => {
+        await change("POST", `${props.path}/drop`, undefined, reason);
+        tell(`${props.id} is deleted.`);
+        go("/executions");
+      }}
+    />
+  );
 }
 
 function runningText(facts: Execution): string {
