@@ -28,12 +28,12 @@ export class LazyPostOps implements PostOps {
     return (await this.loaded()).perform(task, signal);
   }
 
-  /** Reads the value that a state store has at a place (store and key); null if there is none. */
+  /** Reads the value of a key from a state store; null if there is none. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     return (await this.loaded()).readState(place);
   }
 
-  /** Returns why no value can be stored at a place of a state store, judged by the place and the settings; null if one can. */
+  /** Returns why no value can be stored under a key of a state store, judged by store, key and settings; null if one can. */
   async refusalOf(place: StatePlace): Promise<Rejection | null> {
     return (await this.loaded()).refusalOf(place);
   }

@@ -35,7 +35,7 @@ import type { Moved } from "../transfer/tally.ts";
 export type { Restored } from "../transfer/restore-damaged.ts";
 export type { Moved } from "../transfer/tally.ts";
 
-/** The place of a store to export or to import into. */
+/** The store to export, or to import into. */
 export interface TransferPlace {
   /** The URL of the store: `file:<directory>` or `postgres://...`. */
   readonly store: string;
@@ -128,7 +128,7 @@ async function targetOf(place: TransferPlace): Promise<Target> {
   return isDatabase(place.store) ? schemaTarget(schemaPlace(place)) : directoryTarget(directoryOf(place));
 }
 
-/** Opens an empty staging store. Throws if another import into the same place is running. */
+/** Opens an empty staging store. Throws if another import into the same store is running. */
 async function openStaging(target: Target): Promise<OwnedStore> {
   const clock = systemClock({ hold: true });
   const owned = await openOwned(target.staged(), clock);

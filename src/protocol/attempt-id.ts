@@ -25,7 +25,7 @@ export const ATTEMPT_ID_CHARS_MAX = 1_000;
 export const ATTEMPT_HINT =
   "send the token that came with this attempt; percent-encode its id in the URL, so that each % in it is %25";
 
-/** Makes the attempt of an item in a grant. */
+/** Makes the data that identify the attempt of a granted item. */
 export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAttempt {
   const { execution, phase, visit, handler, round, epoch } = place;
   const { number: task, attempt, claim } = item;

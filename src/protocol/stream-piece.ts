@@ -13,7 +13,7 @@ export const STREAM_BYTES_MAX = 8 * 1_048_576;
 /** The most bytes of one chunk. */
 export const CHUNK_BYTES_MAX = 65_536;
 
-/** The place of a piece in its stream. */
+/** The name of a piece's stream, its writer, and its position in the stream. */
 export interface PieceHead {
   /** The name of the stream. */
   readonly stream: string;

@@ -142,7 +142,7 @@ export type PhaseCounts = readonly {
   }[];
 }[];
 
-/** The place of the attempts in a report. All of them belong to one grant. */
+/** The execution, phase, visit and handler of the attempts in a report. All of them belong to one grant. */
 export interface ReportPlace extends Place {
   readonly execution: string;
   readonly round: number;

@@ -162,7 +162,7 @@ export interface EventsRequest {
   readonly events: readonly WireEvent[];
 }
 
-/** `token`: in place of an entry in `tokens`. A server of version 0.2 refuses it. */
+/** `token`: the token of the attempt, instead of an entry in `tokens`. A server of version 0.2 refuses it. */
 export type WireEvent = {
   readonly attempt: string;
   readonly token?: string;

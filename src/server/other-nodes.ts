@@ -207,7 +207,7 @@ export class AllNodes {
     };
   }
 
-  /** Answers a worker route for this node alone. These routes use only their path parameters. */
+  /** Answers a worker route for this node alone. Worker routes read only the parameters of their paths. */
   async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
     const route = this.#routes.find((one) => one.id === id);
     return route === undefined

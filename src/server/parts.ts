@@ -126,9 +126,9 @@ export interface ClusterShown {
 
 /** Post-operations, as far as the API uses them. */
 export interface PostOpPort {
-  /** Reads the value at a place of a state store; null if there is none. */
+  /** Reads the value of a key from a state store; null if there is none. */
   readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
-  /** Returns why no value can be stored at a place of a state store, judged by its name and the settings; null if one can. */
+  /** Returns why no value can be stored under a key of a state store, judged by store, key and settings; null if one can. */
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 

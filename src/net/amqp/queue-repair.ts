@@ -21,7 +21,7 @@ export class QueueRepair {
     this.#onFault = onFault;
   }
 
-  /** Runs `work`, which declares or consumes these queues. Queues that failed too often are deleted first. */
+  /** Runs `work`, which declares or consumes the given queues. Queues that failed too often are deleted first. */
   async open<T>(session: BrokerSession, queues: readonly string[], work: () => Promise<T>): Promise<T> {
     for (const queue of queues) await this.removeBroken(session, queue);
     try {

@@ -55,7 +55,7 @@ const KEPT_MS = 30 * 86_400_000;
 const AFTER_MS = 600_000;
 const KNOWN_MAX = 20_000;
 const TIME_DIGITS = 15;
-/** The id of an alert begins with the time of its cause, by which retention deletes it, or with this word. */
+/** The id of an alert begins with the time of its cause, by which retention deletes it, or with the word `cause`. */
 const CAUSE = "cause";
 /** The id of the stored time up to which failed executions were searched. */
 const MARK = "failed";

@@ -6,7 +6,7 @@ interface Bucket {
   at: number;
 }
 
-/** The most token buckets. The least recently used bucket is dropped: by then it is full again. */
+/** The largest number of token buckets. Beyond it, the least recently used bucket is dropped; by then it is full again. */
 const BUCKETS_MAX = 10_000;
 
 export class RateLimit {

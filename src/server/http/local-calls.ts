@@ -83,7 +83,7 @@ export class LocalCalls {
   }
 }
 
-/** The parameters of a path that matches a pattern; null if it does not match. A fixed segment comes before a parameter. */
+/** Returns the parameters of a path that matches a pattern; null if the path does not match. */
 function match(pattern: readonly string[], given: readonly string[]): Record<string, string> | null {
   if (pattern.length !== given.length) return null;
   const params: Record<string, string> = {};

@@ -126,7 +126,7 @@ export class Definitions {
       if (found[i] === "same") before.add(known.hash);
       if (found[i] === "other") others.set(known.hash, known);
     });
-    // These names have another definition in the store, or a damaged one, so each is stored for itself.
+    // A definition whose name has another definition in the store, or a damaged one, is stored for itself.
     for (const known of others.values()) {
       const put = await this.put(known.definition);
       if (isRejection(put)) return put;

@@ -48,8 +48,7 @@ export class SchemaCheck {
 }
 
 /**
- * The error at the deepest place in the value. The validator lists errors of inner schemas together with those of the outer
- * ones.
+ * Returns the error at the deepest place in the value. The validator lists errors of inner schemas together with those of the outer ones.
  */
 function mostSpecific(errors: readonly OutputUnit[]): OutputUnit | undefined {
   let best: OutputUnit | undefined;

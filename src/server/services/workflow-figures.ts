@@ -34,11 +34,11 @@ const LENGTHS: Readonly<Record<Unit, number>> = { hour: 3_600_000, day: 86_400_0
 const TIME_DIGITS = 15;
 /** How often figures are stored. */
 const EVERY_MS = 5_000;
-/** The most handlers of one document. */
+/** The most handlers that one document of figures has. */
 const HANDLERS_MAX = 300;
 /** The most workflows whose figures wait to be stored after the store has failed. */
 const PENDING_MAX = 10_000;
-/** The most documents of one list. */
+/** The most documents that one list reads. */
 const LIST_MAX = 2_000;
 
 const outcomes: Decode<StoredOutcomes> = object(

@@ -16,7 +16,7 @@ export type LogFilter = {
     | undefined;
 };
 
-/** Items that are read from the lines of a log. */
+/** How the items of a stream are made from the lines of a log. */
 export interface LogItems<Item> {
   /** Makes the item of the line at an index of a row; null if the line is not wanted. */
   readonly itemOf: (row: StoredLogRow, index: number) => Item | null;

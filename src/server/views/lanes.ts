@@ -124,9 +124,9 @@ function bandsOf(
 
 /** Computes the average number of running tasks in each interval. */
 class Occupancy {
-  /** Shares of intervals that tasks fill only in part, because they begin or end in them. */
+  /** For each interval, the part that is filled by tasks which begin or end in it. */
   readonly #parts: Float64Array;
-  /** Tasks that fill whole intervals: +1 where they begin, -1 where they end. */
+  /** The change of the number of tasks that fill whole intervals: +1 where a task begins, -1 where it ends. */
   readonly #steps: Float64Array;
 
   constructor(pieces: number) {

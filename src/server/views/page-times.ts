@@ -4,7 +4,7 @@
  */
 import type { Place } from "../../kernel/event.ts";
 
-/** The most executions. Beyond that the oldest are removed, and the waits of their tasks are not measured. */
+/** The most executions whose arrival times are kept. Beyond it the oldest are removed, and the waits of their tasks are not measured. */
 const EXECUTIONS_MAX = 2_000;
 /** The most pages of tasks of one handler. */
 const PAGES_MAX = 4_096;
@@ -14,7 +14,7 @@ interface Times {
   readonly at: number[];
 }
 
-/** The times at which pages of tasks arrived, for open handlers. From then on the engine could have granted these tasks. */
+/** The times at which pages of tasks arrived, for open handlers. The engine can grant the tasks of a page from its arrival on. */
 export class PageTimes {
   readonly #executions = new Map<string, Map<string, Times>>();
 
