@@ -65,7 +65,10 @@ export function whyNotAt(target: Target, address: Address, allow: AllowList): Re
   const { text: plain } = address;
   const at = host === plain ? plain : `${host} is ${plain}, which`;
   const entry = forbidden.isInside ? `${bracketed(host)}:${port}` : `${bracketed(plain)}:${port}`;
-  return refuse(`${at} is ${forbidden.what}`, `to allow it, the operator adds "${entry}" to allowTargets`);
+  return refuse(
+    `${at} is ${forbidden.what}`,
+    `to allow this target, the operator adds "${entry}" to allowTargets`,
+  );
 }
 
 function whyNot(target: Target, allow: AllowList): Rejection | null {
@@ -75,7 +78,7 @@ function whyNot(target: Target, allow: AllowList): Rejection | null {
   if (host === "" || !host.includes(".") || INSIDE_NAMES.test(host))
     return refuse(
       `"${host}" is a name of an internal network`,
-      `to allow it, the operator adds "${host}:${port}" to allowTargets`,
+      `to allow this target, the operator adds "${host}:${port}" to allowTargets`,
     );
   return USUAL_PORTS.includes(port) || allow.hasAddressesAt(port) ? null : refusePort(target);
 }
@@ -83,7 +86,7 @@ function whyNot(target: Target, allow: AllowList): Rejection | null {
 function refusePort({ host, port }: Target): Rejection {
   return refuse(
     `port ${port} of ${host} is not one of ${USUAL_PORTS.join(", ")}`,
-    `to allow it, the operator adds "${bracketed(host)}:${port}" to allowTargets`,
+    `to allow this target, the operator adds "${bracketed(host)}:${port}" to allowTargets`,
   );
 }
 

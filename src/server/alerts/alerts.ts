@@ -352,7 +352,8 @@ export class Alerts {
     } finally {
       await Promise.all([...lanes.values()].map(({ last }) => last));
     }
-    // No alert with an earlier time in its id is open, and a new alert has a cause of the last hour.
+    // All alerts whose id has an earlier time are sent or given up. A new alert has a cause of the last hour, so the next round can begin
+    // here.
     this.#openFrom = Math.max(0, oldest - 1);
   }
 
