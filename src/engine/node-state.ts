@@ -361,7 +361,10 @@ export class NodeState {
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
-  /** Ends a lease. Frees its permits and its place at the worker, unless the attempt moves to another node with its partition. */
+  /**
+   * Ends a lease, and frees its place at the worker. Its permits are released, or kept for a while if the attempt moves to another
+   * node with its partition.
+   */
   endLease(queue: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
     if (queue.leases.get(lease.task) !== lease) return;
     queue.leases.delete(lease.task);

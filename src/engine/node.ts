@@ -284,8 +284,8 @@ export class EngineNode {
     const slot = this.#node.slots.get(execution);
     if (slot === undefined || slot.execution === null) return false;
     const { ended, round } = slot.execution;
-    // While a retry is being committed, the stored execution has ended, so it does not count as open. If the commit fails, no later
-    // write announces that end again, and a watcher would wait for ever.
+    // While a retry is being committed, the stored execution has ended, so it does not count as open. Later writes do not announce an
+    // end again, so a watcher of an ended execution would wait for ever.
     return !ended && (round === 1 || slot.status === "clean");
   }
 
@@ -340,7 +340,7 @@ export class EngineNode {
     if (slot === undefined || queue === undefined) return;
     if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.recheck(slot);
     nameKeys(node, slot, queue);
-    // Other executions may have children of this workflow. These are started without a worker.
+    // A page was read, so the execution continues. Children whose tasks are in the page are started too, without a worker.
     if (slot.status === "clean")
       // @plant page that was read starts no children
       this.#afterCommit.becameClean(slot);

@@ -454,7 +454,8 @@ export class QuotaServer {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       if (this.#isBlocked(limit, now)) {
-        // Nothing can be granted before this time. It is Infinity while nodes have not declared their permits.
+        // Nothing can be granted before this time. While nodes have not declared their permits, the passing of time alone changes
+        // nothing.
         const until = this.#blockedUntil(limit);
         if (until > now) next = Math.min(next, until);
         continue;

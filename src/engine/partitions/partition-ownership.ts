@@ -64,8 +64,7 @@ export class PartitionOwnership {
   taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
-    // The node got the partition again without a notice that it had lost it. So data in memory is of the former tenure and is
-    // dropped.
+    // If the node gets a partition again without a notice that it had lost it, data in memory is of the former tenure. It is dropped.
     this.lost(owned.map(({ partition }) => partition));
     const { live, ended } = node.members;
     node.tenures.take(owned, node.now, { quotas, live, ended, stored });
