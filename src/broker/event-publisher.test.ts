@@ -61,7 +61,7 @@ function setUp() {
       kinds: readonly ("phase.started" | "phase.finished")[] = ["phase.started"],
     ) => {
       const all = kinds.map((kind, i) => ({ seq: i + 1, at: 1, event: { kind, phase: "a", visit: 1 } }));
-      give({ execution, from: 1, to: all.length, events: all as Recorded[], plan: {} as never });
+      give({ execution, from: 1, to: all.length, events: all as Recorded[], input: "{}", plan: {} as never });
     },
     /** Confirms the messages that were sent; returns their ids. */
     confirmAll: async ({ isBound }: { readonly isBound: boolean }) => {

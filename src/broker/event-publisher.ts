@@ -10,6 +10,7 @@
  */
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
+import { ownCommands } from "../kernel/command/own-command.ts";
 import { encodeName } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { CommandReceipted, Recorded } from "../kernel/event.ts";
@@ -143,8 +144,8 @@ export class EventPublisher {
   }
 
   async #publish({ out, number }: Arrived): Promise<void> {
-    const { execution, from, to, events, plan } = out;
-    if (events !== null) return this.#send({ execution, plan, number }, events, to);
+    const { execution, from, to, events, plan, input } = out;
+    if (events !== null) return this.#send({ execution, plan, input, number }, events, to);
     const { store } = this.#options;
     for (let next = from; next <= to; ) {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
@@ -153,7 +154,7 @@ export class EventPublisher {
       // Events in a damaged row cannot be published. Lists show the execution as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
-      await this.#send({ execution, plan, number }, found, next - 1);
+      await this.#send({ execution, plan, input, number }, found, next - 1);
     }
   }
 
@@ -161,7 +162,11 @@ export class EventPublisher {
    * Publishes events, and also the receipts among them on the exchange of receipts. After the broker's confirmation, tells the engine up
    * to which event the journal is published.
    */
-  async #send({ execution, plan, number }: Origin, events: readonly Recorded[], upTo: number): Promise<void> {
+  async #send(
+    { execution, plan, input, number }: Origin,
+    events: readonly Recorded[],
+    upTo: number,
+  ): Promise<void> {
     const { names, engine } = this.#options;
     let open = 1;
     const settle = (): void => {
@@ -188,7 +193,7 @@ export class EventPublisher {
         const topics = this.#routes.get(topicsOf(plan, event));
         if (topics.isUndecided(number)) await topics.decided(number);
         const receipt = topics.isHeard(number)
-          ? receiptMessage(names, { execution, seq, plan }, event)
+          ? receiptMessage(names, { execution, seq, plan, input }, event)
           : null;
         if (receipt !== null) sendOn(topics, receipt);
       }
@@ -236,7 +241,7 @@ interface Arrived {
   readonly number: number;
 }
 
-type Origin = Pick<EventsOut, "execution" | "plan"> & Pick<Arrived, "number">;
+type Origin = Pick<EventsOut, "execution" | "plan" | "input"> & Pick<Arrived, "number">;
 
 function eventMessage(names: BrokerNames, execution: string, recorded: Recorded): Outgoing {
   const shown = publicEvent(execution, recorded, "summary");
@@ -257,12 +262,13 @@ function topicsOf({ commands }: Plan, { step }: CommandReceipted): string {
 /** Makes the message for the exchange of receipts, without the attempt's token. Returns null if the plan does not have the command. */
 export function receiptMessage(
   names: BrokerNames,
-  { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },
+  { execution, seq, plan, input }: Pick<Origin, "execution" | "plan" | "input"> & { readonly seq: number },
   event: CommandReceipted,
 ): Outgoing | null {
   const command = plan.commands[event.step]?.command;
-  if (command === undefined) return null;
-  const { cmd_type, cmd_data, cmd_metadata } = command.cmd;
+  const own = command === undefined ? undefined : ownCommands(plan, JSON.parse(input) as Json)[event.step];
+  if (command === undefined || own === undefined) return null;
+  const { cmd_type, cmd_data, cmd_metadata } = own.cmd;
   const { step, task, attempt, attemptId: attempt_id, result, error, procStatus: proc_status } = event;
   const body = {
     cmd_type,

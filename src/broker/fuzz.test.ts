@@ -111,7 +111,7 @@ test("the copy of a receipt for other readers says the same as the receipt, and 
   const names = brokerNames("rondo");
   const cmd = { cmd_type: "ADD", cmd_data: {}, cmd_metadata: { trace: "t" } };
   const command = { cmd, topic: "A_CMD", receiptTopic: "A_RECEIPT" };
-  const plan = { commands: [{ command }] } as unknown as Plan;
+  const plan = { definition: {}, commands: [{ command }] } as unknown as Plan;
   const error = fc.oneof(
     ODD,
     fc.dictionary(fc.constantFrom("message", "name", "code", "stack", "proc_err", "fatal"), ODD),
@@ -135,7 +135,7 @@ test("the copy of a receipt for other readers says the same as the receipt, and 
         ...{ result: isDone ? outcome.payload : null, error: isDone ? null : outcome.payload },
         ...{ procStatus: isDone ? "COMPLETE" : "ERROR", worker: "w", ms: 1 },
       } as CommandReceipted;
-      const message = receiptMessage(names, { execution: AT.execution, seq: 5, plan }, event);
+      const message = receiptMessage(names, { execution: AT.execution, seq: 5, plan, input: "{}" }, event);
       const copy = JSON.parse(String(message?.body)) as Record<string, unknown>;
       expect(readReceipt(copy)).toMatchObject({ status: outcome.status });
       expect(copy["cmd_metadata"]).toEqual({

@@ -104,6 +104,10 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.residentCount;
   }
 
+  get reads(): number {
+    return Math.min(this.#engine.reads, this.#owners.reads);
+  }
+
   get outbox(): OutboxPort {
     return this.#engine.outbox;
   }

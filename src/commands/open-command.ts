@@ -1,19 +1,30 @@
 /**
  * Finds the open command to which a receipt without `cmd_metadata.rondo` belongs. The command must have both hashes of the receipt, and
  * the receipt must be on the command's receipt topic. No other command with these hashes may have been open since the step began, because
- * the receipt could belong to that command. Submitted documents are found by their workflow name, which contains the hash. Other
- * workflows are indexed by hash when they are stored (`withCommandIndex`).
+ * the receipt could belong to that command. A submitted document with a definition of its own is found by its workflow name, which contains the hash. The
+ * others are found among the executions of all shapes that have the receipt topic, by the tag with the hash: open ones are all
+ * compared, since the search index lags; for ended ones the index is used. Workflows in code are indexed by hash when they are
+ * stored (`withCommandIndex`).
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
+import { ownCommands } from "../kernel/command/own-command.ts";
 import { parseStored } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type Plan } from "../kernel/definition/plan.ts";
 import { splitVersionedName } from "../kernel/definition/version-name.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { decorate } from "../std/decorate.ts";
+import type { Json } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import { DAMAGED, OPEN_STATUSES, type Store, type StoredHead } from "../store/store.ts";
-import { isSubmissionName, submissionName } from "./submission-definition.ts";
+import { type FoundHeads, indexNewest, listOrSearch } from "../store/search-heads.ts";
+import { DAMAGED, type ExecutionSearch, OPEN_STATUSES, type Store, type StoredHead } from "../store/store.ts";
+import {
+  COMMANDS_TAG,
+  isShapeName,
+  isSubmissionName,
+  SHAPE_PREFIX,
+  submissionName,
+} from "./submission-definition.ts";
 
 /** The fields of a receipt that identify its command. */
 export interface CommandHashes {
@@ -23,7 +34,7 @@ export interface CommandHashes {
 }
 
 export interface OpenCommandParts {
-  readonly store: Pick<Store, "listHeads" | "listDocuments">;
+  readonly store: ExecutionSearch & Pick<Store, "listDocuments" | "listDefinitions">;
   /** Reads a definition by its hash; null if there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
   /** Asks the owner of an execution that has not ended for its state. */
@@ -34,6 +45,8 @@ export interface OpenCommandParts {
 export interface SeenExecution {
   readonly commands: readonly Pick<CommandView, "phase" | "handler" | "startedAt" | "receiptedAt">[];
   readonly attempts: readonly OpenAttempt[];
+  /** The input of the execution. */
+  readonly input?: Json;
 }
 
 /** An attempt that waits for a receipt. */
@@ -64,9 +77,14 @@ interface Sent {
 
 const KIND = "command-workflow";
 const NAMES_MAX = 100;
-const HEADS = 100;
+const HEADS = 200;
 /** The most open executions that are read. If there are more, the receipt counts as ambiguous. */
 const HEADS_MAX = 1_000;
+/** The most open executions of all shapes that are compared with the hash. If there are more, the receipt is ambiguous. */
+const COMPARED_MAX = 50_000;
+/** The most shapes that are searched, and the most plans of shapes that are kept. */
+const SHAPES_MAX = 5_000;
+const PLANS_MAX = 500;
 /** The most ended executions that are read for each status, the newest first. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
@@ -77,8 +95,9 @@ const HASH = /^[\da-f]{64}$/;
  * none.
  */
 export function commandFinder(
-  parts: OpenCommandParts,
+  given: OpenCommandParts,
 ): (receipt: Readonly<Record<string, unknown>>, topic: string) => Promise<ReportedAttempt | Rejection> {
+  const parts = { ...given, planOf: keptPlans(given.planOf) };
   return async ({ cmd_metadata }, receiptTopic) => {
     const { cmd_hash, workflow_hash } = (cmd_metadata ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof cmd_hash !== "string" || typeof workflow_hash !== "string")
@@ -102,13 +121,24 @@ const SEVERAL =
 
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
   if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };
-  const names = await namesOf(parts.store, hashes.workflowHash);
+  const names = await namesOf(parts, hashes);
+  if (names === null) return { kind: "several" };
   const sent: Sent[] = [];
+  /** The steps of the command. Executions with the same workflow hash have the same commands. */
+  let steps: ReadonlySet<number> = new Set();
   let seen = 0;
+  let compared = 0;
   for await (const head of headsOf(parts.store, names, OPEN_STATUSES)) {
+    if (++compared > COMPARED_MAX) return { kind: "several" };
+    if (!mayHave(head, hashes)) continue;
     if (++seen > HEADS_MAX) return { kind: "several" };
-    const places = placesOf(await parts.planOf(head.hash), hashes);
-    if (places.length > 0) sent.push(...sentOf(head.id, await parts.lookAt(head.id), places));
+    const plan = await parts.planOf(head.hash);
+    if (plan === null) continue;
+    const execution = plan.definition.commands === undefined ? null : await parts.lookAt(head.id);
+    const own = stepsOf(plan, execution?.input ?? {}, hashes);
+    if (own.size > 0) steps = own;
+    const places = placesOf(plan, own, hashes);
+    if (places.length > 0) sent.push(...sentOf(head.id, execution ?? (await parts.lookAt(head.id)), places));
   }
   const [one, another] = sent.filter(({ attempts }) => attempts.length > 0);
   const attempt = one?.attempts[0];
@@ -118,12 +148,42 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
     // Within an execution, the commit of one command's receipt may send the next command, so their times may touch.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
-  for await (const head of headsOf(parts.store, names, ENDED_STATUSES, ENDED_MAX)) {
+  for await (const head of endedHeads(parts.store, names, hashes)) {
     // It cannot be known which commands of a damaged execution were open.
-    if ((head.finishedAt ?? Number.POSITIVE_INFINITY) < one.from) continue;
-    if (placesOf(await parts.planOf(head.hash), hashes).length > 0) return { kind: "several" };
+    if ((head.finishedAt ?? Number.POSITIVE_INFINITY) < one.from || !mayHave(head, hashes)) continue;
+    const plan = await parts.planOf(head.hash);
+    if (plan === null) continue;
+    const own = isShapeName(head.workflow) ? steps : stepsOf(plan, {}, hashes);
+    if (placesOf(plan, own, hashes).length > 0) return { kind: "several" };
   }
   return { kind: "one", execution: one.execution, attempt };
+}
+
+/** Whether an execution can have the commands. Those of a shape have a tag with their hash. */
+function mayHave({ workflow, tags }: StoredHead, { workflowHash }: CommandHashes): boolean {
+  return !isShapeName(workflow) || tags[COMMANDS_TAG] === workflowHash;
+}
+
+/** The steps of an execution that have the command. */
+function stepsOf(plan: Plan, input: Json, { cmdHash, workflowHash }: CommandHashes): Set<number> {
+  const steps = new Set<number>();
+  for (const [step, own] of ownCommands(plan, input).entries())
+    if (own.hash === cmdHash && own.workflowHash === workflowHash) steps.add(step);
+  return steps;
+}
+
+/** Keeps the plans of shapes, which have many executions. */
+function keptPlans(planOf: OpenCommandParts["planOf"]): OpenCommandParts["planOf"] {
+  const kept = new Map<string, Plan>();
+  return async (hash) => {
+    const known = kept.get(hash);
+    if (known !== undefined) return known;
+    const plan = await planOf(hash);
+    if (plan?.definition.commands === undefined) return plan;
+    if (kept.size >= PLANS_MAX) kept.clear();
+    kept.set(hash, plan);
+    return plan;
+  };
 }
 
 /**
@@ -143,14 +203,25 @@ export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDoc
   return decorate(store, replaced as Partial<S>);
 }
 
-async function namesOf(store: OpenCommandParts["store"], workflowHash: string): Promise<string[]> {
+/** The workflows whose executions can have the commands; null if there are too many shapes. */
+async function namesOf(
+  { store, planOf }: OpenCommandParts,
+  { workflowHash, receiptTopic }: CommandHashes,
+): Promise<string[] | null> {
   const noted = await store.listDocuments(KIND, {
     after: `${workflowHash} `,
     before: `${workflowHash}!`,
     max: NAMES_MAX,
   });
-  const names = noted.map(({ id }) => id.slice(workflowHash.length + 1));
-  return [submissionName(workflowHash), ...names];
+  const names = [submissionName(workflowHash), ...noted.map(({ id }) => id.slice(workflowHash.length + 1))];
+  const listed = await store.listDefinitions({ after: SHAPE_PREFIX, max: SHAPES_MAX });
+  const shapes = listed.filter(({ name }) => isShapeName(name));
+  if (shapes.length === SHAPES_MAX) return null;
+  for (const { name, hash } of shapes) {
+    const plan = await planOf(hash);
+    if (plan?.commands.some(({ command }) => command.receiptTopic === receiptTopic)) names.push(name);
+  }
+  return names;
 }
 
 /** Lists executions of these workflows, newest first, at most `max` of each workflow and status. */
@@ -177,10 +248,31 @@ async function* headsOf(
   }
 }
 
-/** Returns the places (phase and handler) of a command in a workflow. Several places can have equal commands. */
-function placesOf(plan: Plan | null, { cmdHash, workflowHash, receiptTopic }: CommandHashes): Place[] {
-  return (plan?.commands ?? []).flatMap(({ phase, handler, command }) =>
-    command.hash === cmdHash && command.workflowHash === workflowHash && command.receiptTopic === receiptTopic
+/** Lists ended executions that may have the commands: the newest of each workflow, and those of shapes that are indexed. */
+async function* endedHeads(
+  store: OpenCommandParts["store"],
+  names: readonly string[],
+  { workflowHash }: CommandHashes,
+): AsyncGenerator<StoredHead> {
+  yield* headsOf(store, names, ENDED_STATUSES, ENDED_MAX);
+  if (!names.some(isShapeName)) return;
+  await indexNewest(store);
+  const tags = { [COMMANDS_TAG]: workflowHash };
+  let before: number | null = null;
+  for (let count = 0; count < ENDED_MAX; count += HEADS) {
+    const page: FoundHeads = await listOrSearch(store, { filter: {}, tags, before, max: HEADS });
+    yield* page.heads.filter(
+      ({ workflow, status }) => isShapeName(workflow) && ENDED_STATUSES.includes(status),
+    );
+    if (page.next === null) return;
+    before = page.next;
+  }
+}
+
+/** The places of the command in a workflow. Several places can have equal commands. */
+function placesOf(plan: Plan, steps: ReadonlySet<number>, { receiptTopic }: CommandHashes): Place[] {
+  return plan.commands.flatMap(({ phase, handler, command }) =>
+    steps.has(command.step) && command.receiptTopic === receiptTopic
       ? [{ phase: phase.name, handler: handler.name, isSingle: isSingle(handler) }]
       : [],
   );

@@ -1,19 +1,33 @@
 /**
  * Converts a submission to a definition: one phase per step (`step-0`, `step-1`, ...), each with one command handler of the
- * same name. The workflow's name contains the hash of its commands, so that the executions can be found by that hash.
+ * same name. There are two forms:
+ * 1. A shape: documents that differ only in their data and metadata share a definition, and their commands are in the input of
+ *    the execution (kernel/command/own-command.ts). The name contains the hash of the shape.
+ * 2. A definition of one document, with its whole commands. The name contains the hash of the commands. It is for documents
+ *    with post-operations, references to the input, or much data, and for clusters with nodes that do not know shapes.
+ * In both forms a tag of the execution has the hash of its commands.
  */
 import { commandHashes } from "../kernel/command/command-plan.ts";
+import { type GivenCommand, hashedCommands, type OwnCommand } from "../kernel/command/own-command.ts";
+import { parseReferences } from "../kernel/command/reference.ts";
 import { receiptTopicOf } from "../kernel/command/topic-rules.ts";
-import type { Definition } from "../kernel/definition/definition.ts";
+import { type Definition, FROM_INPUT } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
+import { definitionHash } from "../kernel/definition/plan.ts";
+import { isObject, Undecodable } from "../std/decode.ts";
+import type { Json } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
-import type { SubmittedWorkflow } from "./parse-submission.ts";
+import type { SubmittedStep, SubmittedWorkflow } from "./parse-submission.ts";
 
 /** The tag of submitted executions. Its value is the hash of their commands. */
 export const COMMANDS_TAG = "rondo.commands";
 
 const NAME_DIGITS = 16;
-const SUBMISSION_NAME = /^commands-[\da-f]{16}$/;
+const SUBMISSION_NAME = /^commands-(?:of-)?[\da-f]{16}$/;
+/** The beginning of the names of shapes. */
+export const SHAPE_PREFIX = "commands-of-";
+/** The most characters of the input of a shape. A longer document has a definition of its own, whose parser checks its size. */
+const GIVEN_CHARS_MAX = 20_000;
 
 /**
  * Returns the name of submitted workflows whose commands have this hash. The name has only the first part of the hash, so different
@@ -30,7 +44,94 @@ export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);
 }
 
-/** Makes the definition, with the hash of its commands. Returns a rejection with the path in the submission if a command is wrong. */
+/** Whether the name is that of a shape: its executions have their commands in their input. */
+export function isShapeName(name: string): boolean {
+  return name.startsWith(SHAPE_PREFIX) && isSubmissionName(name);
+}
+
+/** A document as an execution of a shape. */
+export interface ShapedSubmission {
+  /** A text that is equal for all documents of the shape. */
+  readonly key: string;
+  /** The references in the data of each step. */
+  readonly references: readonly (readonly string[])[];
+  /** The input of the execution, as JSON text. */
+  readonly input: string;
+  /** The commands of the document with their hashes. */
+  readonly own: readonly OwnCommand[];
+}
+
+/** Splits a document into its shape and the input of its execution; null if it needs a definition of its own. */
+export function shapedSubmission({ steps }: SubmittedWorkflow): ShapedSubmission | null {
+  const given: GivenCommand[] = [];
+  for (const { command } of steps) {
+    const one = givenCommand(command);
+    if (one === null || typeof command["cmd_type"] !== "string") return null;
+    given.push(one);
+  }
+  const input = JSON.stringify({ steps: given });
+  if (input.length > GIVEN_CHARS_MAX) return null;
+  const references = input.includes("${") ? referencesOf(given) : given.map(() => []);
+  if (references === null) return null;
+  const key = JSON.stringify(
+    steps.map(({ command, topic, options }, i) => [command["cmd_type"], topic, options, references[i]]),
+  );
+  const own = hashedCommands(
+    steps.map(({ command }, i) => ({ cmd_type: command["cmd_type"] as string, ...given[i] })),
+  );
+  return { key, references, input, own };
+}
+
+/** The definition of a shape, made of the definition of one of its documents. */
+export function shapeDefinition(
+  { phases }: Definition,
+  references: ShapedSubmission["references"],
+): Definition {
+  const shared = phases.map((phase, i) => ({
+    ...phase,
+    handlers: Object.fromEntries(
+      Object.entries(phase.handlers).map(([name, handler]) => {
+        const texts = references[i] ?? [];
+        const cmd_type = handler.command?.cmd_type ?? "";
+        const command = { cmd_type, ...(texts.length === 0 ? {} : { cmd_data: texts }) };
+        return [name, { ...handler, command }];
+      }),
+    ),
+  }));
+  const shape: Definition = { rondo: 1, name: "commands", phases: shared, commands: FROM_INPUT };
+  return { ...shape, name: `${SHAPE_PREFIX}${definitionHash(shape).slice(0, NAME_DIGITS)}` };
+}
+
+/** The part of a command that goes into the input, in the form in which a definition has it; null if it cannot. */
+function givenCommand({ cmd_data, cmd_metadata }: SubmittedStep["command"]): GivenCommand | null {
+  const fields = cmd_metadata ?? {};
+  if (!isObject(fields)) return null;
+  const { cmd_hash: _, workflow_hash: __, rondo: ___, ...metadata } = fields as Record<string, Json>;
+  if (metadata["cmd_post_op"] !== undefined) return null;
+  return {
+    ...(cmd_data === undefined || isEmpty(cmd_data) ? {} : { cmd_data }),
+    ...(isEmpty(metadata) ? {} : { cmd_metadata: metadata }),
+  };
+}
+
+function isEmpty(value: Json): boolean {
+  return isObject(value) && Object.keys(value).length === 0;
+}
+
+/** The references in the data of each step; null if there are others than to results of steps, or a text is not a reference. */
+function referencesOf(given: readonly GivenCommand[]): string[][] | null {
+  try {
+    const found = given.map(({ cmd_data = {} }) => parseReferences(cmd_data, "cmd_data"));
+    if (found.some((references) => references.some(({ from }) => from !== "steps"))) return null;
+    return found.map((references) => references.map(({ text }) => `\${${text}}`).sort());
+  } catch (error) {
+    // The parser of definitions refuses the document, and says where.
+    if (error instanceof Undecodable) return null;
+    throw error;
+  }
+}
+
+/** Makes the definition and the hash of its commands, or a rejection with the path in the submission. */
 export function submissionDefinition(
   workflow: SubmittedWorkflow,
 ): { readonly definition: Definition; readonly workflowHash: string } | Rejection {

@@ -3,6 +3,7 @@
  * commands can be read so, however it was defined. This file does no I/O.
  */
 import type { CommandView, OwedView } from "../kernel/command/command-view.ts";
+import type { OwnCommand } from "../kernel/command/own-command.ts";
 import type { PlannedCommand } from "../kernel/definition/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { OwedDocument, StepDocument, WorkflowDocument } from "../protocol/command-document.ts";
@@ -11,6 +12,8 @@ import type { Json } from "../std/json.ts";
 
 export interface ReadCommand {
   readonly planned: PlannedCommand;
+  /** The command in its submitted form. */
+  readonly own: OwnCommand;
   readonly view: CommandView;
   /** The result in the command's receipt, enriched; null if there is no receipt. */
   readonly result: { readonly value: Json } | null;
@@ -23,16 +26,16 @@ export function workflowDocument(
 ): WorkflowDocument {
   return {
     workflow_id: execution.id,
-    workflow_hash: commands[0]?.planned.command.workflowHash ?? "",
+    workflow_hash: commands[0]?.own.workflowHash ?? "",
     steps: commands.map((command) => stepDocument(execution, command)),
   };
 }
 
-function stepDocument(execution: ExecutionView, { planned, view, result }: ReadCommand): StepDocument {
+function stepDocument(execution: ExecutionView, { planned, own, view, result }: ReadCommand): StepDocument {
   const tasks = tallyOf(execution, view);
   const { retry, timeout } = planned.handler.definition;
   return {
-    cmd: { ...planned.command.cmd, cmd_result: result === null ? {} : result.value },
+    cmd: { ...own.cmd, cmd_result: result === null ? {} : result.value },
     proc: {
       target_topic_name: view.topic,
       receipt_topic_name: view.receiptTopic,

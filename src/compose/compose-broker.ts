@@ -62,7 +62,8 @@ async function finderOf(
       if (isRejection(found) && found.code !== "not_found")
         throw new Error(`the open commands of ${execution} cannot be read: ${found.message}`);
       if (isRejection(found)) return { commands: [], attempts: [] };
-      return { commands: found.commands ?? [], attempts: await attemptsOf(nodes, execution) };
+      const attempts = await attemptsOf(nodes, execution);
+      return { commands: found.commands ?? [], attempts, input: found.view.input };
     },
     planOf: planOf(store),
   });

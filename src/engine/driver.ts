@@ -216,6 +216,10 @@ export class Engine implements EnginePort {
     return this.#node.residentCount;
   }
 
+  get reads(): number {
+    return this.#node.reads;
+  }
+
   /** Waits until there is no open work. While the store fails, no work can be finished, so it is left for the next open. */
   async #idle(): Promise<void> {
     while (

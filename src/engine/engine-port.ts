@@ -41,6 +41,8 @@ export interface EnginePort {
   /** The number of open attempts at this node, and then the number of executions in its memory. */
   readonly openLeases: number;
   readonly residentCount: number;
+  /** The highest version of events that every node of the cluster can read. */
+  readonly reads: number;
 
   /** Sends a message to an execution. Resolves with the answer after the commit. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;

@@ -373,6 +373,8 @@ export type Output =
       readonly to: number;
       readonly events: readonly Recorded[] | null;
       readonly plan: Plan;
+      /** The input of the execution, which may have its commands. */
+      readonly input: string;
     }
   /**
    * A notice to a worker that forwards to queues: no task of the handler may begin now. Tasks that no worker has received are taken

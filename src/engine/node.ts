@@ -260,6 +260,11 @@ export class EngineNode {
     return this.#node.slots.size;
   }
 
+  /** The highest version of events that every node of the cluster can read. */
+  get reads(): number {
+    return this.#node.writes;
+  }
+
   overview(): Overview {
     return overviewOf(this.#node, this.#cache.working);
   }

@@ -47,6 +47,14 @@ export interface FoundHeads {
   readonly next: number | null;
 }
 
+/** How often `indexNewest` calls the index. Each call indexes hundreds of executions. */
+const INDEXED_MAX = 20;
+
+/** Indexes the executions that were started lately, so that a search finds them. In a cluster, only those of this node. */
+export async function indexNewest(store: Pick<ExecutionSearch, "indexSome">): Promise<void> {
+  for (let i = 0; i < INDEXED_MAX && (await store.indexSome()); i++);
+}
+
 /** The most pages of the store that are read for a page of the list. */
 const FILTERED_PAGES = 10;
 

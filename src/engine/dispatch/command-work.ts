@@ -1,6 +1,6 @@
 /** Makes the JSON text that a lease gives to a worker: the task itself, or the task's command with its references filled in. */
 import { topicError } from "../../kernel/command/command-state.ts";
-import { resolveCommand } from "../../kernel/command/reference.ts";
+import { resolveCommand } from "../../kernel/command/own-command.ts";
 import { ENGINE } from "../../kernel/timers.ts";
 import type { Slot } from "../cache/slot.ts";
 import { taskText } from "../cache/task-pages.ts";

@@ -54,9 +54,9 @@ export function publishEvents(
 ): void {
   const [first] = entries;
   const last = entries.at(-1);
-  const plan = slot.execution?.plan;
+  const { execution } = slot;
   if (first === undefined || last === undefined || slot.publishing !== first.seq - 1) return;
-  if (plan === undefined) return;
+  if (execution === null) return;
   slot.publishing = last.seq + last.count - 1;
   node.emit({
     kind: "publish",
@@ -64,7 +64,8 @@ export function publishEvents(
     from: first.seq,
     to: slot.publishing,
     events: kept,
-    plan,
+    plan: execution.plan,
+    input: execution.input,
   });
 }
 
@@ -73,9 +74,9 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   const { execution } = slot;
   if (execution === null || slot.publishing >= execution.seq) return;
   const from = slot.publishing + 1;
-  const { plan } = execution;
+  const { plan, input } = execution;
   slot.publishing = execution.seq;
-  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, events: null, plan });
+  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, events: null, plan, input });
 }
 
 /** Called when the events of an execution up to this number are published. Once all are, the outbox row is removed. */

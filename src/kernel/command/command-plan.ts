@@ -121,7 +121,7 @@ function planCommand(
   command: CommandDefinition,
   { step, hash, workflowHash }: Pick<CommandPlan, "step" | "hash" | "workflowHash">,
 ): CommandPlan {
-  const { cmd_type, cmd_data = {}, cmd_metadata = {} } = command;
+  const { cmd_data = {}, cmd_metadata = {} } = command;
   const written = (cmd_metadata["cmd_post_op"] ?? {}) as WrittenPostOps;
   const kept = written.cmd_result_persistence;
   const persistence =
@@ -143,11 +143,7 @@ function planCommand(
     step,
     topic,
     receiptTopic: receiptTopic ?? receiptTopicOf(topic),
-    cmd: {
-      cmd_type,
-      cmd_data,
-      cmd_metadata: { ...cmd_metadata, workflow_hash: workflowHash, cmd_hash: hash },
-    },
+    cmd: withHashes(command, hash, workflowHash),
     hash,
     workflowHash,
     references: parseReferences(cmd_data, "cmd_data"),
@@ -155,6 +151,19 @@ function planCommand(
     persistence,
     broadcasts,
     holds: persistence !== null || broadcasts.some(({ awaited }) => awaited),
+  };
+}
+
+/** The command with all fields, and both hashes in its metadata. */
+export function withHashes(
+  { cmd_type, cmd_data = {}, cmd_metadata = {} }: CommandDefinition,
+  hash: string,
+  workflowHash: string,
+): CommandPlan["cmd"] {
+  return {
+    cmd_type,
+    cmd_data,
+    cmd_metadata: { ...cmd_metadata, workflow_hash: workflowHash, cmd_hash: hash },
   };
 }
 

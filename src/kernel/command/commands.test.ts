@@ -5,7 +5,7 @@ import { owed, PERSIST, result, statuses, tell } from "../../../test/fixtures/ke
 import { command, KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { publicEvent } from "../journal/public-event.ts";
 import { viewCommands } from "./command-view.ts";
-import { resolveCommand } from "./reference.ts";
+import { resolveCommand } from "./own-command.ts";
 
 describe("commands one after another", () => {
   test("each goes only after the receipt of the one before; all are COMPLETE at the end", () => {

@@ -1,13 +1,10 @@
 /**
  * References in the data of a command: `${steps[0].cmd_result.a.b}`, `${input.a}`, `${task.a}`. A text that consists of one reference
  * is replaced by the value; in a longer text, the value is inserted as text. This file parses references, plans which parts of
- * results are kept for them, and resolves them when a command is sent.
+ * results are kept for them, and replaces them.
  */
-import { byteLength, type Json } from "../../std/json.ts";
-import { LIMITS } from "../definition/definition.ts";
+import type { Json } from "../../std/json.ts";
 import { wrong } from "../definition/parse-primitive.ts";
-import type { Execution } from "../execution.ts";
-import type { CommandPlan } from "./command-plan.ts";
 
 export interface Reference {
   readonly from: "steps" | "input" | "task";
@@ -189,52 +186,4 @@ function keep(result: Place, path: readonly string[], reference: Reference): Ref
 
 function place(): Place {
   return { kept: null, members: new Map() };
-}
-
-/** Returns the command to send as JSON text, or an error as JSON text if a reference has no value. */
-export function resolveCommand(
-  execution: Execution,
-  command: CommandPlan,
-  task: string,
-): { readonly text: string } | { readonly error: string } {
-  if (command.references.length === 0) return { text: textOf(command) };
-  // A command can repeat a reference many times, so the total number of inserted bytes is limited.
-  let bytes = 0;
-  const resolved = resolveReferences(command.cmd.cmd_data, (reference) => {
-    const found = bytes > BYTES_MAX ? null : find(execution, reference, task);
-    bytes += found === null ? 0 : byteLength(JSON.stringify(found.value));
-    return found;
-  });
-  if (bytes > BYTES_MAX)
-    return failed("TooLarge", "too_large", `the references make the command larger than ${BYTES_MAX} bytes`);
-  if ("value" in resolved) return { text: JSON.stringify({ ...command.cmd, cmd_data: resolved.value }) };
-  const { text } = resolved.missing;
-  return failed("UnresolvedReference", "unresolved_reference", `"\${${text}}" leads nowhere`);
-}
-
-function failed(name: string, code: string, message: string): { readonly error: string } {
-  return { error: JSON.stringify({ name, code, message }) };
-}
-
-function find({ plan, referred, input }: Execution, reference: Reference, task: string): Found {
-  const { from, path, text } = reference;
-  if (from !== "steps") return follow(JSON.parse(from === "input" ? input : task) as Json, path);
-  const kept = plan.referred.keptFor.get(text);
-  const value = kept === undefined ? undefined : referred.get(kept.text);
-  if (kept === undefined || value === undefined) return null;
-  return follow(JSON.parse(value) as Json, path.slice(kept.path.length));
-}
-
-/** The most bytes that the references of one command may insert. */
-const BYTES_MAX = LIMITS.inputBytes;
-const commandTexts = new WeakMap<CommandPlan, string>();
-
-/** Returns the JSON text of a command without references. It is the same for all executions, so it is made once. */
-function textOf(command: CommandPlan): string {
-  let text = commandTexts.get(command);
-  if (text === undefined) {
-    text = JSON.stringify(command.cmd);
-    commandTexts.set(command, text);
-  }
-  return text;
 }

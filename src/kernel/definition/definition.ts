@@ -35,6 +35,11 @@ export interface Definition {
   readonly cleanupTimeout?: number;
   /** The events that start, signal or cancel executions of the workflow. */
   readonly on?: readonly TriggerDefinition[];
+  /**
+   * The input of an execution has the data and metadata of its commands (own-command.ts). The definition has only what
+   * documents of the same shape share. Only submissions make such definitions.
+   */
+  readonly commands?: typeof FROM_INPUT;
 }
 
 /** An event that starts executions of a workflow, or signals one. Times are in milliseconds. */
@@ -103,6 +108,8 @@ export interface CompensateDefinition {
 
 /** The name of the phase that computes the output, and of its handler. */
 export const RETURNS = "returns";
+/** The value of `commands` for definitions of submitted documents. */
+export const FROM_INPUT = "input";
 /** The value of `returns` that makes the last result the output, without code. */
 export const LAST = "last";
 /** The name of the handler that decides the next phase. */

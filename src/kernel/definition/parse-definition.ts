@@ -2,7 +2,7 @@
  * Parses untrusted data into a canonical `Definition`. If that fails, returns a rejection with the place, the reason and a hint. This
  * file, parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
-import { at, type Fields, listOf, mapOf, optional, show } from "../../std/decode.ts";
+import { at, type Fields, listOf, mapOf, oneOf, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";
@@ -13,6 +13,7 @@ import {
   CLEANUPS,
   DEFAULTS,
   type Definition,
+  FROM_INPUT,
   type GivenVersion,
   knownSignals,
   LAST,
@@ -35,6 +36,8 @@ export function parseDefinition(data: unknown): Definition | Rejection {
         at(phaseAt(name), () => at(handlerAt(key), () => checkMeaning(handler), handler), handler);
     checkTopics(parsed.phases);
     checkSignals(parsed);
+    if (parsed.commands !== undefined)
+      throw wrong("commands", "is only for submitted documents", "leave it out");
     return parsed;
   }, data);
 }
@@ -59,6 +62,7 @@ const definitionFields = known([
   ...CLEANUPS,
   "cleanupTimeout",
   "on",
+  "commands",
 ]);
 
 function definition(data: unknown, known: readonly GivenVersion[]): Definition {
@@ -79,6 +83,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const unread = unreadBy(fields["unread"], phases, Object.values(ends));
   const signals = at("signals", optional(signalNames), fields["signals"]);
   const on = at("on", parseTriggers, fields["on"]);
+  const commands = at("commands", optional(oneOf([FROM_INPUT] as const)), fields["commands"]);
   const returns = fields["returns"] === LAST ? LAST : at("returns", optional(parseAnswer), fields["returns"]);
   return {
     rondo: 1,
@@ -87,7 +92,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
     phases,
     ...defined({ unread, signals }),
     ...ends,
-    ...defined({ on }),
+    ...defined({ on, commands }),
   };
 }
 

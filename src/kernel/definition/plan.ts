@@ -28,6 +28,8 @@ export { NEXT, RETURNS };
 const SINCE_5 = 5;
 /** The version of events that introduced `returns: "last"`, versions of workflows, tasks that add tasks, tasks that wait for tasks, triggers, and rates that are spread or count by key. */
 const SINCE_6 = 6;
+/** The version of events that introduced definitions whose commands are in the input. */
+export const GIVEN_COMMANDS_SINCE = 8;
 
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";
@@ -197,11 +199,13 @@ export function compilePlan(definition: Definition): Plan {
   return {
     hash: definitionHash(definition),
     version:
-      isRelay || isSince6(definition) || isGrowing(definition)
-        ? SINCE_6
-        : compensations.length > 0 || isSince5(definition)
-          ? SINCE_5
-          : 1,
+      definition.commands !== undefined
+        ? GIVEN_COMMANDS_SINCE
+        : isRelay || isSince6(definition) || isGrowing(definition)
+          ? SINCE_6
+          : compensations.length > 0 || isSince5(definition)
+            ? SINCE_5
+            : 1,
     definition,
     phases,
     byName,

@@ -13,7 +13,7 @@ import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.
 import { hash } from "../schemas/workflow.ts";
 import { readCommands } from "../services/command-reader.ts";
 import type { KnownDefinition } from "../services/definitions.ts";
-import { filterOf, type Hashes, hasHashes } from "../services/find-by-hash.ts";
+import { type Hashes, hasHashes, listByHash } from "../services/find-by-hash.ts";
 import { type Submitted, submitAll } from "../services/submit-commands.ts";
 import { inspectFor, routesOf, type Services } from "./services.ts";
 
@@ -138,7 +138,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
   const { workflow_hash: workflowHash, cmd_hash: cmdHash, ...list } = query;
   const hashes = { workflowHash, cmdHash };
-  const checked = checkCommandProject(project) ?? checkList({ ...list, ...filterOf(hashes) });
+  const checked = checkCommandProject(project) ?? checkList(list);
   if (isRejection(checked)) return checked;
   const page = await findSubmitted(services, hashes, checked);
   const texts: string[] = [];
@@ -162,10 +162,10 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
 
 /** Reads an execution that a submission has started, or that existed before. */
 function documentOfStart(services: Services, started: Submitted): Promise<WorkflowDocument | Rejection> {
-  const { id, existed, known, view, commands } = started;
+  const { id, existed, known, own, view, commands } = started;
   // For a new execution, the answer to the start already has the commands; none is sent yet. So the execution is not read again.
   if (existed || commands === undefined) return documentOf(services, id, known);
-  return readCommands(services, { view, commands }, known);
+  return readCommands(services, { view, commands }, known, own);
 }
 
 /** Reads an execution as a document. `known` is its definition, if the caller has it. */
@@ -190,13 +190,14 @@ async function findSubmitted(
   const found: StoredHead[] = [];
   let at = before;
   for (let seen = 0; seen < HEADS_MAX; seen += HEADS) {
-    const heads = await services.store.listHeads(filter, { before: at, max: HEADS });
-    for (const head of heads) {
+    const page = await listByHash(services, hashes, { filter, before: at, max: HEADS });
+    for (const head of page.heads) {
       if (found.length === max) return { heads: found, next: String(at) };
       at = head.order;
       if (await hasHashes(services, head, hashes)) found.push(head);
     }
-    if (heads.length < HEADS) return { heads: found, next: null };
+    if (page.next === null) return { heads: found, next: null };
+    at = page.next;
   }
   return { heads: found, next: String(at) };
 }

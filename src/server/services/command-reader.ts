@@ -1,6 +1,7 @@
 /** Reads executions as command documents: the state comes from the engine, the results of receipts from the journal. */
 import { type ReadCommand, workflowDocument } from "../../commands/workflow-document.ts";
 import type { Inspection } from "../../engine/io.ts";
+import { type OwnCommand, ownCommands } from "../../kernel/command/own-command.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { assert } from "../../std/assert.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -13,11 +14,12 @@ export interface ReaderParts {
   readonly definitions: Definitions;
 }
 
-/** Reads the document of an execution. `given` is its definition, if the caller has it. */
+/** Reads the document of an execution. `given` is its definition, and `own` its commands, if the caller has them. */
 export async function readCommands(
   { store, definitions }: ReaderParts,
   { view, commands = [] }: Pick<Inspection, "view" | "commands">,
   given?: KnownDefinition,
+  own?: readonly OwnCommand[],
 ): Promise<WorkflowDocument | Rejection> {
   if (commands.length === 0)
     return reject("not_found", `execution ${view.id} has no commands`, {
@@ -27,10 +29,15 @@ export async function readCommands(
   if (isRejection(known)) return known;
   const events = new EventReader(store, view.id);
   const read: ReadCommand[] = [];
+  const owned = own ?? ownCommands(known.plan, view.input);
   for (const command of commands) {
     const planned = known.plan.commands[command.step];
-    assert(planned !== undefined, "the plan of the definition must have every command of the execution");
-    read.push({ planned, view: command, result: await resultAt(events, command.receipt) });
+    const one = owned[command.step];
+    assert(
+      planned !== undefined && one !== undefined,
+      "the plan of the definition must have every command of the execution",
+    );
+    read.push({ planned, own: one, view: command, result: await resultAt(events, command.receipt) });
   }
   return workflowDocument(view, read);
 }

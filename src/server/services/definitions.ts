@@ -1,6 +1,6 @@
 /** Definitions for the API: parsed, compiled and with their schemas, in a small cache by hash. */
 
-import { isSubmissionName } from "../../commands/submission-definition.ts";
+import { isShapeName, isSubmissionName } from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import { storeDefinition } from "../../engine/store-definition.ts";
 import type { Definition } from "../../kernel/definition/definition.ts";
@@ -39,10 +39,14 @@ export interface DefinitionParts {
 }
 
 const KEPT_MAX = 200;
+/** The most shapes of submitted documents in the cache. Further documents have definitions of their own. */
+const SHAPES_MAX = 500;
 
 export class Definitions {
   readonly #parts: DefinitionParts;
   readonly #kept = new Map<string, KnownDefinition>();
+  /** Shapes of submitted documents, by their keys. */
+  readonly #shapes = new Map<string, KnownDefinition>();
   /** Any node of a cluster may store a newer definition, so each start reads which is the newest. */
   readonly #newest = new SharedReads((name) => this.#parts.store.getDefinition({ newestOf: name }));
 
@@ -52,8 +56,8 @@ export class Definitions {
 
   /** The newest definition of a workflow, or that of a version (`NAME@VERSION`). */
   async newest(name: string): Promise<KnownDefinition | Rejection> {
-    // Relays are started by events only.
-    const found = isRelayName(name) ? null : await this.#newest.read(name);
+    // Relays are started by events only, and executions of a shape by submissions only.
+    const found = isRelayName(name) || isShapeName(name) ? null : await this.#newest.read(name);
     if (found === null) return unknownWorkflow(name);
     return this.#kept.get(found.hash) ?? this.#read(found);
   }
@@ -98,6 +102,19 @@ export class Definitions {
   async compile(definition: Definition): Promise<KnownDefinition | Rejection> {
     const known = await this.#know(definition, (parsed) => parsed);
     return isRejection(known) ? known : ((await this.#wrongPlace(known.plan)) ?? known);
+  }
+
+  /** The compiled definition of a shape of documents, if it is in the cache. */
+  shape(key: string): KnownDefinition | undefined {
+    return this.#shapes.get(key);
+  }
+
+  /** Compiles the definition of a shape, without storing it; null if there are so many shapes that it is of no use. */
+  async addShape(key: string, definition: Definition): Promise<KnownDefinition | Rejection | null> {
+    if (this.#shapes.size >= SHAPES_MAX) return null;
+    const known = await this.compile(definition);
+    if (!isRejection(known)) this.#shapes.set(key, known);
+    return known;
   }
 
   /**

@@ -1,7 +1,21 @@
-/** Finds submitted command workflows by the hashes of their commands. Workflows with the same commands have the same hash. */
-import { COMMANDS_TAG, submissionName } from "../../commands/submission-definition.ts";
+/**
+ * Finds submitted command workflows by the hashes of their commands. Workflows with the same commands have the same
+ * hash. A tag of each has the hash of its commands, and the search index finds it by the tag.
+ */
+import { COMMANDS_TAG } from "../../commands/submission-definition.ts";
+import { ownCommands } from "../../kernel/command/own-command.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { OPEN_STATUSES, type Store, type StoredHead } from "../../store/store.ts";
+import { indexNewest, listOrSearch } from "../../store/search-heads.ts";
+import {
+  type ExecutionSearch,
+  type HeadFilter,
+  OPEN_STATUSES,
+  type Store,
+  type StoredHead,
+} from "../../store/store.ts";
+import { EventReader } from "../views/event-reader.ts";
 import type { Definitions } from "./definitions.ts";
 
 export interface Hashes {
@@ -9,23 +23,36 @@ export interface Hashes {
   readonly cmdHash?: string | undefined;
 }
 
-interface FindParts {
-  readonly store: Pick<Store, "listHeads">;
+export interface FindParts {
+  readonly store: ExecutionSearch & Pick<Store, "readJournal">;
   readonly definitions: Pick<Definitions, "byHash">;
 }
 
-/** The most executions with one hash that are read. */
+/** The most executions with one hash that are read, and the most of the newest executions. */
 const HEADS_MAX = 1_000;
 const OPEN: readonly string[] = OPEN_STATUSES;
 
-/** The list filter for executions of the submitted workflow with this hash; without a hash, it matches all workflows. */
-export function filterOf({ workflowHash }: Hashes): { readonly workflow?: string } {
-  return workflowHash === undefined ? {} : { workflow: submissionName(workflowHash) };
+/** Reads a page of executions that may be submitted workflows with these hashes, newest first. */
+export async function listByHash(
+  { store }: FindParts,
+  { workflowHash }: Hashes,
+  {
+    filter,
+    before,
+    max,
+  }: { readonly filter: HeadFilter; readonly before: number | null; readonly max: number },
+): Promise<{ readonly heads: readonly StoredHead[]; readonly next: number | null }> {
+  if (workflowHash !== undefined) {
+    if (before === null) await indexNewest(store);
+    return listOrSearch(store, { filter, tags: { [COMMANDS_TAG]: workflowHash }, before, max });
+  }
+  const heads = await store.listHeads(filter, { before, max });
+  return { heads, next: heads.length < max ? null : (heads.at(-1)?.order ?? null) };
 }
 
 /** Whether a submitted workflow has these hashes. */
 export async function hasHashes(
-  { definitions }: Pick<FindParts, "definitions">,
+  { store, definitions }: FindParts,
   head: StoredHead,
   { workflowHash, cmdHash }: Hashes,
 ): Promise<boolean> {
@@ -33,7 +60,22 @@ export async function hasHashes(
   if (own === undefined || (workflowHash !== undefined && own !== workflowHash)) return false;
   if (cmdHash === undefined) return true;
   const known = await definitions.byHash(head.hash);
-  return !isRejection(known) && known.plan.commands.some(({ command }) => command.hash === cmdHash);
+  if (isRejection(known)) return false;
+  const { plan } = known;
+  const input = plan.definition.commands === undefined ? {} : await inputOf(store, head.id);
+  return input !== null && ownCommands(plan, input).some(({ hash }) => hash === cmdHash);
+}
+
+/** The input of an execution; null if its journal is gone or damaged. */
+async function inputOf(store: Pick<Store, "readJournal">, execution: string): Promise<Json> {
+  const events = new EventReader(store, execution);
+  try {
+    const created = await events.at(1);
+    return created?.kind === "created" ? events.value(created.input) : null;
+  } catch (error) {
+    if (error instanceof DamagedData) return null;
+    throw error;
+  }
 }
 
 /** The id of the only open workflow with a hash; if none is open, the id of the newest one. */
@@ -42,10 +84,14 @@ export async function findByHash(
   hashes: Hashes & { readonly workflowHash: string },
   project: string | undefined,
 ): Promise<string | Rejection> {
-  const filter = { ...filterOf(hashes), ...(project === undefined ? {} : { project }) };
-  const heads = await parts.store.listHeads(filter, { before: null, max: HEADS_MAX });
+  const filter = project === undefined ? {} : { project };
+  const listed = await listByHash(parts, hashes, { filter, before: null, max: HEADS_MAX });
+  // Another node may not have indexed its newest executions yet.
+  const newest = await parts.store.listHeads(filter, { before: null, max: HEADS_MAX });
+  const heads = new Map([...newest, ...listed.heads].map((head) => [head.id, head]));
   const found: StoredHead[] = [];
-  for (const head of heads) if (await hasHashes(parts, head, hashes)) found.push(head);
+  for (const head of heads.values()) if (await hasHashes(parts, head, hashes)) found.push(head);
+  found.sort((one, other) => other.order - one.order);
   const open = found.filter(({ status }) => OPEN.includes(status));
   if (open.length > 1)
     return reject("conflict", `${open.length} open workflows have this hash`, {

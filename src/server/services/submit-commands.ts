@@ -1,8 +1,17 @@
-/** Starts submitted command documents: each workflow becomes a definition and an execution. */
+/** Starts submitted command documents: each workflow becomes an execution, and each shape of workflows a definition. */
 import type { Submission, SubmittedWorkflow } from "../../commands/parse-submission.ts";
-import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../commands/submission-definition.ts";
+import {
+  COMMANDS_TAG,
+  inDocument,
+  type ShapedSubmission,
+  shapeDefinition,
+  shapedSubmission,
+  submissionDefinition,
+} from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";
-import type { PlannedCommand } from "../../kernel/definition/plan.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { OwnCommand } from "../../kernel/command/own-command.ts";
+import { definitionHash, GIVEN_COMMANDS_SINCE, type PlannedCommand } from "../../kernel/definition/plan.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { idTaken, keyedId } from "../routes/services.ts";
@@ -13,6 +22,7 @@ export interface SubmitParts {
   readonly definitions: Definitions;
   readonly starts: ExecutionStarter;
   readonly topics: Pick<TopicGuard, "admit">;
+  readonly engine: Pick<EnginePort, "inspect" | "reads">;
 }
 
 export interface SubmitRequest {
@@ -27,11 +37,16 @@ export interface SubmitRequest {
 interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
+  /** The input of the execution, as JSON text. */
+  readonly input: string;
   readonly workflowHash: string;
+  /** The commands of the workflow, if they are in the input. */
+  readonly own?: readonly OwnCommand[];
 }
 
 export interface Submitted extends Started {
   readonly known: KnownDefinition;
+  readonly own?: readonly OwnCommand[];
 }
 
 /** Starts all workflows of a submission, or none if one of them is invalid. Definitions and starts share commits. */
@@ -55,7 +70,7 @@ export async function submitAll(
 
 /** Makes the definitions of all workflows, and checks them and their topics. */
 async function prepareAll(
-  { definitions, topics }: SubmitParts,
+  parts: SubmitParts,
   { submission: { workflows }, project }: SubmitRequest,
 ): Promise<readonly Prepared[] | Rejection> {
   const ids = new Set<string>();
@@ -66,18 +81,42 @@ async function prepareAll(
     if (id !== null && ids.has(id))
       return reject("invalid_input", `${path}: the id ${id} is used twice`, { path });
     if (id !== null) ids.add(id);
-    const made = submissionDefinition(workflow);
+    const made = await prepare(parts, workflow);
     if (isRejection(made)) return made;
-    const known = await definitions.compile(made.definition);
-    if (isRejection(known)) return inDocument(known, path);
+    const { known } = made;
     // A document has few topics, and each is checked once.
     const unchecked = known.plan.commands.filter(({ command }) => !admitted.has(topicsOf(command)));
-    const refusal = unchecked.length === 0 ? null : await topics.admit(project, unchecked);
+    const refusal = unchecked.length === 0 ? null : await parts.topics.admit(project, unchecked);
     if (refusal !== null) return inDocument(refusal, path);
     for (const { command } of unchecked) admitted.add(topicsOf(command));
-    prepared.push({ workflow, known, workflowHash: made.workflowHash });
+    prepared.push(made);
   }
   return prepared;
+}
+
+/** Makes the definition and the input of a workflow, or the reason why it is refused. */
+async function prepare(
+  { definitions, engine }: SubmitParts,
+  workflow: SubmittedWorkflow,
+): Promise<Prepared | Rejection> {
+  const shaped = engine.reads >= GIVEN_COMMANDS_SINCE ? shapedSubmission(workflow) : null;
+  const shape = shaped === null ? undefined : definitions.shape(shaped.key);
+  if (shaped !== null && shape !== undefined) return { workflow, known: shape, ...inputOf(shaped) };
+  // The first document of a shape is checked as a whole. For the others, parsing has checked what differs.
+  const made = submissionDefinition(workflow);
+  if (isRejection(made)) return made;
+  const added =
+    shaped === null
+      ? null
+      : await definitions.addShape(shaped.key, shapeDefinition(made.definition, shaped.references));
+  const known = added ?? (await definitions.compile(made.definition));
+  if (isRejection(known)) return inDocument(known, workflow.path);
+  if (shaped !== null && added !== null) return { workflow, known, ...inputOf(shaped) };
+  return { workflow, known, input: "{}", workflowHash: made.workflowHash };
+}
+
+function inputOf({ input, own }: ShapedSubmission): Pick<Prepared, "input" | "own" | "workflowHash"> {
+  return { input, own, workflowHash: own[0]?.workflowHash ?? "" };
 }
 
 function topicsOf({ topic, receiptTopic }: PlannedCommand["command"]): string {
@@ -85,30 +124,58 @@ function topicsOf({ topic, receiptTopic }: PlannedCommand["command"]): string {
 }
 
 async function submitOne(
-  { starts }: SubmitParts,
-  { workflow, known, workflowHash }: Prepared,
+  parts: SubmitParts,
+  prepared: Prepared,
   { project, caller, key, trace, i }: SubmitRequest & { readonly i: number },
 ): Promise<Submitted | Rejection> {
+  const { workflow, known, input, workflowHash, own } = prepared;
   const at = workflow.path === "" ? "workflow_id" : `${workflow.path}.workflow_id`;
   const id = workflow.id ?? (key === null ? undefined : keyedId(project, key, `commands ${i}`));
-  const started = await starts.begin(known, "{}", {
+  const started = await parts.starts.begin(known, input, {
     ...(id === undefined ? {} : { id }),
     project,
     tags: { [COMMANDS_TAG]: workflowHash },
     trace,
     isAdmitted: true,
   });
-  if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started, at) : started;
+  if (isRejection(started)) {
+    if (started.code !== "conflict") return started;
+    const found = id === undefined ? null : await sameCommands(parts, prepared, { id, project });
+    if (found === null) return idTaken(caller, started, at);
+    return isRejection(found) ? idTaken(caller, found, at) : found;
+  }
   if (started.view.project !== project)
     return idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`), at);
-  // The name of the definition depends on the commands alone, so the hash is compared too: it covers topics and retries.
+  // The name of the definition may depend on the commands alone, so the hash is compared too: it covers topics and retries.
   if (started.existed && started.view.workflowHash !== known.hash)
-    return idTaken(
-      caller,
-      reject("conflict", `execution ${started.id} exists with other topics or options`),
-      at,
-    );
-  return { ...started, known };
+    return idTaken(caller, otherOptions(started.id), at);
+  return { ...started, known, ...(own === undefined ? {} : { own }) };
+}
+
+/**
+ * Finds the execution that has the id of a workflow, if it has the same commands: the same workflow that was stored in the other
+ * form of definitions, or a rejection if its topics or options differ. Null if the execution has other commands.
+ */
+async function sameCommands(
+  { engine, definitions }: SubmitParts,
+  { workflow, workflowHash }: Prepared,
+  { id, project }: { readonly id: string; readonly project: string },
+): Promise<Submitted | Rejection | null> {
+  const found = await engine.inspect(id);
+  if (isRejection(found) || found.view.project !== project) return null;
+  if (found.view.tags?.[COMMANDS_TAG] !== workflowHash) return null;
+  const made = submissionDefinition(workflow);
+  if (isRejection(made)) return made;
+  const shaped = shapedSubmission(workflow);
+  const forms = [made.definition];
+  if (shaped !== null) forms.push(shapeDefinition(made.definition, shaped.references));
+  if (!forms.some((form) => definitionHash(form) === found.view.workflowHash)) return otherOptions(id);
+  const known = await definitions.byHash(found.view.workflowHash);
+  return isRejection(known) ? known : { id, existed: true, view: found.view, known };
+}
+
+function otherOptions(id: string): Rejection {
+  return reject("conflict", `execution ${id} exists with other topics or options`);
 }
 
 /** Adds to a rejection the ids of the other workflows, which were started. */

@@ -41,8 +41,8 @@ async function find(
     },
     lookAt: async (execution) => {
       const { engine } = api.server;
-      const { commands = [] } = unwrap(await engine.inspect(execution));
-      return { commands, attempts: await attemptsOf({ engine }, execution) };
+      const { commands = [], view } = unwrap(await engine.inspect(execution));
+      return { commands, attempts: await attemptsOf({ engine }, execution), input: view.input };
     },
   };
   const { workflow_hash: workflowHash, steps } = await read(api, P, id);

@@ -11,7 +11,7 @@ import type { About } from "./execution.tsx";
 import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
-/** A command as it is in the definition. */
+/** A command as it was submitted. */
 interface Command {
   readonly phase: string;
   readonly handler: string;
@@ -37,8 +37,23 @@ export function useDefinition({ workflow, workflowHash }: Execution) {
   );
 }
 
-/** The commands of a definition, in order. */
-export function commandsOf(workflow: Workflow | null): readonly Command[] {
+/** The commands of a definition, in order. The data and metadata of a submitted document are in the input. */
+export function commandsOf(workflow: Workflow | null, input: unknown): readonly Command[] {
+  const { steps = [] } = (
+    workflow?.definition["commands"] === "input" && typeof input === "object" && input !== null ? input : {}
+  ) as { readonly steps?: readonly object[] };
+  return definedIn(workflow).map((command, i) =>
+    steps[i] === undefined ? command : { ...command, cmd: withGiven(command.cmd, steps[i]) },
+  );
+}
+
+/** The command with the data and metadata of the input. In the definition, `cmd_data` lists references only. */
+function withGiven(cmd: unknown, given: object): unknown {
+  const { cmd_data: _, ...shared } = cmd as Readonly<Record<string, unknown>>;
+  return { ...shared, ...given };
+}
+
+function definedIn(workflow: Workflow | null): readonly Command[] {
   const phases = (workflow?.definition.phases ?? []) as readonly {
     readonly name: string;
     readonly handlers?: Readonly<Record<string, { readonly command?: unknown; readonly topic?: string }>>;
@@ -56,7 +71,7 @@ export function CommandsTab({ path, facts, at }: About) {
   const trouble = definition.problem ?? problem;
   if (definition.data === null || events === null)
     return trouble === null ? <Loading /> : <Trouble problem={trouble} />;
-  const commands = commandsOf(definition.data);
+  const commands = commandsOf(definition.data, facts.input);
   if (commands.length === 0) return <Empty title="This execution has no commands." />;
   return (
     <ol class="commands">

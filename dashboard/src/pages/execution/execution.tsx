@@ -78,7 +78,7 @@ function Loaded(props: { readonly id: string; readonly path: string; readonly no
   const known = useRef<LaneFacts | null>(null);
   known.current = lanes.data ?? known.current;
   const definition = useDefinition(now).data;
-  const hasCommands = commandsOf(definition).length > 0;
+  const hasCommands = commandsOf(definition, now.input).length > 0;
   const shown = at === null ? now : (past.data ?? now);
   const lane = shownLane(place.lane, shown.phases);
   const about = { id, path, facts: shown, stamp: now, at, isOver, lane, definition };

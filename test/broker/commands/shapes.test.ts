@@ -1,0 +1,143 @@
+// Documents of one shape share a definition: each execution has its own commands in its input.
+import type { StepDocument } from "rondo/client";
+import { expect, test } from "vitest";
+import { shapedSubmission, submissionDefinition } from "../../../src/commands/submission-definition.ts";
+import { commandHashes } from "../../../src/kernel/command/command-plan.ts";
+import type { Json } from "../../../src/std/json.ts";
+import {
+  documentOf,
+  P,
+  pageOf,
+  pathOf,
+  reaches,
+  read,
+  served,
+  step,
+  submit,
+  TopicWorker,
+} from "../../fixtures/broker/command-fixture.ts";
+import { type Api, folder, serve } from "../../fixtures/server/api-fixture.ts";
+
+async function workflowOf(api: Api, id: string): Promise<string> {
+  return (await api.get(`/v1/executions/${id}`)).body["workflow"] as unknown as string;
+}
+
+function hashesOf(steps: readonly StepDocument[]) {
+  return steps.map(({ cmd }) => cmd.cmd_metadata["cmd_hash"]);
+}
+
+test("documents that differ in data and metadata share a definition, and each has its own commands and hashes", async () => {
+  const api = await served();
+  const worker = await TopicWorker.register(api, "A_CMD");
+  const commands = [
+    { cmd_type: "a", cmd_data: { n: 1 } },
+    { cmd_type: "a", cmd_data: { n: 2 }, cmd_metadata: { user: "jo" } },
+    { cmd_type: "a", cmd_data: null },
+    { cmd_type: "a" },
+  ];
+  for (const [i, { cmd_type, ...more }] of commands.entries())
+    await submit(api, `w-${i}`, step(cmd_type, "A_CMD", more));
+  const names = await Promise.all(commands.map((_, i) => workflowOf(api, `w-${i}`)));
+  expect(new Set(names).size).toBe(1);
+  for (const [i, command] of commands.entries()) {
+    const { hashes, workflowHash } = commandHashes([command]);
+    const { steps, workflow_hash } = await read(api, P, `w-${i}`);
+    expect(workflow_hash).toBe(workflowHash);
+    expect(hashesOf(steps)).toEqual(hashes);
+    const work = await worker.claimOne();
+    const { rondo: _, ...metadata } = work.task.cmd_metadata;
+    expect({ ...work.task, cmd_metadata: metadata }).toEqual({
+      cmd_data: {},
+      ...command,
+      cmd_metadata: { ...command.cmd_metadata, cmd_hash: hashes[0], workflow_hash: workflowHash },
+    });
+    await worker.done(work, { i });
+    const [done] = await reaches(api, { project: P, id: `w-${i}` }, ["COMPLETE"]);
+    expect(done?.cmd).toMatchObject({ cmd_result: { i }, cmd_metadata: { cmd_hash: hashes[0] } });
+    const found = await api.get(`${pathOf(P)}?workflow_hash=${workflowHash}&cmd_hash=${hashes[0]}`);
+    expect(pageOf(found, P).ids).toEqual([`w-${i}`]);
+    const none = await api.get(`${pathOf(P)}?cmd_hash=${workflowHash}`);
+    expect(pageOf(none, P).ids).toEqual([]);
+  }
+});
+
+test("references between steps are resolved in the data of each document", async () => {
+  const api = await served();
+  const worker = await TopicWorker.register(api, "A_CMD");
+  const second = (key: string) =>
+    step("b", "A_CMD", { cmd_data: { [key]: "${steps[0].cmd_result.at}", text: `is ${key}` } });
+  await submit(api, "x", step("a", "A_CMD", { cmd_data: { n: 1 } }), second("x"));
+  await submit(api, "y", step("a", "A_CMD", { cmd_data: { n: 2 } }), second("y"));
+  await submit(api, "z", step("a", "A_CMD"), step("b", "A_CMD", { cmd_data: "${steps[0].cmd_result}" }));
+  expect(await workflowOf(api, "x")).toBe(await workflowOf(api, "y"));
+  expect(await workflowOf(api, "z")).not.toBe(await workflowOf(api, "x"));
+  for (let i = 0; i < 3; i++) {
+    const work = await worker.claimOne();
+    await worker.done(work, { at: work.task.cmd_metadata.rondo.workflow_id });
+  }
+  const sent: unknown[] = [];
+  for (let i = 0; i < 3; i++) sent.push((await worker.claimOne()).task.cmd_data);
+  expect(sent).toContainEqual({ x: "x", text: "is x" });
+  expect(sent).toContainEqual({ y: "y", text: "is y" });
+  expect(sent).toContainEqual({ at: "z" });
+  expect((await read(api, P, "x")).steps[1]?.cmd.cmd_data).toEqual({
+    x: "${steps[0].cmd_result.at}",
+    text: "is x",
+  });
+});
+
+test("a document with a definition of its own is found again, also by a server that would make a shape of it", async () => {
+  const store = `file:${folder()}`;
+  const old = await serve({ store });
+  // A node of an older version is in the cluster.
+  Object.defineProperty(old.server.engine, "reads", { get: () => 7, configurable: true });
+  const steps = [step("a", "A_CMD", { cmd_data: { n: 1 } })];
+  const first = documentOf(await old.post(pathOf(P), { steps, workflow_id: "w" }));
+  expect(await workflowOf(old, "w")).toBe(`commands-${first.workflow_hash.slice(0, 16)}`);
+  await old.close();
+  const api = await serve({ store });
+  const again = await api.post(pathOf(P), { steps, workflow_id: "w" });
+  expect(again.status).toBe(200);
+  expect(documentOf(again)).toEqual(await read(api, P, "w"));
+  const elsewhere = [step("a", "B_CMD", { cmd_data: { n: 1 } })];
+  const refused = await api.post(pathOf(P), { steps: elsewhere, workflow_id: "w" });
+  expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("other topics or options")]);
+  const other = [step("a", "A_CMD", { cmd_data: { n: 2 } })];
+  expect((await api.post(pathOf(P), { steps: other, workflow_id: "w" })).status).toBe(409);
+  // The other way round: the older form finds an execution of a shape.
+  await submit(api, "shaped", ...steps);
+  expect(await workflowOf(api, "shaped")).toMatch(/^commands-of-/);
+  Object.defineProperty(api.server.engine, "reads", { get: () => 7, configurable: true });
+  expect((await api.post(pathOf(P), { steps, workflow_id: "shaped" })).status).toBe(200);
+});
+
+test("only a submission makes or starts a shape", async () => {
+  const api = await served();
+  await submit(api, "w", step("a", "A_CMD"));
+  const workflow = await workflowOf(api, "w");
+  expect((await api.post("/v1/executions", { workflow, input: { steps: [] } })).status).toBe(404);
+  const phases = [{ name: "step-0", handlers: { "step-0": { command: { cmd_type: "a" }, topic: "A_CMD" } } }];
+  const put = await api.post("/v1/workflows", { rondo: 1, name: "mine", phases, commands: "input" });
+  expect([put.status, put.body["code"]]).toEqual([422, "invalid_definition"]);
+});
+
+test("documents with post-operations, references to the input or much data have definitions of their own", () => {
+  const shapeOf = (command: Record<string, Json>) =>
+    shapedSubmission({
+      id: null,
+      path: "",
+      steps: [{ command: { cmd_type: "a", ...command }, topic: "T", options: {} }],
+    });
+  expect(shapeOf({ cmd_data: { a: "$" } })).toMatchObject({ input: '{"steps":[{"cmd_data":{"a":"$"}}]}' });
+  expect(shapeOf({ cmd_metadata: { cmd_post_op: {} } })).toBeNull();
+  expect(shapeOf({ cmd_metadata: ["no object"] })).toBeNull();
+  for (const text of ["${input.a}", "${task.a}", "${nothing}"])
+    expect(shapeOf({ cmd_data: { text } })).toBeNull();
+  expect(shapeOf({ cmd_data: "x".repeat(20_000) })).toBeNull();
+  // The hashes are those of a definition of its own.
+  const steps = [{ command: { cmd_type: "a", cmd_data: { n: 1 } }, topic: "T", options: {} }];
+  const own = submissionDefinition({ id: null, path: "", steps });
+  expect(shapedSubmission({ id: null, path: "", steps })?.own[0]?.workflowHash).toBe(
+    (own as { workflowHash: string }).workflowHash,
+  );
+});
