@@ -105,7 +105,8 @@ export class ClusterEngine implements EnginePort {
   }
 
   get reads(): number {
-    return Math.min(this.#engine.reads, this.#owners.reads);
+    // Until the members are known, one of them may be old.
+    return Math.min(this.#engine.reads, this.#owners.reads ?? 1);
   }
 
   get outbox(): OutboxPort {
