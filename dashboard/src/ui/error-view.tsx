@@ -1,4 +1,6 @@
 import type { ComponentChildren } from "preact";
+import { useCell } from "../core/cell.ts";
+import { editor, sourceLink } from "../core/preferences.ts";
 import { Button } from "./button.tsx";
 import { JsonView } from "./json.tsx";
 import { copy } from "./toast.tsx";
@@ -47,6 +49,12 @@ export function errorText(error: unknown): string {
   return stack.includes(message) ? stack : `${message}\n${stack}`;
 }
 
+/** A line of a stack, which opens its file if the user has chosen an editor. */
+function SourceLine({ line }: { readonly line: string }) {
+  const link = sourceLink(line, useCell(editor));
+  return link === null ? <>{line}</> : <a href={link}>{line}</a>;
+}
+
 /** Shows an error: its message, the first line of the user's own code, and the stack trace as text. */
 export function ErrorView({
   error,
@@ -71,7 +79,11 @@ export function ErrorView({
       <p class="failed-text error-message" tabIndex={messageOf(error).length > LONG ? 0 : undefined}>
         {messageOf(error)}
       </p>
-      {source === null ? null : <p class="mono error-line">{source}</p>}
+      {source === null ? null : (
+        <p class="mono error-line">
+          <SourceLine line={source} />
+        </p>
+      )}
       {children}
       {stack === null ? null : (
         <details open={isOpen}>
@@ -79,7 +91,7 @@ export function ErrorView({
           <pre class="stack-trace" tabIndex={0} aria-label="Stack trace">
             {stack.split("\n").map((line, i) => (
               <span key={i} class={isOwn(line) ? "is-own" : ""}>
-                {line}
+                {isOwn(line) ? <SourceLine line={line} /> : line}
                 {"\n"}
               </span>
             ))}

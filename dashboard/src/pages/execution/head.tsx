@@ -1,11 +1,13 @@
 /** The head of the page, which stays visible: status, progress, actions, and why the execution waits. */
 import { useRef, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Execution, Session, Why, Workflow } from "../../api/shapes.ts";
+import type { Execution, JournalEvent, Page, Session, Why, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
+import { useCell } from "../../core/cell.ts";
 import { count, duration, grouped, plural, rate } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
+import { traceAddress, traceLink } from "../../core/preferences.ts";
 import { go } from "../../core/router.ts";
 import { useTitle } from "../../core/title.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -49,7 +51,7 @@ export function ExecutionHead(props: {
         <Button kind="bare" icon="copy" label="Copy the id" onClick={() => copy(id)} />
         <Actions path={path} facts={facts} ask={setAsked} />
       </div>
-      <Facts facts={shown} shownAt={shownAt} />
+      <Facts path={path} facts={shown} shownAt={shownAt} />
       <WhyLine
         why={why}
         facts={facts}
@@ -272,7 +274,8 @@ function unfinishedOf({ phases }: Execution): number {
   return sum.failed + sum.cancelled + sum.pending;
 }
 
-function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt: number | null }) {
+function Facts(props: { readonly path: string; readonly facts: Execution; readonly shownAt: number | null }) {
+  const { path, facts, shownAt } = props;
   const now = useNow();
   const { workflow, workflowHash, project, createdAt, finishedAt, tags, parent } = facts;
   const counts = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
@@ -289,7 +292,9 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
       {project === "default" ? null : (
         <div>
           <dt>Project</dt>
-          <dd>{project}</dd>
+          <dd>
+            <a href={addressOf("/executions", { project })}>{project}</a>
+          </dd>
         </div>
       )}
       <div>
@@ -308,6 +313,7 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         </>
       )}
       {parent === null ? null : <Ancestors parent={parent} />}
+      <Trace path={path} />
       <Neighbour label="Continues" execution={facts.continues} />
       <Neighbour label="Continued as" execution={facts.continuedAs} />
       {Object.entries(tags).map(([name, value]) => (
@@ -319,6 +325,32 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
         </div>
       ))}
     </dl>
+  );
+}
+
+/** The trace in which the execution was started. The spans of its tasks are in it too. */
+function Trace({ path }: { readonly path: string }) {
+  const address = useCell(traceAddress);
+  const { data } = useLive(`${path} first event`, (signal) =>
+    get<Page<JournalEvent>>(`${path}/events`, { query: { limit: 1 }, signal }),
+  );
+  const id = /^00-([0-9a-f]{32})-/.exec(String(data?.data[0]?.["trace"] ?? ""))?.[1];
+  if (id === undefined) return null;
+  const link = traceLink(id, address);
+  return (
+    <div>
+      <dt>Trace</dt>
+      <dd class="mono" title={link === null ? "Settings, Appearance: the address of your traces" : id}>
+        {link === null ? (
+          id.slice(0, 8)
+        ) : (
+          <a href={link} target="_blank" rel="noreferrer">
+            {id.slice(0, 8)}
+          </a>
+        )}
+        <Button kind="bare" icon="copy" label="Copy the id of the trace" onClick={() => copy(id)} />
+      </dd>
+    </div>
   );
 }
 

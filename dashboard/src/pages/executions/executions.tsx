@@ -88,6 +88,11 @@ export function Executions() {
           />
           <span>Top level only</span>
         </label>
+        {filter.project === undefined ? null : (
+          <Button icon="close" label="Show all projects" onClick={() => choose({ project: null })}>
+            Project {filter.project}
+          </Button>
+        )}
         <Views filter={filter} />
       </div>
       {filter.q === undefined ? null : <TaskErrors q={filter.q} />}

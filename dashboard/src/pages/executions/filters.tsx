@@ -131,7 +131,7 @@ export function StatusChoice({
       <button
         type="button"
         aria-pressed={isWaiting}
-        title="Running executions that sleep or need a signal"
+        title="Running executions that sleep, or wait for a signal or a child"
         onClick={() => choose({ status: null, waiting: isWaiting ? null : "true" })}
       >
         sleeping or waiting {number(counted?.waiting)}
