@@ -334,7 +334,8 @@ function Trace({ path }: { readonly path: string }) {
   const { data } = useLive(`${path} first event`, (signal) =>
     get<Page<JournalEvent>>(`${path}/events`, { query: { limit: 1 }, signal }),
   );
-  const id = /^00-([0-9a-f]{32})-/.exec(String(data?.data[0]?.["trace"] ?? ""))?.[1];
+  const trace = data?.data[0]?.["trace"];
+  const id = typeof trace === "string" ? /^00-([0-9a-f]{32})-/.exec(trace)?.[1] : undefined;
   if (id === undefined) return null;
   const link = traceLink(id, address);
   return (
