@@ -33,7 +33,7 @@ export const load: LoadHook = async (url, context, nextLoad) => {
   const jiti = new URL("./register-jiti.js", import.meta.url).href;
   const mapped = moved
     .replace(map[0], later)
-    .replace(IMPORT, `import { createJiti as __createJiti__ } from ${JSON.stringify(jiti)};`);
+    .replace(IMPORT, `import { createExplained as __createJiti__ } from ${JSON.stringify(jiti)};`);
   return { ...loaded, source: mapped };
 };
 

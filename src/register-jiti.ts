@@ -2,11 +2,22 @@
  * jiti, with source maps that Node.js uses. jiti runs the files that a file imports as scripts, and Node.js reads no source maps of
  * scripts: stacks would have the columns of the compiled code, which differ inside of blocks with `using`.
  */
+import { dirname } from "node:path";
 import process from "node:process";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti as createPlain, type Jiti, type JitiOptions, type TransformOptions } from "jiti";
+import { explainTsconfig } from "./register-tsconfig.ts";
 
 const MAP = /\/\/# sourceMappingURL=data:application\/json[^\n]*/;
+
+/** Makes a jiti as `createJiti` does. If it cannot use a tsconfig.json, the error names the file. */
+export function createExplained(path: string, options?: JitiOptions): Jiti {
+  try {
+    return createJiti(path, options);
+  } catch (thrown) {
+    throw explainTsconfig(thrown, dirname(path.startsWith("file:") ? fileURLToPath(path) : path));
+  }
+}
 
 /** Makes a jiti whose files have stacks with the lines and columns of their sources. */
 export function createJiti(path: string, options: JitiOptions = {}): Jiti {

@@ -5,6 +5,7 @@
  */
 import { register } from "node:module";
 import process from "node:process";
+import { explainTsconfig } from "./register-tsconfig.ts";
 
 /** This module has no exports, so it is imported by a name that the compiler does not look up. */
 const JITI: string = "jiti/register";
@@ -14,5 +15,9 @@ process.env["JITI_SOURCE_MAPS"] ??= "true";
 // Aliases of the program's tsconfig.json (`paths`) are resolved.
 process.env["JITI_TSCONFIG_PATHS"] ??= "true";
 process.setSourceMapsEnabled(true);
-await import(JITI);
+try {
+  await import(JITI);
+} catch (thrown) {
+  throw explainTsconfig(thrown, process.cwd());
+}
 register("./register-hooks.js", import.meta.url);

@@ -43,5 +43,6 @@ export const EXIT_BY_REJECTION: Readonly<Record<RejectionCode, ExitCode>> = {
   rate_limited: EXIT.unreachable,
   store_unavailable: EXIT.unreachable,
   not_ready: EXIT.unreachable,
+  update_refused: EXIT.failed,
   timeout: EXIT.timeout,
 };

@@ -9,6 +9,7 @@ import type {
   WorkflowSubmission,
 } from "../protocol/command-document.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
+import { allPages } from "../sdk/all-pages.ts";
 import { checkWorkflow, referenceTo } from "../sdk/check.ts";
 import { plainSignal } from "../sdk/declared.ts";
 import type { EventToSend } from "../sdk/event.ts";
@@ -254,6 +255,10 @@ export class RemoteRondo implements RemoteClient {
     const search = filter.search ?? q;
     const query = { ...listQuery({ ...filter, ...defined({ search }) }), detail: "full" };
     return this.requester.json<ExecutionPage>("/v1/executions", { query });
+  }
+
+  listAll(options?: Omit<ListOptions, "cursor">): AsyncIterable<ExecutionView> {
+    return allPages((page) => this.list({ ...options, ...page }));
   }
 
   logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {

@@ -29,6 +29,7 @@ const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "wrong_status",
   "gone",
   "stale_attempt",
+  "update_refused",
   "too_large",
   "not_owner",
   "invalid_input",

@@ -23,6 +23,7 @@ import {
 } from "../protocol/check-request.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
+import { allPages } from "../sdk/all-pages.ts";
 import { checkMiddleware, checkWorkflow, referenceTo } from "../sdk/check.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
 import { plainSignal } from "../sdk/declared.ts";
@@ -327,6 +328,10 @@ export class Rondo implements RondoClient {
     // A list has each execution by itself, also where its id means a later one.
     const data = await Promise.all(heads.map(({ id }) => this.execution(exactly(id)).describe()));
     return { data, next: next === null ? null : String(next) };
+  }
+
+  listAll(options?: Omit<ListOptions, "cursor">): AsyncIterable<ExecutionView> {
+    return allPages((page) => this.list({ ...options, ...page }));
   }
 
   logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {

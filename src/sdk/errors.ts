@@ -37,18 +37,18 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Thrown by `update()`: the code of the execution has refused the update. */
-export class UpdateRefused extends Error {
+/** Thrown by `update()`: the code of the execution has refused the update. Its `code` is `update_refused`. */
+export class UpdateRefused extends RondoError {
   override name = "UpdateRefused";
   /** The name of the update. */
   readonly update: string;
-  /** The code of the refusal, such as `invalid_input`; undefined if it has none. */
-  readonly code: string | undefined;
+  /** The error with which the code refused it: its name, its message, and its own code if it has one, such as `invalid_input`. */
+  readonly refusal: RefusedUpdate;
   /** Made by Rondo. */
-  constructor(update: string, { message, code }: RefusedUpdate) {
-    super(`update "${update}" was refused: ${message}`);
+  constructor(update: string, refusal: RefusedUpdate) {
+    super(reject("update_refused", `update "${update}" was refused: ${refusal.message}`));
     this.update = update;
-    this.code = code;
+    this.refusal = refusal;
   }
 }
 

@@ -631,6 +631,13 @@ export interface RondoClient extends AsyncDisposable, Operations {
    * @example const { data, next } = await rondo.list({ workflow: "nightly", status: "failed" });
    */
   list(options?: ListOptions): Promise<ExecutionPage>;
+  /**
+   * Iterates over all executions that fit, newest first, and reads one page after the other. `limit` is the size of a page.
+   *
+   * @throws RondoError with the code `invalid_input` if an option is wrong
+   * @example for await (const { id } of rondo.listAll({ workflow: "nightly", status: "failed" })) console.log(id);
+   */
+  listAll(options?: Omit<ListOptions, "cursor">): AsyncIterable<ExecutionView>;
   /** Iterates over the log lines of an execution: the same as `execution(id).logs(options)`. */
   logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry>;
   /**

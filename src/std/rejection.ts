@@ -11,6 +11,7 @@ export type RejectionCode =
   | "wrong_status"
   | "gone"
   | "stale_attempt"
+  | "update_refused"
   | "too_large"
   | "not_owner"
   | "invalid_input"

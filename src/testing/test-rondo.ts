@@ -7,6 +7,7 @@ import type { ExecutionView } from "../kernel/view.ts";
 import { checkCloseOptions } from "../protocol/check-request.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
 import type { Rondo } from "../rondo/rondo.ts";
+import { allPages } from "../sdk/all-pages.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
   CloseOptions,
@@ -142,6 +143,10 @@ export class TestRondo implements RondoClient {
   async list(options?: ListOptions): Promise<ExecutionPage> {
     const run = await this.#life;
     return orCrashed(run.rondo.list(options), run);
+  }
+
+  listAll(options?: Omit<ListOptions, "cursor">): AsyncIterable<ExecutionView> {
+    return allPages((page) => this.list({ ...options, ...page }));
   }
 
   /** Reads the execution as it was after the event with this sequence number. */

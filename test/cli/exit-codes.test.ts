@@ -168,6 +168,7 @@ test("the table gives every refusal of the API the exit code of its status", () 
     wrong_status: 4,
     gone: 4,
     stale_attempt: 4,
+    update_refused: 1,
     not_owner: 6,
     rate_limited: 6,
     store_unavailable: 6,

@@ -1,5 +1,5 @@
 // `node --import rondo/register`: stacks name the lines and columns of the TypeScript files.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
@@ -69,6 +69,28 @@ test("aliases of tsconfig.json are resolved", () => {
   writeFileSync(join(directory, "src/main.ts"), 'import { seven } from "@/lib/seven"; console.log(seven);');
   const args = ["--import", resolve("dist/src/register.js"), "src/main.ts"];
   expect(execFileSync(process.execPath, args, { cwd: directory, encoding: "utf8" })).toBe("7\n");
+});
+
+test.each([
+  ['{ "extends": "./none.json" }', "File './none.json' not found"],
+  ['{ "compilerOptions": { "paths": { "@/*": "./src/*" } } }', "a list of paths for each alias"],
+])("a tsconfig.json that cannot be used is told with its name: %s", (tsconfig, reason) => {
+  const directory = temporaryDirectory();
+  mkdirSync(join(directory, "src"));
+  mkdirSync(join(directory, "elsewhere"));
+  writeFileSync(join(directory, "src/main.ts"), "console.log(7 as number);");
+  writeFileSync(join(directory, "src/tsconfig.json"), tsconfig);
+  for (const cwd of ["src", "elsewhere"]) {
+    const args = ["--import", resolve("dist/src/register.js"), join(directory, "src/main.ts")];
+    const { status, stderr } = spawnSync(process.execPath, args, {
+      cwd: join(directory, cwd),
+      encoding: "utf8",
+    });
+    expect(status).toBe(1);
+    expect(stderr).toContain(`rondo/register: ${join(directory, "src/tsconfig.json")} cannot be used: `);
+    expect(stderr).toContain(reason);
+    expect(stderr).not.toContain("jiti.cjs");
+  }
 });
 
 test("a package in CommonJS that imports lazily is required, as OpenTelemetry does it", () => {

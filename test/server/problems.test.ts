@@ -315,6 +315,7 @@ test("every code has a status of its own place, a title and a next step", () => 
     gone: 409,
     wrong_status: 409,
     stale_attempt: 409,
+    update_refused: 409,
     too_large: 413,
     not_owner: 421,
     invalid_input: 422,

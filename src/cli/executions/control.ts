@@ -63,7 +63,9 @@ async function statusOf(handle: ExecutionHandle<unknown>): Promise<string | null
 
 /** Says what a cancel changes if the execution is cleaning up already. */
 function saysOfCleanup({ force }: ControlFlags): string {
-  return force === true ? "skips the rest of its clean-up" : "cleans up already";
+  return force === true
+    ? "skips the rest of its clean-up"
+    : "cleans up already, so this cancel changes nothing";
 }
 
 /** Retries chosen tasks of an execution. */

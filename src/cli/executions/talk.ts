@@ -1,8 +1,6 @@
 /** `rondo update ID NAME`, `rondo stream ID NAME` and `rondo published ID`: these verbs exchange data with a running execution. */
-import { UpdateRefused } from "../../sdk/errors.ts";
 import { defined } from "../../std/defined.ts";
 import type { Duration } from "../../std/duration.ts";
-import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
@@ -17,12 +15,7 @@ export async function update(id: string, name: string, options: UpdateFlags): Pr
   const timeout = (options.timeout ?? "30s") as Duration;
   return withServer(options, async ({ rondo }) => {
     const sent = rondo.execution(id).update(name, data, { timeout, ...defined({ id: options.id }) });
-    printJson(
-      await sent.catch((thrown: unknown) => {
-        if (thrown instanceof UpdateRefused) throw new CliError(EXIT.failed, thrown.message);
-        throw thrown;
-      }),
-    );
+    printJson(await sent);
   });
 }
 

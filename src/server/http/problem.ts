@@ -46,6 +46,11 @@ export const PROBLEMS: Readonly<
     title: "Not possible in the present status",
     hint: "check the execution's status first",
   },
+  update_refused: {
+    status: 409,
+    title: "The execution has refused the update",
+    hint: "see the reason; send another update",
+  },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
   too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },
   not_owner: { status: 421, title: "Another node owns it", hint: "ask that node" },

@@ -79,6 +79,27 @@ describe.each(FORMS)("%s", (form, open) => {
     });
   });
 
+  test("all executions are walked, page by page, and no page is read before it is needed", async () => {
+    const rondo = await open();
+    const starts = Array.from({ length: 7 }, (_, n) => ({
+      input: { n },
+      id: `w${n}`,
+      tags: { odd: String(n % 2) },
+    }));
+    await rondo.startMany(waiting, starts);
+    const ids: string[] = [];
+    for await (const { id } of rondo.listAll({ workflow: "waiting", limit: 2 })) ids.push(id);
+    expect(ids).toEqual(["w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
+    const odd: string[] = [];
+    for await (const { id } of rondo.listAll({ tags: { odd: "1" }, limit: 1 })) {
+      odd.push(id);
+      if (odd.length === 2) break;
+    }
+    expect(odd).toEqual(["w5", "w3"]);
+    const walk = rondo.listAll({ status: "nonsense" as never })[Symbol.asyncIterator]();
+    expect(await failure(walk.next())).toMatchObject({ code: "invalid_input" });
+  });
+
   test("dead letters are listed, grouped, retried and dropped", async () => {
     isBroken = true;
     const rondo = await open();

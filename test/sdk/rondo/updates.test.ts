@@ -1,5 +1,5 @@
 // Updates: signals that the code of an execution answers, once, across attempts, crashes and repeats; and declared signals.
-import { defineSignal, defineUpdate, flow, UpdateRefused } from "rondo";
+import { defineSignal, defineUpdate, flow, RondoError, UpdateRefused } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -32,7 +32,9 @@ describe("an update", () => {
     expect(tea).toBe(1);
     const refused = await failure(execution.update(add, { sku: "gold" }));
     expect(refused).toBeInstanceOf(UpdateRefused);
-    expect(refused).toMatchObject({ update: "add", message: 'update "add" was refused: sold out' });
+    expect(refused).toBeInstanceOf(RondoError);
+    const message = 'update "add" was refused: sold out';
+    expect(refused).toMatchObject({ update: "add", code: "update_refused", message });
     expect(await execution.update("add", { sku: "cups" })).toBe(2);
     expect(await execution.update(add, { sku: "tea" }, { id: "first" })).toBe(1);
     await execution.signal(paid, { by: "ann" });
@@ -65,7 +67,7 @@ describe("an update", () => {
     const here = await failure(execution.update(add, { sku: 7 } as never));
     expect(here).toMatchObject({ code: "invalid_input" });
     const there = await failure(execution.update("add", { sku: 7 }));
-    expect(there).toMatchObject({ name: "UpdateRefused", code: "invalid_input" });
+    expect(there).toMatchObject({ name: "UpdateRefused", refusal: { code: "invalid_input" } });
     expect(await execution.update(add, { sku: "tea" })).toBe(1);
   });
 
