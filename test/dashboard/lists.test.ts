@@ -219,6 +219,29 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.getByText("host-99").waitFor();
   });
 
+  test("sees the error of a large group without scrolling, and each execution once", async () => {
+    const body = Array.from({ length: 20 }, (_, i) => ({
+      ...{ id: `l-${i}`, execution: `big-${i % 2}`, workflow: "invoices", project: "default", seq: i },
+      ...{ phase: "charge", visit: 1, handler: "charge", at: 1, count: 3 },
+      tasks: [0, 1, 2].map((n) => ({
+        n: i * 3 + n,
+        attempts: 1,
+        error: { name: "Fatal", message: "no card" },
+      })),
+    }));
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    await page.route("**/v1/dead-letters?*", (route) => route.fulfill({ json: { data: body, next: null } }));
+    await page.goto(`${server.url}/dead-letters`);
+    const group = page.getByRole("listitem").filter({ hasText: "was declined" }).first();
+    await group.getByRole("button", { name: /was declined/ }).click();
+    await group.getByRole("link", { name: "and 22 more" }).first().waitFor();
+    expect(await group.getByRole("row").count()).toBe(3);
+    const error = await group.locator(".error-view").boundingBox();
+    const table = await group.getByRole("table").boundingBox();
+    expect(error?.y).toBeLessThan(table?.y ?? 0);
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
   test("drops dead letters of one kind, and the others stay", async () => {
     const page = await openPage(`${server.url}/dead-letters`);
     const group = page.getByRole("listitem").filter({ hasText: "no such invoice" });

@@ -9,8 +9,30 @@ import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
 
 const LETTERS = 50;
+const TASKS_SHOWN = 8;
 
-/** The executions and tasks of a group, and one error in full. */
+/** The failed tasks of a group in one handler of an execution. A dead letter has those of one commit. */
+interface Failed {
+  readonly letter: DeadLetter;
+  readonly tasks: readonly number[];
+  readonly count: number;
+}
+
+function failedOf(letters: readonly DeadLetter[]): readonly Failed[] {
+  const found = new Map<string, Failed>();
+  for (const letter of letters) {
+    const key = JSON.stringify([letter.execution, letter.phase, letter.visit, letter.handler]);
+    const known = found.get(key);
+    found.set(key, {
+      letter: known?.letter ?? letter,
+      tasks: [...(known?.tasks ?? []), ...letter.tasks.map(({ n }) => n)],
+      count: (known?.count ?? 0) + letter.count,
+    });
+  }
+  return [...found.values()];
+}
+
+/** One error of a group in full, and the executions and tasks of the group. */
 export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   const { data, problem } = useLive(`letters ${group.id}`, (signal) =>
     get<Page<DeadLetter>>("/v1/dead-letters", {
@@ -23,6 +45,8 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   const sample = letters[0]?.tasks[0];
   return (
     <div class="letter-body">
+      <h2 class="unseen">Tasks with this error</h2>
+      {sample === undefined ? null : <ErrorView error={sample.error} />}
       <Wide label="Executions with this error">
         <table class="rows">
           <thead>
@@ -33,7 +57,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
             </tr>
           </thead>
           <tbody>
-            {letters.map((letter) => (
+            {failedOf(letters).map(({ letter, tasks, count: n }) => (
               <tr key={letter.id}>
                 <td>
                   <a class="mono" href={executionPage(letter.execution, { error: group.id })}>
@@ -41,19 +65,24 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
                   </a>
                 </td>
                 <td>
-                  {letter.tasks.slice(0, 8).map(({ n }) => (
+                  {tasks.slice(0, TASKS_SHOWN).map((task) => (
                     <a
-                      key={n}
+                      key={task}
                       class="tag mono"
                       href={executionPage(letter.execution, {
                         lane: `${letter.phase ?? ""}.${letter.visit}.${letter.handler ?? ""}`,
-                        task: String(n),
+                        task: String(task),
                       })}
                     >
-                      {n}
+                      {task}
                     </a>
                   ))}
-                  {letter.count > 8 ? <span class="muted"> and {count(letter.count - 8)} more</span> : null}
+                  {n > TASKS_SHOWN ? (
+                    <a class="tag" href={executionPage(letter.execution, { error: group.id })}>
+                      and {count(n - TASKS_SHOWN)}
+                      {data.next === null ? " more" : " or more"}
+                    </a>
+                  ) : null}
                 </td>
                 <td>{letter.at === null ? "" : <Ago at={letter.at} />}</td>
               </tr>
@@ -61,8 +90,9 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
           </tbody>
         </table>
       </Wide>
-      {sample === undefined ? null : <ErrorView error={sample.error} isOpen />}
-      {data.next === null ? null : <p class="muted">The newest {LETTERS} are shown.</p>}
+      {data.next === null ? null : (
+        <p class="muted">The newest failures are shown. The execution lists them all.</p>
+      )}
     </div>
   );
 }
