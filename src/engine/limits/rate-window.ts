@@ -13,6 +13,8 @@ const BUCKETS = 1_024;
 const SPREAD_MIN_MS = 10;
 /** The longest delay of a start that is made up for: this part of the window, and the resolution of the clock. */
 const LATE_PART = 0.1;
+/** How late timers are on a busy machine. If a window has one start, a delay up to this, and up to half of the window, is made up for. */
+const BUSY_MS = 100;
 const CLOCK_MS = 1;
 
 export interface Rate {
@@ -33,7 +35,8 @@ export function windowOf({ limit, per, spread }: RateDefinition, isAlone: boolea
   const inOne = Math.max(1, Math.ceil((SPREAD_MIN_MS * limit) / per));
   const window = { limit: inOne, per: (inOne * per) / limit };
   if (!isAlone) return window;
-  return { ...window, lateMs: window.per * LATE_PART + CLOCK_MS };
+  const busy = inOne === 1 ? Math.min(BUSY_MS, window.per / 2) : 0;
+  return { ...window, lateMs: Math.max(window.per * LATE_PART, busy) + CLOCK_MS };
 }
 
 export class RateWindow {
