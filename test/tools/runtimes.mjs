@@ -1,7 +1,7 @@
 // `npm run test:runtimes`: packs this repository, installs the package and other runtimes into a folder, and runs a program on each: a store
 // in memory and in a directory, a server, a worker of a client, and steps. Not a part of CI: it downloads the runtimes.
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -11,7 +11,17 @@ const RUNTIMES = [
   { name: "Node 22", package: `node-${PLATFORM}@22`, program: "bin/node" },
   { name: "Node 24", package: `node-${PLATFORM}@24`, program: "bin/node" },
   { name: "Bun", package: `@oven/bun-${PLATFORM}`, program: "bin/bun" },
+  {
+    name: "Deno",
+    package: `@deno/${PLATFORM}${process.platform === "linux" ? "-glibc" : ""}`,
+    program: "deno",
+    args: ["run", "-A"],
+    // Its threads cannot run the store of a directory. Rondo says so, and the rest works.
+    refusesFiles: "a store in a directory does not work in Deno",
+  },
 ];
+/** The runtimes that were named as arguments; all if there are none. */
+const CHOSEN = RUNTIMES.filter(({ name }) => process.argv.length < 3 || process.argv.includes(name));
 
 const PROGRAM = `
 import { openRondo, flow, workflow } from "rondo";
@@ -29,7 +39,7 @@ const order = flow("order", async ({ step, sleep }) => {
 const same = (found, wanted) => {
   if (JSON.stringify(found) !== JSON.stringify(wanted)) throw new Error(\`\${JSON.stringify(found)} is not \${JSON.stringify(wanted)}\`);
 };
-for (const store of ["memory:", \`file:\${process.argv[2]}\`]) {
+for (const store of process.argv[2] === undefined ? ["memory:"] : ["memory:", \`file:\${process.argv[2]}\`]) {
   const rondo = await openRondo({ store, server: { port: 0 } });
   rondo.serve(sum, order);
   same(await rondo.run(sum, { numbers: [1, 2, 3] }), 12);
@@ -64,7 +74,7 @@ try {
     stdio: "inherit",
   });
   let failed = 0;
-  for (const [i, runtime] of RUNTIMES.entries()) {
+  for (const [i, runtime] of CHOSEN.entries()) {
     const own = join(folder, `runtime-${i}`);
     execFileSync(
       "npm",
@@ -72,12 +82,17 @@ try {
       { stdio: "ignore" },
     );
     const program = join(own, "node_modules", runtime.package.replace(/(?<!^)@.*$/, ""), runtime.program);
+    chmodSync(program, 0o755);
     const version = spawnSync(program, ["--version"], { encoding: "utf8" }).stdout?.trim();
-    const { status, stdout, stderr } = spawnSync(program, ["program.mjs", join(folder, `store-${i}`)], {
-      cwd: folder,
-      encoding: "utf8",
-      timeout: 120_000,
-    });
+    const run = (...args) =>
+      spawnSync(program, [...(runtime.args ?? []), "program.mjs", ...args], {
+        cwd: folder,
+        encoding: "utf8",
+        timeout: 120_000,
+      });
+    const inFile = run(join(folder, `store-${i}`));
+    const isRefused = runtime.refusesFiles !== undefined && inFile.stderr.includes(runtime.refusesFiles);
+    const { status, stdout, stderr } = isRefused ? run() : inFile;
     const isOk = status === 0 && stdout.includes("ok");
     if (!isOk) failed++;
     console.log(
