@@ -122,7 +122,7 @@ test("a queue of others with messages or consumers stays untouched; listed by th
   });
   await topics.channel.purgeQueue("orders-of-others");
   await topics.channel.consume("orders-of-others", () => {});
-  await expect(start(rondo, flow)).rejects.toThrow("1 consumers of others");
+  await expect(start(rondo, flow)).rejects.toThrow("1 consumers of other applications");
   await rondo.close();
   const allowed = await topics.bench.open({ receiptTopics: ["orders-*"] });
   await start(allowed, flow);
