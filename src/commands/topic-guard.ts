@@ -10,7 +10,7 @@ import { type TopicRegistry, usesOf } from "./topic-registry.ts";
 export interface TopicGuardParts {
   readonly rules: TopicRules;
   readonly registry: TopicRegistry;
-  /** Why receipts cannot be consumed from a queue; null if they can, or if it is unknown. */
+  /** Returns why receipts cannot be consumed from a queue; null if they can, or if that is not known. */
   readonly refusesReceipts: (receiptTopic: string) => Promise<Rejection | null>;
 }
 
@@ -21,17 +21,17 @@ export class TopicGuard {
     this.#parts = parts;
   }
 
-  /** Sets the projects that have tokens bound to them. */
+  /** Sets the projects to which tokens are bound. */
   bind(projects: ReadonlySet<string>): void {
     this.#parts.rules.bind(projects);
   }
 
-  /** Why a name is reserved and cannot be a topic; null if it is not reserved. */
+  /** Returns why a name is reserved and cannot be a topic; null if it is not reserved. */
   reserved(name: string): Rejection | null {
     return this.#parts.rules.reserved(name);
   }
 
-  /** Why no project can start a workflow with these commands; null if some project can. */
+  /** Returns why no project can start a workflow with these commands; null if some project can. */
   async check(commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     const { rules, registry } = this.#parts;
     return first(
@@ -44,7 +44,8 @@ export class TopicGuard {
   }
 
   /**
-   * Why a project cannot start a workflow with these commands; null if it can. In that case the roles of the topics are stored.
+   * Returns why a project cannot start a workflow with these commands. Returns null if it can; the roles of the topics are stored in that
+   * case.
    */
   async admit(project: string, commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     if (commands.length === 0) return null;

@@ -1,4 +1,7 @@
-/** The role of each topic in the deployment (commands or receipts), decided by its first use, by compare-and-set. */
+/**
+ * The role of each topic in the deployment (commands or receipts), The first use of a topic decides its role, which is stored by
+ * compare-and-set.
+ */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { KEPT, object, oneOf, string } from "../std/decode.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -23,7 +26,7 @@ export const TOPIC_FORM = jsonForm<StoredTopic>(
   KIND,
   object({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: string }, KEPT),
 );
-/** The most roles that are cached; roles never change. */
+/** The most topic roles that are cached. A role never changes. */
 const KEPT_MAX = 10_000;
 
 export class TopicRegistry {
@@ -34,7 +37,7 @@ export class TopicRegistry {
     this.#store = store;
   }
 
-  /** Why one of the topics cannot have its role; null if each has that role, or none yet. */
+  /** Returns why one of the topics cannot have its role; null if each topic has that role, or none yet. */
   async check(uses: readonly TopicUse[]): Promise<Rejection | null> {
     for (const use of uses) {
       const stored = this.#known.get(use.name) ?? (await this.#read(use.name));
@@ -44,9 +47,9 @@ export class TopicRegistry {
     return null;
   }
 
-  /** Stores the roles of the names for good, or returns a rejection that names a topic with the other role. */
+  /** Stores the roles of the topics for good. Returns a rejection if a topic has the other role already. */
   async claim(uses: readonly TopicUse[], project: string): Promise<Rejection | null> {
-    // If one use is refused, no role is stored.
+    // If one topic is refused, the roles of the others are not stored either.
     const refusal = await this.check(uses);
     if (refusal !== null) return refusal;
     for (const use of uses) {
@@ -65,15 +68,19 @@ export class TopicRegistry {
 
   #refusal({ name, role }: TopicUse, stored: StoredTopic | DamagedData | null): Rejection | null {
     if (stored instanceof DamagedData)
-      return reject("wrong_status", `the role of the topic "${name}" is not known: ${stored.message}`, {
-        path: role === "command" ? "topic" : "receiptTopic",
-        hint: "derive the role again from the definitions that use the topic: rondo audit --repair",
-      });
+      return reject(
+        "wrong_status",
+        `the stored role of the topic "${name}" cannot be read: ${stored.message}`,
+        {
+          path: role === "command" ? "topic" : "receiptTopic",
+          hint: "to derive the role again from the definitions that use the topic: rondo audit --repair",
+        },
+      );
     if (stored === null || stored.role === role) return null;
     const [is, cannot] =
       role === "command"
-        ? ["receipts are sent to it", "commands cannot be sent to it"]
-        : ["commands are sent to it", "receipts cannot be sent to it"];
+        ? ["receipts are sent to this topic", "commands cannot be sent to it"]
+        : ["commands are sent to this topic", "receipts cannot be sent to it"];
     return reject(
       "invalid_input",
       `"${name}" is a ${stored.role} topic since its first use: ${is}, so ${cannot}`,
@@ -98,7 +105,7 @@ export class TopicRegistry {
   }
 }
 
-/** The topics that a command uses, with their roles. */
+/** Returns the topics that a command uses, with their roles. */
 export function usesOf({
   topic,
   receiptTopic,

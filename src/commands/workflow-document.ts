@@ -1,6 +1,6 @@
 /**
- * Shows an execution's commands as a document: each command's definition, progress, and journaled result. Any execution with
- * commands can be read so, however it was defined. This file does no I/O.
+ * Shows an execution's commands as a document: each command's definition, progress, and journaled result. Any execution with commands can
+ * be read as a document, however it was defined. This file does no I/O.
  */
 import type { CommandView, OwedView } from "../kernel/command/command-view.ts";
 import type { OwnCommand } from "../kernel/command/own-command.ts";
@@ -15,7 +15,7 @@ export interface ReadCommand {
   /** The command in its submitted form. */
   readonly own: OwnCommand;
   readonly view: CommandView;
-  /** The result in the command's receipt, enriched; null if there is no receipt. */
+  /** The result in the receipt of the command, with Rondo's fields added; null if there is no receipt. */
   readonly result: { readonly value: Json } | null;
 }
 
@@ -55,7 +55,7 @@ function owedDocument({ op, index, target, attempts, until, error }: OwedView): 
   return { op, index, target, attempts, utc_next_timestamp: until === null ? null : utc(until), error };
 }
 
-/** The counts of a command that is sent for several tasks; null if it is sent once. */
+/** Returns the counts of a command that is sent for several tasks; null if the command is sent once. */
 function tallyOf({ phases }: ExecutionView, view: CommandView): Record<string, number> | null {
   const visit = phases.findLast(({ name }) => name === view.phase);
   const handler = visit?.handlers.find(({ name }) => name === view.handler);

@@ -1,5 +1,6 @@
 /**
- * Deletes documents that have expired: their bodies say until when they count. It reads all documents of these kinds once an hour.
+ * Deletes documents that have expired. The body of each document has the time of its expiry. Once an hour, all documents of the kinds
+ * that can expire are read.
  */
 import type { Clock } from "../std/clock.ts";
 import { allDocuments, type DocumentForm } from "../store/document-form.ts";
@@ -9,7 +10,7 @@ export interface ExpiredDocumentsOptions {
   readonly clock: Clock;
   readonly store: Pick<Store, "listDocuments" | "putDocument">;
   readonly forms: readonly DocumentForm<{ readonly until: number }>[];
-  /** Called when the store failed; the next round tries again. */
+  /** Called when the store failed. The next round tries again. */
   readonly onFault: (fault: Error) => void;
 }
 
@@ -26,7 +27,7 @@ export class ExpiredDocuments {
     this.#cancel = this.#later();
   }
 
-  /** Stops the rounds; resolves when the running round has ended. */
+  /** Stops the rounds. Resolves when the running round has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();
@@ -55,7 +56,7 @@ export class ExpiredDocuments {
     const now = clock.now();
     for await (const document of allDocuments(store, form)) {
       if (this.#isClosed) return;
-      // The expiry of a damaged document is unknown, so only `rondo audit --repair` deletes it.
+      // The expiry of a damaged document cannot be read, so only `rondo audit --repair` deletes the document.
       if (document.damage !== undefined || document.value.until > now) continue;
       await store.putDocument(form.kind, document.id, null);
     }

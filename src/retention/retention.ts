@@ -1,8 +1,8 @@
 /**
- * Deletes data that ended longer ago than the retention: executions (through the engine that owns them), their generated
- * definitions, events, the audit log, alerts and the figures of workflows. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
- * not disturb other work. If a round leaves a rest, the next round follows soon. Every node of a cluster deletes its own data
- * and skips the data of other nodes.
+ * Deletes data that is older than the retention period: executions (through the engine that owns them), their generated definitions,
+ * events, the audit log, alerts and the figures of workflows. A round runs once a minute. It deletes a bounded amount, in pages with
+ * pauses, so that it does not disturb other work. If there is more to delete, the next round follows soon. Every node of a cluster
+ * deletes its own data and skips the data of other nodes.
  */
 import type { Clock } from "../std/clock.ts";
 import { sleep } from "../std/within.ts";
@@ -13,17 +13,20 @@ import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from
 export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: Pick<Store, "listEnded" | "deleteDocuments"> & UnusedDefinitionsOptions["store"];
-  /** Names of definitions that were generated for executions and are deleted after them. Missing if there are none. */
+  /**
+   * The names of definitions that were generated for executions. They are deleted after these executions. Left out if there are no such
+   * definitions.
+   */
   readonly made?: MadeNames;
   /** Deletes executions that have ended and are not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
-  /** Whether this node owns an execution. By default, it owns all. */
+  /** Whether this node owns an execution. If it is left out, this node owns all. */
   readonly isMine?: (id: string) => boolean;
-  /** How long ended executions are kept; 0 or Infinity for ever. The default is 30 days. */
+  /** How long ended executions are kept; 0 or Infinity means for ever. The default is 30 days. */
   readonly retentionMs?: number;
-  /** How long ids of events are remembered. The default is 7 days. */
+  /** How long the ids of events are kept, to recognise repeated events. The default is 7 days. */
   readonly eventsKeptMs?: number;
-  /** Called when the store failed; the next round tries again. */
+  /** Called when the store failed. The next round tries again. */
   readonly onFault?: (fault: Error) => void;
 }
 
@@ -33,11 +36,11 @@ const ROUND_MS = 60_000;
 const SOON_MS = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 20;
-/** The most ended executions that are read to find a page of this node's own. */
+/** The most ended executions that are read in search of one page of executions that belong to this node. */
 const OTHERS_MAX = 50_000;
 const PAUSE_MS = 50;
 
-/** Kinds of documents whose ids begin with their time. */
+/** Kinds of documents whose ids begin with the time of the document. */
 const BY_TIME = ["alert", "audit", "figures", "undelivered"];
 const TIME_DIGITS = 15;
 
@@ -58,7 +61,7 @@ export class Retention {
     this.#after(ROUND_MS);
   }
 
-  /** Stops the rounds; resolves when the running round has ended. */
+  /** Stops the rounds. Resolves when the running round has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel?.();
@@ -87,7 +90,7 @@ export class Retention {
     }
   }
 
-  /** Deletes what is older than the retention; true if there may be more. */
+  /** Deletes data that is older than the retention period. Returns true if there may be more. */
   async #forgetEnded(): Promise<boolean> {
     const before = this.#options.clock.now() - this.#retentionMs;
     let isLeft = await this.#purge(before);
@@ -96,7 +99,7 @@ export class Retention {
     return isLeft;
   }
 
-  /** Runs pages until one is not full; true if there may be more than one round does. */
+  /** Processes pages until one is not full, up to a bound. Returns true if there may be more pages. */
   async #inPages(page: () => Promise<boolean>): Promise<boolean> {
     for (let n = 0; n < PAGES_MAX && !this.#isClosed; n++) {
       if (!(await page())) return false;
@@ -105,7 +108,7 @@ export class Retention {
     return true;
   }
 
-  /** Deletes executions; true if there may be more. Each page is requested once per round. */
+  /** Deletes ended executions. Returns true if there may be more. The same page is not requested twice in a round. */
   async #purge(finishedBefore: number): Promise<boolean> {
     let [first, asked] = ["", 0];
     const isLeft = await this.#inPages(async () => {
@@ -120,14 +123,14 @@ export class Retention {
     return isLeft && asked > 1;
   }
 
-  /** Forgets a page of old events, or of those that matched nothing; true if there may be more. */
+  /** Deletes a page of old events; with `unmatched`, of events that no trigger matched. Returns true if there may be more. */
   #forget(unmatched: boolean): Promise<boolean> {
     const { store, clock, purge, isMine = () => true, eventsKeptMs = EVENTS_KEPT_MS } = this.#options;
     const before = clock.now() - (unmatched ? Math.min(UNMATCHED_KEPT_MS, eventsKeptMs) : eventsKeptMs);
     return forgetEvents(store, { unmatched, before }, { purge, isMine });
   }
 
-  /** Reads the oldest ended executions of this node, skipping a bounded number of other nodes' executions. */
+  /** Reads the oldest ended executions of this node. It skips a bounded number of executions of other nodes. */
   async #ownPage(finishedBefore: number): Promise<readonly string[]> {
     const { store, isMine = () => true } = this.#options;
     for (let max = PAGE; ; max *= 2) {
@@ -137,7 +140,7 @@ export class Retention {
     }
   }
 
-  /** Deletes one page of old documents; true: the whole page was old. */
+  /** Deletes one page of old documents. Returns true if the whole page was old, so that there may be more. */
   async #dropPage(kind: string, before: number): Promise<boolean> {
     const { store } = this.#options;
     const first = String(Math.max(0, before)).padStart(TIME_DIGITS, "0");

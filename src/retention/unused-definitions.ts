@@ -1,8 +1,8 @@
 /**
- * Deletes generated definitions that are not used any more. Submitted documents of commands become definitions whose names
- * contain the hash of their commands; after the last execution of such a definition is deleted, the definition is of no use.
- * Each round checks a bounded number of names in order, and the next round goes on there. An unused definition is deleted only
- * after a delay, because a start may be about to use it.
+ * Deletes generated definitions that are not used any more. Submitted documents of commands become definitions whose names contain the
+ * hash of their commands; after the last execution of such a definition is deleted, nobody needs the definition. Each round checks a
+ * bounded number of names in order, and the next round continues after them. An unused definition is deleted only after a delay, because
+ * a start may be about to use it.
  */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
@@ -27,16 +27,17 @@ export interface UnusedDefinitionsOptions {
     | "putDocument"
   >;
   readonly made: MadeNames;
-  /** Whether this node is the one that checks the definitions of a name for being unused. */
+  /** Whether this node checks the definitions of this name. In a cluster only one node does. */
   readonly isMine: (name: string) => boolean;
 }
 
 /**
- * The kind of documents about a definition that another one of the same name replaced. It is deleted together with the name.
+ * The kind of documents that name a definition which was replaced by another one of the same name. Such a definition is deleted when its
+ * name is not used any more.
  */
 const REPLACED = "replaced-definition";
 
-/** Stores that this definition of a name is about to be replaced. */
+/** Stores a document that says that this definition of a name is about to be replaced. */
 export function noteReplaced(
   store: Pick<Store, "putDocument">,
   definition: { readonly name: string; readonly hash: string },
@@ -51,7 +52,7 @@ const REPLACED_MAX = 100;
 
 export class UnusedDefinitions {
   readonly #options: UnusedDefinitionsOptions;
-  /** Names without executions, each with the time at which that was first seen. */
+  /** Names of definitions without executions, each with the time at which that was first seen. */
   readonly #unused = new Map<string, number>();
   #after: string;
 
@@ -60,7 +61,7 @@ export class UnusedDefinitions {
     this.#after = options.made.prefix;
   }
 
-  /** Checks the next names in order. */
+  /** Checks a bounded number of names, after those of the last round. */
   async round(): Promise<void> {
     const { store, made, isMine } = this.#options;
     const page = await store.listDefinitions({ after: this.#after, max: NAMES_A_ROUND });
@@ -99,7 +100,7 @@ export class UnusedDefinitions {
       max: REPLACED_MAX,
     });
     await store.dropDefinition(name, hash);
-    // An execution has just started with the definition, so the definition is stored again before it is needed.
+    // An execution was started with the definition in the meantime, so the definition is stored again.
     if (found !== null && (await this.#isUsed(name))) return store.putDefinition(name, hash, found.body);
     for (const { id } of replaced) {
       await store.dropDefinition(name, id.slice(name.length + 1));

@@ -1,7 +1,7 @@
-/** The error of `openRondo` for a directory that another process, or this one, has open. */
+/** The error that `openRondo` throws if another process, or this one, has the directory open. */
 import { RondoError, reject } from "../std/rejection.ts";
 
-/** The process that has a directory open, as far as it is known. */
+/** What is known about the process that has a directory open. */
 export interface DirectoryOwner {
   /** The process id. */
   readonly pid: number;
@@ -11,15 +11,12 @@ export interface DirectoryOwner {
   readonly listening?: string;
 }
 
-/**
- * Thrown by `openRondo`: another process, or this one, has the directory of the store open. Its `code` is
- * `conflict`.
- */
+/** `openRondo` throws this error if another process, or this one, has the directory of the store open. Its `code` is `conflict`. */
 export class DirectoryInUse extends RondoError {
   override name = "DirectoryInUse";
   /** The directory. */
   readonly directory: string;
-  /** The process that has it; null if it has not written down who it is. */
+  /** The process that has the directory open; null if it left no information about itself. */
   readonly owner: DirectoryOwner | null;
 
   /** Made by `openRondo`. */

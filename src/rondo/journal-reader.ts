@@ -9,8 +9,8 @@ import type { ExecutionStore, Store } from "../store/store.ts";
 import type { ResultsSource, SettledAt } from "../worker/results-reader.ts";
 
 /**
- * Reads the settled tasks of a handler in a visit, in journal order, and checkpoints. After several rounds, the last outcome of
- * a task counts.
+ * Reads the settled tasks of a handler in a visit, in journal order, and the checkpoints of tasks. If there were several rounds, the last
+ * outcome of a task counts.
  */
 export function resultsOf(store: Store): ResultsSource {
   const rows = new RowReader(store);
@@ -28,7 +28,7 @@ export function resultsOf(store: Store): ResultsSource {
       if (event?.kind === "task.step.failed") return { error: event.error };
       if (event?.kind === "task.step")
         return event.error === null ? { result: event.result ?? "null" } : { error: event.error };
-      throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);
+      throw new Error(`event ${seq} of execution ${execution} is not a step or a run`);
     },
     async *settled(place) {
       for await (const { event } of eventsIn(place)) {
@@ -70,7 +70,7 @@ interface Reading {
   waiting: number;
   /** The newest rows that were read, oldest first. */
   rows: (readonly Recorded[])[];
-  /** Resolves after the last requested read. Reads of one execution run one after the other. */
+  /** A promise that resolves after the read that was requested last. Reads of one execution run one after the other. */
   last: Promise<unknown>;
 }
 
@@ -88,7 +88,7 @@ class RowReader {
     this.#readings.set(execution, reading);
     reading.waiting++;
     const found = reading.last.then(() => this.#find(reading, execution, seq));
-    // If a read fails, the next read still runs.
+    // If a read fails, the reads after it still run.
     reading.last = found.then(
       () => {},
       () => {},

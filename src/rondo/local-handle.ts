@@ -1,4 +1,4 @@
-/** An execution's handle over the engine in this process. */
+/** The handle of an execution whose engine is in this process. */
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
 import { EndOfNewest, inspectNewest, isLast, sendToNewest } from "../engine/newest.ts";
@@ -67,18 +67,18 @@ import { SparseSet } from "../std/sparse.ts";
 import { readEvents } from "../store/read-events.ts";
 import { type Store, type StoredLogRow, StoreFault } from "../store/store.ts";
 
-/** The parts of the process that handles use. */
+/** The parts of `Rondo` that handles use. */
 export interface LocalParts {
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** Why the payload of a signal does not match the schema of its wait; null if it matches. */
+  /** Returns why the payload of a signal does not match the schema of its wait; null if it matches. */
   readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
 }
 
 const NO_OPTIONS = {};
-/** A choice that names no task. */
+/** A choice of tasks to retry that contains no task. */
 const NO_TASKS = { phase: "", handler: "", numbers: [] };
 
 /** The most lines of the log that are read at a time. */
@@ -86,7 +86,7 @@ const PAGE_LINES = 1_000;
 
 interface LogReading<Item> {
   readonly from: LogPosition;
-  /** Makes the item of a line; null if the line is not wanted. */
+  /** Converts a log line to an item; null if the line is not wanted. */
   readonly itemOf: (row: StoredLogRow, index: number) => Item | null;
   readonly follow: boolean;
   readonly isEnd?: (item: Item) => boolean;
@@ -100,12 +100,12 @@ interface Listening {
 
 export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
-  /** Whether the execution existed before the start that made this handle, because of an equal start. */
+  /** Whether the execution existed before the start that returned this handle: an earlier start with the same id had started it. */
   existed = false;
-  /** The id of the first execution that the id of the handle means. */
+  /** The id of the execution that was first started under the id of the handle. Later executions may continue it under the same id. */
   readonly #stored: string;
   readonly #parts: LocalParts;
-  /** Functions that stop a running `result`, `events` or `logs` when the handle is disposed. */
+  /** Functions that end a running `result`, `events` or `logs`. They are called when the handle is disposed. */
   readonly #listening = new SparseSet<() => void>();
   #early: Listening | null = null;
 
@@ -115,7 +115,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     this.#parts = parts;
   }
 
-  /** Begins to watch for the end, for a caller that starts the execution and then waits. */
+  /** Begins to watch for the end of the execution, before it is started, so that `result` need not look it up. */
   watchEnd(): void {
     this.#early = this.#ending();
   }
@@ -174,10 +174,10 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
             await this.#throwIfDamaged();
             throw new RondoError(damagedRow(fault));
           }
-          // If the handle is closed during a read, the iteration ends here, as if the handle were closed between two reads.
+          // If the handle is closed during a read, the iteration ends without an error, as it does between two reads.
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
-        // The rows are readable, but another part of the execution is damaged.
+        // The journal could be read, but another part of the execution is damaged.
         if (isDamaged) await this.#throwIfDamaged();
         isDamaged = false;
       }
@@ -220,8 +220,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   /**
-   * Reads items of the log: those that are stored, and with `follow` new ones until the execution ends, or until the last stored
-   * item is an end.
+   * Reads items of the log. First those that are stored; with `follow`, also new ones until the execution ends, or until the last stored
+   * item marks an end.
    */
   async *#log<Item>({ from, itemOf, follow, isEnd = () => false }: LogReading<Item>): AsyncGenerator<Item> {
     const { engine, store } = this.#parts;
@@ -252,7 +252,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       isOver = hasEnded(view) || isOver;
       isDamaged ||= view.status === "damaged";
       while (await bell.next()) {
-        // If the execution ended before this read, all its lines are stored by now.
+        // If the execution ended before this read, the read finds all its lines, so it is the last one.
         let isLast = isOver || !follow;
         try {
           let last: Item | undefined;
@@ -293,7 +293,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
         const view: ExecutionView = found.view;
         if (last === null) options.onConnection?.(true);
         if (view.id !== id) {
-          // The id means a later execution, which may have changed before it is watched.
+          // The id refers to a later execution by now. It may have changed before it was watched, so it is read again.
           unwatch();
           id = view.id;
           unwatch = watch(id);
@@ -385,7 +385,8 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       "error" in checked
         ? await tasksWithError(this.#parts.store, (await this.describe()).id, checked)
         : checked;
-    // If the request is a repeat, its tasks no longer have the error. The execution knows the first answer by the id.
+    // If the request is a repeat, its tasks no longer have this error. The request is sent all the same: the execution finds its first
+    // answer by the id.
     const isUnknown = isRejection(found);
     if (isUnknown && id === null) throw new RondoError(found);
     const tasks = isUnknown ? NO_TASKS : { ...found, ...defined({ dryRun }) };
@@ -433,7 +434,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return newMessageId(this.#parts.clock.now(), this.#parts.random);
   }
 
-  /** Listens for the end until the execution ends or `stop` is called. */
+  /** Listens for the end of the execution, until it ends or `stop` is called. */
   #ending(): Listening {
     let settle: (end: Ending | "stopped", execution: string) => void = () => {};
     const end = new Promise<Awaited<Listening["end"]>>((resolve) => {
@@ -475,21 +476,21 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
-/** The error of a call that waited when its engine or handle was closed. */
+/** Makes the error for a call that waited when its engine or handle was closed. */
 function closedEarly(awaited: string): RondoError {
   return new RondoError(
     reject("not_ready", `the engine or the handle was closed before ${awaited}`, {
-      hint: "the execution continues when a process opens the store",
+      hint: "the execution continues when a process opens its store again",
     }),
   );
 }
 
-/** The position after the piece with this id. */
+/** Returns the position after the piece of a stream with this id. */
 function positionAfterPiece(id: string): LogPosition {
   const position = parsePosition(positionAfter(id));
   if (position === null)
     throw new RondoError(
-      reject("invalid_input", `after: "${id}" is not the id of a piece`, { path: "after" }),
+      reject("invalid_input", `after: "${id}" is not the id of a piece of a stream`, { path: "after" }),
     );
   return position;
 }

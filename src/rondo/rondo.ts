@@ -74,12 +74,12 @@ interface Served {
   readonly plan: Plan;
 }
 
-/** The engine of this process needs to know only attempts that are open for a while. */
+/** An attempt that runs longer than this is reported to the engine as started. Shorter ones need not be. */
 const STARTS_AFTER_MS = 50;
 
 /**
- * The most starts of one `startMany` under way at a time: enough for two full commits, one of which is written while the other
- * is made. More would only keep memory busy.
+ * The most starts of one `startMany` that are under way at a time. It is enough for two full commits: one is written while the other is
+ * put together. More would only use memory.
  */
 const STARTS_AT_A_TIME = 512;
 
@@ -93,7 +93,7 @@ export class Rondo implements RondoClient {
   readonly #workerId: string;
   /** The served workflows by name, and by name and version. */
   readonly #served = new Map<string, Served>();
-  /** All workflows that this process has ever served, by wire name and version. Executions of older definitions go on. */
+  /** All workflows that this process has ever served, by wire name and version. Executions of older definitions continue with them. */
   readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
@@ -126,7 +126,7 @@ export class Rondo implements RondoClient {
       ...{ engine, store, clock, random },
       newest: (workflow) => this.#triggered(workflow),
     });
-    // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
+    // The worker's name is unique for each process, so that a late report of an earlier process is not taken for one of this worker.
     const [own] = engine.info.owned;
     this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
     this.#worker = new Worker({
@@ -179,8 +179,8 @@ export class Rondo implements RondoClient {
   }
 
   /**
-   * Runs the handlers of these workflows in this process, those of the workflows that they start as children, and
-   * the code of topics. May be called again with more.
+   * Runs the handlers of these workflows, and of the workflows that they start as children, in this process; for topics, runs their code.
+   * May be called again to serve more.
    *
    * @throws RondoError if a definition is wrong or the name of a topic is reserved
    * @example rondo.serve(nightly, topic("EMAIL_CMD", send));
@@ -202,7 +202,7 @@ export class Rondo implements RondoClient {
     }
     for (const workflow of workflows) this.#named.add(referenceTo(workflow));
     for (const workflow of withChildren(workflows)) {
-      // A workflow that was passed to `serve` directly is not replaced by a child of the same name.
+      // A workflow that the user passed to `serve` is not replaced by a child of the same name.
       if (this.#named.has(referenceTo(workflow)) && !workflows.includes(workflow)) continue;
       const plan = planOf(workflow);
       this.#note({ workflow, plan });
@@ -212,7 +212,7 @@ export class Rondo implements RondoClient {
         this.#options.elsewhere?.hostScripts();
       }
       if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
-      // If the store fails now, a later start stores the definition again.
+      // If the store fails now, the error is ignored, because a later start stores the definition again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
       });
@@ -226,19 +226,12 @@ export class Rondo implements RondoClient {
   }
 
   /**
-   * Runs middleware around all code of the served workflows: enumerations, tasks, compensations, `next`, `returns` and steps. The
-   * first one is the outermost. It counts for calls from now on.
+   * Runs middleware around all code of the served workflows: enumerations, tasks, compensations, `next`, `returns` and steps. The first
+   * one is the outermost. It applies to calls that begin after this one.
    *
    * @throws RondoError with the code `invalid_input` if it is not a function
-   * @example
-   * rondo.use(async ({ workflow, kind, log }, next) => {
-   *   const from = performance.now();
-   *   try {
-   *     return await next({ tenant: "acme" });
-   *   } finally {
-   *     log.debug({ workflow, kind, ms: performance.now() - from });
-   *   }
-   * });
+   * @example rondo.use(async ({ workflow, kind, log }, next) => { const from = performance.now(); try { return await next({ tenant:
+   * "acme" }); } finally { log.debug({ workflow, kind, ms: performance.now() - from }); } });
    */
   use(...middleware: readonly Middleware<Partial<ContextExtensions>>[]): this {
     checkMiddleware(middleware);
@@ -254,7 +247,9 @@ export class Rondo implements RondoClient {
     return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
   }
 
-  /** Starts are sent in one turn of the event loop, so that they share commits. Of many, only some are under way at a time. */
+  /**
+   * All starts are sent in one turn of the event loop, so that they share commits. If there are many, only some are under way at a time.
+   */
   async startMany<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
@@ -269,7 +264,7 @@ export class Rondo implements RondoClient {
           const execution = await this.#start<WorkflowOutput<W>>(workflow, input, options, false);
           outcomes[i] = { execution, existed: execution.existed, error: null };
         } catch (error) {
-          // A missing workflow concerns all starts, so its error is thrown.
+          // If the workflow does not exist, that is true for all starts, so the error is thrown.
           if (!(error instanceof RondoError) || error.code === "not_found") throw error;
           outcomes[i] = { execution: null, existed: false, error };
         }
@@ -312,7 +307,7 @@ export class Rondo implements RondoClient {
   }
 
   async send(event: EventToSend): Promise<SentEvent> {
-    // Triggers of workflows that were served a moment ago count.
+    // Waits until the definitions of workflows that were just served are stored, so that their triggers count.
     await Promise.all(this.#stored.values());
     return unwrap(await this.#events.send(event));
   }
@@ -325,7 +320,7 @@ export class Rondo implements RondoClient {
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
     const { heads, next } = await listOrSearch(this.#options.store, unwrap(checkList(options)));
-    // A list has each execution by itself, also where its id means a later one.
+    // The list shows each execution by its own id, even if that id also refers to a later execution.
     const data = await Promise.all(heads.map(({ id }) => this.execution(exactly(id)).describe()));
     return { data, next: next === null ? null : String(next) };
   }
@@ -343,7 +338,10 @@ export class Rondo implements RondoClient {
     const now = unwrap(await inspectNewest((one) => engine.inspect(one), id)).view;
     if (!Number.isSafeInteger(seq) || seq < 1 || seq > now.revision) {
       throw new RondoError(
-        reject("invalid_input", `execution ${id} has events 1 to ${now.revision}, not ${seq}`),
+        reject(
+          "invalid_input",
+          `event ${seq} does not exist: execution ${id} has the events 1 to ${now.revision}`,
+        ),
       );
     }
     const [first] = await store.readJournal({ execution: now.id, from: 1, to: 1, rowsMax: 1 });
@@ -382,7 +380,7 @@ export class Rondo implements RondoClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const { graceMs = 10_000 } = options;
-    // If the API could not be opened, its caller knows why.
+    // If the API could not be opened, the caller that opened it got the error.
     await this.#api?.then(
       (api) => api.shut({ graceMs }),
       () => {},
@@ -399,7 +397,8 @@ export class Rondo implements RondoClient {
   }
 
   /**
-   * Starts an execution. Many starts wait at a time, and variables in scope here stay in memory until the start is durable.
+   * Starts an execution. Variables of this function stay in memory until the start is durable, and many starts may wait at a time, so
+   * there are few of them.
    */
   async #start<Output>(
     workflow: AnyWorkflow | string,
@@ -408,9 +407,9 @@ export class Rondo implements RondoClient {
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
     const trace = activeTrace();
-    // A promise is awaited only if needed, so that a plain start is sent in the turn of its call.
+    // The input is prepared without an await if possible, so that the start is sent in the same turn of the event loop as the call.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
-    // The span of the caller is the parent of the execution's spans. It is read before the first await.
+    // `trace` is the caller's span, read before the first await. It becomes the parent of the execution's spans.
     const given = unwrap(checkStart(options));
     const checked = trace === null ? given : { ...given, trace };
     const { ifExists } = checked;
@@ -442,7 +441,10 @@ export class Rondo implements RondoClient {
     return handle;
   }
 
-  /** Checks the topics of a start and stores its definition. Null: there is nothing to wait for. Rejects a refused start. */
+  /**
+   * Checks the topics of a start and stores its definition. Returns null if nothing has to be awaited. The promise rejects if the start
+   * is refused.
+   */
   #admit(plan: Plan, project: string): Promise<void> | null {
     const { commands, hash } = plan;
     return commands.length === 0 && this.#isStored.has(hash) ? null : this.#admitSlowly(plan, project);
@@ -455,7 +457,10 @@ export class Rondo implements RondoClient {
     if (!this.#isStored.has(hash)) await this.#store(plan);
   }
 
-  /** Returns the plan and the stored form of the input; null if one of them is not available yet. */
+  /**
+   * Returns the plan and the stored form of the input. Returns null if that needs an await: the workflow is not served here, or has an
+   * input schema.
+   */
   #prepareNow(
     workflow: AnyWorkflow | string,
     input: unknown,
@@ -487,13 +492,15 @@ export class Rondo implements RondoClient {
         version === null
           ? `there is no workflow "${name}"`
           : `the workflow "${name}" has no version ${version}`;
-      return reject("not_found", what, { hint: "serve it here, or start it by its object" });
+      return reject("not_found", what, {
+        hint: "serve the workflow in this process, or start it by its object",
+      });
     }
     const text = await validateInput({ inputSchema: undefined }, input);
     return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
   }
 
-  /** The newest definition of a workflow, with the check of its input if the workflow is served here. */
+  /** Returns the newest definition of a workflow. If this process serves the workflow, its check of the input is returned too. */
   async #triggered(workflow: string): Promise<TriggeredWorkflow | Rejection | null> {
     const found = await this.#options.store.getDefinition({ newestOf: workflow });
     if (found === null) return null;
@@ -505,7 +512,7 @@ export class Rondo implements RondoClient {
     return { plan, check: async (input) => validateInput(typed ?? { inputSchema: undefined }, input) };
   }
 
-  /** Notes a served workflow, by its version and by its name. Of several versions, the name stands for the highest. */
+  /** Records a served workflow by its version and by its name. If there are several versions, the name refers to the highest. */
   #note(served: Served): void {
     const { name, version } = served.plan.definition;
     if (version !== undefined) this.#served.set(versionedName(name, version), served);
@@ -518,7 +525,7 @@ export class Rondo implements RondoClient {
     const key = `${use} ${version ?? ""}`;
     const known = this.#serves.get(key);
     const enumerates = enumerate !== undefined;
-    // If two workflows share a name, one may enumerate tasks and the other only process them.
+    // Two workflows may have the same name, and one may enumerate tasks while the other only processes them.
     const isBoth = known !== undefined && known.enumerates !== enumerates;
     this.#serves.set(key, {
       use,
@@ -528,7 +535,10 @@ export class Rondo implements RondoClient {
     this.#worker.host(workflow, code);
   }
 
-  /** Checks a signal against the schema of its wait in the newest execution of the id, if this process knows the workflow. */
+  /**
+   * Checks the data of a signal against the schema of its wait in the newest execution of the id. If this process does not know the
+   * workflow, nothing is checked.
+   */
   async #checkSignal(id: string, signal: string, data: string): Promise<Rejection | null> {
     const isChecked = [...this.#served.values()].some(({ workflow }) =>
       workflow.handlers.some(({ signal: wait }) => wait?.name === signal),
@@ -540,13 +550,13 @@ export class Rondo implements RondoClient {
     return served === undefined ? null : this.#refusalOf(served.workflow, signal, data);
   }
 
-  /** The served workflow with this definition; null if there is none. */
+  /** Returns the served workflow with this definition; null if there is none. */
   #servedBy(hash: string): Served | null {
     for (const served of this.#served.values()) if (served.plan.hash === hash) return served;
     return null;
   }
 
-  /** The reason why no wait of a workflow accepts the data of a signal; null: one does, or none has a schema. */
+  /** Returns why no wait of a workflow accepts the data of a signal; null if a wait accepts it, or if no wait has a schema. */
   async #refusalOf(workflow: HostedWorkflow, signal: string, data: string): Promise<Rejection | null> {
     let refusal: Rejection | null = null;
     for (const { signal: wait } of workflow.handlers) {
@@ -557,7 +567,7 @@ export class Rondo implements RondoClient {
     return refusal;
   }
 
-  /** Stores the definition of a plan, once. */
+  /** Stores the definition of a plan, unless this process has stored it before. */
   #store(plan: Plan): Promise<void> {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {

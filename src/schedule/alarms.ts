@@ -1,5 +1,6 @@
 /**
- * Alarms by name. Each rings once, never early. A timer checks at least once a minute, because the machine's clock can be set.
+ * Alarms by name. An alarm calls its callback once, never before its time. A timer checks the alarms at least once a minute, because the
+ * machine's clock can be changed.
  */
 import type { Clock } from "../std/clock.ts";
 import { Heap } from "../std/heap.ts";
@@ -31,13 +32,13 @@ export class Alarms {
     return this.#current.size;
   }
 
-  /** Sets the alarm with this name, and replaces the former one. */
+  /** Sets the alarm with this name. An earlier alarm with this name is replaced. */
   set(name: string, at: number): void {
     if (this.#isClosed || this.#current.get(name)?.at === at) return;
     const alarm = { name, at, order: this.#order++ };
     this.#current.set(name, alarm);
     this.#heap.push(alarm);
-    // Replaced alarms stay in the heap until their time, unless there are too many.
+    // Alarms that were replaced stay in the heap until their time. If there are too many, the heap is rebuilt without them.
     if (this.#heap.size > 2 * this.#current.size + 100) {
       this.#heap.clear();
       for (const kept of this.#current.values()) this.#heap.push(kept);

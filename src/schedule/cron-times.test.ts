@@ -189,7 +189,7 @@ describe("refused in words", () => {
     ["61 * * * *", "UTC", "cron", /minute: 61/],
     ["* * * *", "UTC", "cron", /five or six fields/],
     ["* * * * * * *", "UTC", "cron", /five or six fields/],
-    ["@reboot", "UTC", "cron", /"@reboot" is not a nickname/],
+    ["@reboot", "UTC", "cron", /"@reboot" is not a known nickname/],
     ["2026-01-01T00:00:00", "UTC", "cron", /five or six fields/],
     ["0 0 30 2 *", "UTC", "cron", /never due/],
     ["5/10 * * * *", "UTC", "cron", /5\/10/],

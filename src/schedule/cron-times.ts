@@ -1,22 +1,22 @@
 /**
- * The due times of a cron expression in a time zone. croner parses the expression and steps through wall times; this file
- * decides what a wall time means where the clocks change:
- * - An expression that names hours names local times. A time that the clocks skip is due at the moment of the change; a time
- *   that they show twice is due the first time only.
- * - An expression for every hour ("0 * * * *") is a rhythm: it is due whenever the clocks show a matching time.
+ * The due times of a cron expression in a time zone. The library croner parses the expression and finds the matching local times. This
+ * file decides when a local time is due if the clocks change for summer time:
+ * - An expression that names certain hours means local times. A local time that the clocks skip is due at the moment of the change. A
+ *   local time that occurs twice is due the first time only.
+ * - An expression for every hour ("0 * * * *") means a regular interval: it is due whenever the clocks show a matching time, also twice.
  */
 import { Cron, CronPattern } from "croner";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { TimeZone } from "./time-zone.ts";
 
 const SECOND_MS = 1_000;
-/** The most by which clocks go back at a change. */
+/** The longest time by which clocks are set back at a change. */
 const BACK_MAX_MS = 3 * 3_600_000;
 const CRON_CHARS_MAX = 200;
 /** The most compiled expressions in the cache. A compiled expression is large, and many schedules share one. */
 const COMPILED_MAX = 200;
 
-/** Nicknames of usual times. They are stored as the fields that they stand for, which every version reads. */
+/** Nicknames of common expressions. The fields for which a nickname stands are stored, so that every version can read them. */
 const NICKNAMES: Readonly<Record<string, string>> = {
   "@hourly": "0 * * * *",
   "@daily": "0 0 * * *",
@@ -27,7 +27,7 @@ const NICKNAMES: Readonly<Record<string, string>> = {
   "@annually": "0 0 1 1 *",
 };
 
-/** Replaces a nickname by its fields. */
+/** Returns the fields for which a nickname stands. */
 export function cronFields(cron: string): string {
   const text = cron.trim();
   return Object.hasOwn(NICKNAMES, text) ? (NICKNAMES[text] as string) : text;
@@ -48,7 +48,7 @@ export class CronTimes {
     this.#zone = zone;
   }
 
-  /** Parses an expression and a time zone, or returns a rejection of one of them. */
+  /** Parses an expression and a time zone. Returns a rejection if one of them is wrong. */
   static parse(cron: unknown, timeZone: unknown): CronTimes | Rejection {
     const wrong = checkCron(cron);
     if (wrong !== null) return wrong;
@@ -61,7 +61,7 @@ export class CronTimes {
     });
   }
 
-  /** The first due time after an instant; null if there is none. */
+  /** Returns the first due time after an instant; null if there is none. */
   next(after: number): number | null {
     const { cron, isEveryHour } = compiled(this.#cron);
     let wall: number | null = this.#zone.wallAt(after);
@@ -77,11 +77,11 @@ export class CronTimes {
     return isEveryHour ? earlier(due, this.#nextAfterGoingBack(cron, after)) : due;
   }
 
-  /** The newest due time in (after, until]; null if there is none. */
+  /** Returns the newest due time in (after, until]; null if there is none. */
   latest(after: number, until: number): number | null {
     const first = this.next(after);
     if (first === null || first > until) return null;
-    // `low` is a due time, and no due time is later than `high`.
+    // Binary search: `low` is always a due time, and no due time is later than `high`.
     let [low, high] = [first, until];
     while (high - low >= SECOND_MS) {
       const middle = low + Math.ceil((high - low) / 2);
@@ -92,7 +92,7 @@ export class CronTimes {
     return low;
   }
 
-  /** The number of due times in (after, until], counted up to `max`. */
+  /** Returns the number of due times in (after, until], counted up to `max`. */
   count(after: number, until: number, max: number): number {
     let counted = 0;
     for (let due = this.next(after); due !== null && due <= until && counted < max; due = this.next(due))
@@ -100,7 +100,7 @@ export class CronTimes {
     return counted;
   }
 
-  /** The first matching time that the clocks show again, if they go back soon after this instant. */
+  /** If the clocks are set back soon after this instant: returns the first matching time after that change. Otherwise returns null. */
   #nextAfterGoingBack(cron: Cron, after: number): number | null {
     const zone = this.#zone;
     const later = zone.offsetAt(after + BACK_MAX_MS);
@@ -129,7 +129,7 @@ function checkCron(cron: unknown): Rejection | null {
   const shown = `"${cron.slice(0, 60)}"`;
   if (cron.length > CRON_CHARS_MAX) return bad(`${shown} is longer than ${CRON_CHARS_MAX} characters`);
   const text = cronFields(cron);
-  if (text.startsWith("@")) return bad(`${shown} is not a nickname that Rondo knows`);
+  if (text.startsWith("@")) return bad(`${shown} is not a known nickname such as @daily`);
   const fields = text.split(/\s+/).length;
   if (fields !== 5 && fields !== 6) return bad(`${shown} does not have five or six fields`);
   try {

@@ -1,30 +1,33 @@
-/** Decides what a schedule does now, from its stored state and the present time. It starts and stores nothing. */
+/**
+ * Decides what a schedule does now, from its stored state and the present time. It only decides: the runner starts executions and stores
+ * the state.
+ */
 import { assert } from "../std/assert.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";
 import { executionOf, type Misfires, type Schedule, type ScheduleState } from "./schedule.ts";
 
-/** A due time that is noticed later than this counts as missed. So do all due times before the runner was opened. */
+/** A due time that is noticed later than this counts as missed. So do all due times before the runner was started. */
 const LATE_MS = 30_000;
-/** The most missed due times that fire. */
+/** The most missed due times for which executions are started. */
 const CATCH_UP_MAX = 1_000;
-/** The pause between two missed due times that fire. */
+/** The pause between the starts for two missed due times. */
 const CATCH_UP_PAUSE_MS = 100;
 
-/** The facts of a decision besides the stored schedule. */
+/** The facts on which a decision depends, besides the stored schedule. */
 export interface Moment {
   readonly now: number;
   /** When the runner began to watch due times. */
   readonly openedAt: number;
-  /** When this schedule fired last since the runner was opened. */
+  /** When this schedule last started an execution, since the runner was started; null if it has not. */
   readonly firedAt: number | null;
-  /** Whether the last execution is open; it is not determined if overlap is allowed. */
+  /** Whether the last execution is still open. If overlap is allowed, this is not determined. */
   readonly isLastOpen: boolean;
 }
 
 /**
- * The decision to start an execution. `begun` is the state to store before the start if overlap matters, `started` the state to
- * store after it is acknowledged.
+ * The decision to start an execution. `begun` is the state to store before the start, which is needed only if overlap is not allowed.
+ * `started` is the state to store after the start was acknowledged.
  */
 export interface Fire {
   readonly kind: "fire";
@@ -38,7 +41,7 @@ export type Decision =
   | Fire
   /** The decision to store this state and decide again. */
   | { readonly kind: "note"; readonly state: ScheduleState }
-  /** The decision to wait until this time (null: for ever), or until the last execution ends. */
+  /** The decision to wait until this time (null means for ever). With `untilEnd`, also until the last execution ends. */
   | { readonly kind: "rest"; readonly until: number | null; readonly untilEnd: boolean };
 
 export function decide(schedule: Schedule, moment: Moment): Decision {
@@ -83,19 +86,19 @@ export function decide(schedule: Schedule, moment: Moment): Decision {
   }
 }
 
-/** The state after a refused start. The schedule goes on. */
+/** Returns the state of a schedule after the engine refused a start. The schedule continues with its next due time. */
 export function refused({ due, begun, started }: Fire, why: Rejection, at: number): ScheduleState {
   const { code, message } = why;
-  // A conflict concerns the execution's id, so the execution exists.
+  // A conflict means that an execution with this id exists, so the due time counts as started.
   const base = code === "conflict" ? started : { ...begun, starting: null };
   return { ...base, lastError: { due, at, code, message } };
 }
 
-/** Fires missed due times one by one, the oldest first. */
+/** Decides about missed due times one by one, the oldest first. */
 function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first: number }): Decision {
   const { state } = schedule;
   const { misfires } = state;
-  assert(misfires !== null, "only noticed misfires are caught up with");
+  assert(misfires !== null, "missed due times must be recorded before executions are started for them");
   if (misfires.left === 0) {
     const { last } = misfires;
     const dropped = state.dropped + moment.times.count(state.after, last, CATCH_UP_MAX);
@@ -107,7 +110,7 @@ function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first:
   return takeDue({ ...schedule, state: { ...state, misfires: left } }, moment, moment.first);
 }
 
-/** Handles a due time: it fires, waits or is skipped. */
+/** Decides about a due time: start an execution, let the due time wait, or skip it. */
 function takeDue({ id, overlap, state }: Schedule, { isLastOpen }: Moment, due: number): Decision {
   if (isLastOpen && overlap === "skip")
     return { kind: "note", state: { ...state, after: due, skipped: state.skipped + 1 } };
@@ -134,6 +137,6 @@ function fire(id: string, due: number, begun: ScheduleState): Fire {
 
 function latestOf(times: CronTimes, after: number, until: number): number {
   const latest = times.latest(after, until);
-  assert(latest !== null, "there is a due time in the range");
+  assert(latest !== null, "there must be a due time in the range");
   return latest;
 }

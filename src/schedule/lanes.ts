@@ -1,8 +1,8 @@
-/** Runs work in lanes: work under one name runs one after the other, in the order of the calls. */
+/** Serialises work by name: calls with the same name run one after the other, in their order. */
 export class Lanes {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** Runs `work` after all earlier work under the name. */
+  /** Runs `work` after all earlier work with the same name. */
   run<T>(name: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(name);
     const running = before === undefined ? work() : before.then(work, work);

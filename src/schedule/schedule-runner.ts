@@ -1,8 +1,8 @@
 /**
- * Fires schedules: the driver of `decide`. It reads a schedule when its alarm rings, performs the decision, and sets the next
- * alarm. It keeps hardly more than the alarms in memory. A firing starts an execution whose id contains the schedule and the
- * due time. The state is stored as fired after the start is acknowledged. So a firing that is repeated after a crash finds the
- * execution of the first try.
+ * Runs schedules, by the decisions of `decide`. When the alarm of a schedule is due, the runner reads the schedule, carries out the
+ * decision, and sets the next alarm. It keeps little more than the alarms in memory. To fire means to start an execution, whose id
+ * contains the schedule's id and the due time. After the start was acknowledged, the due time is stored as fired. If a crash prevents
+ * that, the start is repeated and finds the execution of the first try.
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
@@ -18,19 +18,17 @@ import type { Schedule, ScheduleSpec, ScheduleState } from "./schedule.ts";
 import { damagedFault, damagedSchedule, type ScheduleStore, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
-/** The execution that a firing starts. */
+/** The execution that a schedule starts at a due time. */
 export type ScheduledStart = Pick<ScheduleSpec, "id" | "workflow" | "input" | "project" | "tags">;
 
 /** The methods of the engine that the runner uses. */
 export interface ScheduleEngine {
-  /**
-   * Starts an execution, or finds the one with this id. Resolves when it is durable; throws if the store or the engine fails.
-   */
+  /** Starts an execution, or finds the one with this id. Resolves when the execution is stored. Throws if the store or the engine fails. */
   start(request: ScheduledStart): Promise<Rejection | { readonly id: string }>;
   /** Whether an execution exists and has not ended. */
   isOpen(execution: string): Promise<boolean>;
   exists(execution: string): Promise<boolean>;
-  /** Calls `ended` when an execution ends. Returns a function that cancels the call. */
+  /** Calls `ended` when an execution ends. Returns a function that stops the watch. */
   onEnd(execution: string, ended: () => void): () => void;
 }
 
@@ -38,22 +36,22 @@ export interface ScheduleRunnerOptions {
   readonly clock: Clock;
   readonly engine: ScheduleEngine;
   readonly schedules: ScheduleStore;
-  /** Serialises the work on each schedule. */
+  /** Runs the work on each schedule one after the other. */
   readonly lanes: Lanes;
-  /** Called when the store or the engine failed; the work is repeated. */
+  /** Called when the store or the engine failed. The work is repeated. */
   readonly onFault: (fault: Error) => void;
-  /** Whether other nodes fire schedules too. */
+  /** Whether other nodes run schedules too. */
   readonly isShared: boolean;
-  /** Whether this node fires the schedule with this id. */
+  /** Whether this node runs the schedule with this id. */
   readonly isMine: (id: string) => boolean;
 }
 
-/** The most firings at a time. */
+/** The most executions that are being started at a time. */
 const FIRING_MAX = 32;
-/** How often the runner checks an execution that it waits for, in case its end is not reported. */
+/** How often the runner checks whether an awaited execution has ended, in case its end is not reported. */
 const LOOK_MS = 60_000;
 const RETRY = { minMs: 200, maxMs: 30_000 } as const;
-/** Codes of temporary refusals. */
+/** Codes of temporary refusals. The start is repeated after them. */
 const PASSING: readonly RejectionCode[] = [
   "not_ready",
   "store_unavailable",
@@ -64,11 +62,11 @@ const PASSING: readonly RejectionCode[] = [
 
 /** The state of a schedule that is kept in memory. */
 interface Memory {
-  /** A firing that must be finished before the next decision. */
+  /** A start that must be completed before the next decision; null if there is none. */
   begun: Fire | null;
   firedAt: number | null;
   failures: number;
-  /** The execution whose end the schedule waits for, and a function that ends the wait. */
+  /** The execution for whose end the schedule waits, and a function that stops the watch. */
   awaited: string | null;
   unwatch: (() => void) | null;
 }
@@ -84,7 +82,8 @@ export class ScheduleRunner {
 
   constructor(options: ScheduleRunnerOptions) {
     this.#options = options;
-    // If another node may have watched before, only the lateness of a due time shows whether it was missed.
+    // If another node may have run the schedules before, a due time counts as missed only by its lateness, not because it was before this
+    // runner started.
     this.#openedAt = options.isShared ? 0 : options.clock.now();
     this.#alarms = new Alarms(options.clock, (id) => {
       this.#ready.push(id);
@@ -92,7 +91,7 @@ export class ScheduleRunner {
     });
   }
 
-  /** Watches the due times of a schedule that was just read. */
+  /** Sets the alarm for the next due time of a schedule that was just read. */
   watch(schedule: Schedule): void {
     const { state } = schedule;
     if (state.paused) return;
@@ -101,7 +100,7 @@ export class ScheduleRunner {
     if (at !== undefined) this.#alarms.set(schedule.id, at);
   }
 
-  /** Called when the schedule was changed, or belongs to this node from now on: a firing that has begun is decided again. */
+  /** Called when the schedule was changed, or belongs to this node from now on. A start that has begun is decided again. */
   changed(id: string): void {
     if (!this.#options.isMine(id)) return this.drop(id);
     const memory = this.#memories.get(id);
@@ -109,7 +108,7 @@ export class ScheduleRunner {
     this.#alarms.set(id, this.#now);
   }
 
-  /** Called when the schedule was removed, or belongs to another node. */
+  /** Called when the schedule was removed, or belongs to another node from now on. */
   drop(id: string): void {
     const memory = this.#memories.get(id);
     if (memory !== undefined) this.#unwatch(memory);
@@ -117,7 +116,7 @@ export class ScheduleRunner {
     this.#alarms.clear(id);
   }
 
-  /** Stops: no more firings begin. */
+  /** Stops the runner: no more executions are started. */
   close(): void {
     this.#isClosed = true;
     this.#alarms.close();
@@ -143,7 +142,7 @@ export class ScheduleRunner {
     }
   }
 
-  /** Works on a schedule until nothing is due. Faults are caught here, and the work is repeated later. */
+  /** Works on a schedule until nothing is due. If the store or the engine fails, the work is repeated later. */
   async #work(id: string): Promise<void> {
     const memory = this.#memories.get(id) ?? newMemory();
     this.#memories.set(id, memory);
@@ -159,7 +158,7 @@ export class ScheduleRunner {
         const state: ScheduleState =
           decision.kind === "note" ? decision.state : await this.#fire(stored, decision, memory);
         stored = { schedule: { ...schedule, state }, run };
-        // The node that owns the schedule now finds the started execution, and stores the firing.
+        // This node no longer owns the schedule. The new owner repeats the start, finds the execution, and stores the progress.
         if (!this.#options.isMine(id)) break;
         await this.#options.schedules.writeProgress(stored);
         memory.begun = null;
@@ -173,7 +172,7 @@ export class ScheduleRunner {
     }
   }
 
-  /** Reads a schedule; null if it was removed or is damaged, which is reported. */
+  /** Reads a schedule. Returns null if it was removed or is damaged; damage is reported. */
   async #read(id: string): Promise<StoredSchedule | null> {
     try {
       return await this.#options.schedules.read(id);
@@ -187,7 +186,7 @@ export class ScheduleRunner {
   async #decide(schedule: Schedule, memory: Memory): Promise<Decision> {
     const { lastExecution } = schedule.state;
     const isAsked = schedule.overlap !== "allow" && lastExecution !== null;
-    // The watch begins before `isOpen` is asked, so that no end is missed.
+    // The watch begins before `isOpen` is called, so that an end in between is not missed.
     if (isAsked && schedule.overlap === "queue") this.#awaitEnd(schedule.id, lastExecution, memory);
     const isLastOpen = isAsked && (await this.#options.engine.isOpen(lastExecution));
     return decide(schedule, {
@@ -210,7 +209,7 @@ export class ScheduleRunner {
     return refused(fire, answer, this.#now);
   }
 
-  /** Logs a refusal once, until a start succeeds or is refused for another reason. */
+  /** Logs a refusal once. It is logged again after a start has succeeded, or if the reason changes. */
   #tellRefusal({ id, workflow, state }: Schedule, { code, message }: Rejection): void {
     if (state.lastError?.code === code && state.lastError.message === message) return;
     this.#options.onFault(new Error(`schedule ${id} could not start ${workflow}: ${message} (${code})`));
@@ -250,7 +249,7 @@ function newMemory(): Memory {
   return { begun: null, firedAt: null, failures: 0, awaited: null, unwatch: null };
 }
 
-/** The back-off of a schedule, with jitter from its id. */
+/** Returns the delay before the work on a schedule is repeated: exponential back-off, with jitter from the schedule's id. */
 function retryMs(id: string, failures: number): number {
   return backOffMs(failures, { ...RETRY, random: { u32: () => hashText(`${id}/${failures}`) } });
 }

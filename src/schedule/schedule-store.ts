@@ -20,18 +20,18 @@ import {
   type StoredSchedule,
 } from "./stored-schedule.ts";
 
-/** The kind of the document that changes whenever a schedule is changed. */
+/** The kind of the document (the mark) that changes whenever a schedule is changed. */
 const MARK = "schedule-mark";
 const PAGE = 200;
 const LIST_MAX = 1_000;
-/** The number of characters at which a page ends early, if its inputs are large. */
+/** The number of characters after which a page of schedules ends, even if it has few schedules with large inputs. */
 const LIST_CHARS = 4_194_304;
 const NEXT_SHOWN = 5;
 
 /** A schedule with its next due times. */
 export interface ScheduleView extends Schedule {
   readonly next: readonly number[];
-  /** Why a start would be refused now, for example because the input no longer matches the schema; null if it would not be. */
+  /** Why a start would be refused now, for example because the input no longer matches the schema; null if it would be accepted. */
   readonly problem?: Problem;
 }
 
@@ -39,7 +39,7 @@ export interface ScheduleFilter {
   readonly project?: string;
   readonly workflow?: string;
   readonly limit?: number;
-  /** The cursor of the page: the `next` of the page before. */
+  /** The cursor of the page to read: `next` of the page before it. */
   readonly cursor?: string;
 }
 
@@ -47,7 +47,7 @@ export interface ScheduleFilter {
 export interface SchedulePage {
   readonly data: readonly ScheduleView[];
   readonly next: string | null;
-  /** Damaged schedules on this page, which do not fire; missing if a filter asks for the content of schedules. */
+  /** Damaged schedules on this page, which start nothing. Left out if a filter is given that depends on the content of schedules. */
   readonly damaged?: readonly DamagedSchedule[];
 }
 
@@ -75,17 +75,17 @@ export class ScheduleStore {
       : assembleSchedule(id, { said, state: state ?? null, run: run ?? null });
   }
 
-  /** Writes the user's part of a schedule. */
+  /** Stores the user's part of a schedule. */
   async write(schedule: Schedule): Promise<void> {
     await this.#store.putDocument(SCHEDULE_KIND, schedule.id, encode(schedule));
   }
 
-  /** Writes the progress of a schedule; only the node that fires it does this. */
+  /** Stores the progress of a schedule. Only the node that runs the schedule does this. */
   async writeProgress(stored: StoredSchedule): Promise<void> {
     await this.#store.putDocument(SCHEDULE_KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
   }
 
-  /** Writes the last manual run. */
+  /** Stores the last manual run of a schedule. */
   async writeRun(schedule: Schedule, run: ManualRun | null): Promise<void> {
     const body = run === null ? null : encodeRun(schedule, run);
     await this.#store.putDocument(SCHEDULE_KIND, partId(schedule.id, "run"), body);
@@ -102,7 +102,7 @@ export class ScheduleStore {
       await this.#store.putDocument(SCHEDULE_KIND, partId(id, part), null);
   }
 
-  /** Changes the mark, so that other nodes notice a change. */
+  /** Changes the mark in the store. Other nodes notice by it that a schedule was changed. */
   async putMark(mark: string): Promise<void> {
     await this.#store.putDocument(MARK, MARK, mark);
   }
@@ -111,7 +111,7 @@ export class ScheduleStore {
     return (await this.#store.getDocument(MARK, MARK)) ?? "";
   }
 
-  /** All schedules in the order of their ids, including damaged ones. */
+  /** Yields all schedules in the order of their ids, including damaged ones. */
   async *all(from = ""): AsyncGenerator<Schedule | DamagedSchedule> {
     for await (const { id, bodies, damage } of this.#bodies(from)) {
       try {
@@ -124,15 +124,15 @@ export class ScheduleStore {
     }
   }
 
-  /** The user's part and the manual run of each schedule as one text, to detect changes. */
+  /** Returns for each schedule one text with the user's part and the manual run. If the text differs, the schedule was changed. */
   async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
     for await (const { id, bodies, damage } of this.#bodies(""))
       yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };
   }
 
-  /** Reads the documents of each schedule. Documents without a schedule are left out. */
+  /** Reads the documents of each schedule. Documents of schedules that do not exist are left out. */
   async *#bodies(from: string): AsyncGenerator<Found> {
-    // The main document of a schedule comes directly before its other two.
+    // In the order of ids, the main document of a schedule comes directly before its other two documents.
     let after = from === "" ? "" : partId(from, "state");
     let open: Found | null = null;
     for (;;) {
@@ -194,21 +194,21 @@ interface Found {
 }
 
 export function damagedSchedule(id: string, { message }: DamagedData): DamagedSchedule {
-  return { id, damage: message, hint: `put schedule ${id} again, or delete it: rondo schedules rm ${id}` };
+  return { id, damage: message, hint: `create schedule ${id} again, or delete it: rondo schedules rm ${id}` };
 }
 
-/** The fault that is logged for a damaged schedule. */
+/** Makes the fault that is logged for a damaged schedule. */
 export function damagedFault({ id, damage, hint }: DamagedSchedule): Error {
-  return new Error(`schedule ${id} is damaged and does not fire: ${damage} (${hint})`);
+  return new Error(`schedule ${id} is damaged and starts nothing: ${damage} (${hint})`);
 }
 
-/** The rejection of a request for a damaged schedule. */
+/** Makes the rejection for a request about a damaged schedule. */
 export function refuseDamaged(id: string, thrown: DamagedData): Rejection {
   const { damage, hint } = damagedSchedule(id, thrown);
   return reject("wrong_status", `schedule "${id}" is damaged: ${damage}`, { path: "id", hint });
 }
 
-/** The view of a schedule. A paused schedule has no next due time. */
+/** Makes the view of a schedule. A paused schedule has no next due time. */
 export function viewSchedule(schedule: Schedule, now: number, shown = NEXT_SHOWN): ScheduleView {
   const next: number[] = [];
   const times = CronTimes.parse(schedule.cron, schedule.timeZone);

@@ -1,9 +1,9 @@
 /**
  * Notices changes that other nodes make to schedules in a shared store.
- * 1. It reads the mark every two seconds. If the mark has changed, it reads all schedules. It also reads them once a minute,
- *    because the mark is written after the change and a node can die in between.
- * 2. A changed schedule of this node is decided again.
- * 3. When partitions move, schedules that belong to this node now are decided at once, and the others are dropped.
+ * 1. Every two seconds it reads the mark, a document that changes with each change of a schedule. If the mark has changed, it reads all
+ *    schedules. It also reads them once a minute, because the mark is written after the change, and a node can die in between.
+ * 2. For a changed schedule of this node, the runner decides again.
+ * 3. When partitions move, the runner decides at once about schedules that belong to this node now, and drops the others.
  */
 import type { Clock } from "../std/clock.ts";
 import { toError } from "../std/to-error.ts";
@@ -22,7 +22,7 @@ export interface ScheduleWatchOptions {
 const LOOK_MS = 2_000;
 const LOOKS_PER_READ = 30;
 
-/** The last known state of a schedule. */
+/** The state of a schedule that was read last. */
 interface Seen {
   readonly name: string;
   readonly isMine: boolean;
@@ -70,7 +70,7 @@ export class ScheduleWatch {
     const mark = await this.#options.schedules.readMark();
     if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
     this.#looks = 0;
-    // If schedules change during this read, the mark changes too, and the next poll finds that.
+    // If schedules change during this read, the mark changes too, and the next check of the mark finds that.
     this.#mark = mark;
     await this.#readAll();
   }

@@ -1,9 +1,9 @@
 /**
- * A schedule: its definition by the user, and its progress. stored-schedule.ts says how both are stored.
- * `misfire`, for due times that were missed because no server ran: `fireOnce` (the newest one fires), `skip` (none fires),
- * `all` (each fires, the oldest first, at a bounded rate; after 1,000 the rest is dropped).
- * `overlap`, while the last execution is still open: `allow`, `skip` (the due time is skipped), `queue` (one due time waits for
- * the end; later ones are skipped).
+ * A schedule: its definition by the user, and its progress. stored-schedule.ts says how both are stored. `misfire` says what happens to
+ * due times that were missed because no server ran: `fireOnce` (an execution is started for the newest one), `skip` (none is started),
+ * `all` (one is started for each, the oldest first, at a bounded rate; after 1,000 the rest is dropped). `overlap` says what happens
+ * while the last execution is still open: `allow`, `skip` (the due time is skipped), `queue` (one due time waits for the end; later ones
+ * are skipped).
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { writtenName } from "../kernel/definition/names.ts";
@@ -16,7 +16,7 @@ import { CronTimes, cronFields } from "./cron-times.ts";
 
 export const MISFIRES = ["fireOnce", "skip", "all"] as const;
 export const OVERLAPS = ["allow", "skip", "queue"] as const;
-/** The version of stored documents. */
+/** The version of the format of stored schedules. */
 export const VERSION = 1;
 
 /** A schedule as the user defines it, checked and with defaults. */
@@ -32,16 +32,16 @@ export interface ScheduleSpec {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** The last time that due times were missed because no server ran. */
+/** The last period in which due times were missed because no server ran. */
 export interface Misfires {
   readonly noticedAt: number;
-  /** The oldest and the newest missed due time. */
+  /** The oldest and the newest missed due time of that period. */
   readonly first: number;
   readonly last: number;
   /** The number of missed due times, counted up to 1,000. */
   readonly missed: number;
   readonly fired: number;
-  /** How many more missed due times may fire (only for `all`). */
+  /** For how many more missed due times executions may be started (only for `all`). */
   readonly left: number;
 }
 
@@ -56,17 +56,17 @@ export interface ScheduleError {
 /** The progress of a schedule. */
 export interface ScheduleState {
   readonly paused: boolean;
-  /** Due times up to this one are handled. */
+  /** All due times up to this one are handled. */
   readonly after: number;
-  /** The due time that is being started. It is stored before the start, unless overlap is allowed. */
+  /** The due time whose execution is being started. It is stored before the start, unless overlap is allowed. */
   readonly starting: number | null;
   readonly lastDue: number | null;
   readonly lastExecution: string | null;
   /** The due time that waits for the last execution to end. */
   readonly queued: number | null;
-  /** Due times that were skipped because the last execution was open. */
+  /** The number of due times that were skipped because the last execution was open. */
   readonly skipped: number;
-  /** Missed due times that never fire, by the misfire policy; counted up to 1,000 at a time. */
+  /** The number of missed due times for which nothing is started, according to the misfire policy; counted up to 1,000 at a time. */
   readonly dropped: number;
   readonly misfires: Misfires | null;
   readonly lastError: ScheduleError | null;
@@ -75,7 +75,7 @@ export interface ScheduleState {
 export interface Schedule extends ScheduleSpec {
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Since when the schedule has its present times, if its times were changed. */
+  /** If the cron expression or the time zone was changed: when that was. */
   readonly timedSince?: number;
   readonly state: ScheduleState;
 }
@@ -96,19 +96,19 @@ export function newState(now: number): ScheduleState {
   };
 }
 
-/** The id of the execution that a due time starts. */
+/** Returns the id of the execution that is started at a due time. */
 export function executionOf(schedule: string, due: number): string {
   return `${schedule}~${due}`;
 }
 
-/** The id of an execution that a user starts with a key. */
+/** Returns the id of an execution that a user starts by hand with an idempotency key. */
 export function keyedExecutionOf(schedule: string, key: string): string {
   return `${schedule}~key-${sha256(key).slice(0, 32)}`;
 }
 
 const schedule = object(
   {
-    // The id of the schedule. The id of an execution is this id, `~` and the due time.
+    // The id of the schedule. The ids of its executions are this id, `~` and the due time.
     id: text({
       pattern: /^[A-Za-z][A-Za-z0-9_-]{0,59}$/,
       what: "a schedule's id",
@@ -125,7 +125,7 @@ const schedule = object(
   { what: "a schedule" },
 );
 
-/** Decodes a schedule as written by users. */
+/** Decodes a schedule in the form in which users write it. */
 export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
   const given = decode(schedule, data, { whole: "schedule" });
   if (isRejection(given)) return given;

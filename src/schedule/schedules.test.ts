@@ -236,13 +236,13 @@ describe("a damaged schedule", () => {
     tables.putDocument("schedule", "bad", body);
     const schedules = await open();
     expect(faults.map(({ message }) => message)).toEqual([
-      expect.stringMatching(/^schedule bad is damaged and does not fire: .*rondo schedules rm bad/),
+      expect.stringMatching(/^schedule bad is damaged and starts nothing: .*rondo schedules rm bad/),
     ]);
     await clock.advance("10m");
     expect(fired()).toEqual(["ten~10"]);
     expect(await schedules.list()).toMatchObject({
       data: [{ id: "ten" }],
-      damaged: [{ id: "bad", hint: expect.stringContaining("put schedule bad again, or delete it") }],
+      damaged: [{ id: "bad", hint: expect.stringContaining("create schedule bad again, or delete it") }],
     });
     expect(await schedules.list({ workflow: "report" })).not.toHaveProperty("damaged");
     for (const refused of [schedules.get("bad"), schedules.pause("bad"), schedules.runNow("bad")])

@@ -1,6 +1,7 @@
 /**
- * Operations on schedules: create, list, pause, run now. The runner fires them. In a cluster every node accepts requests, and
- * the node that owns a schedule's id fires it. Changes made at other nodes are noticed a little later (schedule-watch.ts).
+ * Operations on schedules: create, list, pause, run now. The runner starts their executions. In a cluster every node accepts requests,
+ * and the node that owns the partition of a schedule's id runs the schedule. Changes made at other nodes are noticed a little later
+ * (schedule-watch.ts).
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import type { Clock } from "../std/clock.ts";
@@ -37,13 +38,13 @@ import type { StoredSchedule } from "./stored-schedule.ts";
 export interface SchedulesOptions extends ScheduleEngine {
   readonly clock: Clock;
   readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
-  /** Checks a request as a start would, without starting an execution. */
+  /** Checks a start in the way in which the engine would, without starting an execution. */
   readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
-  /** Called when the store or the engine failed; the work is repeated. */
+  /** Called when the store or the engine failed. The work is repeated. */
   readonly onFault?: (fault: Error) => void;
   /**
-   * Whether this node fires the schedule with this id. Without this function, this node fires all schedules, and no other node
-   * changes any.
+   * Whether this node runs the schedule with this id. If the function is left out, there are no other nodes: this node runs all
+   * schedules, and nobody else changes them.
    */
   readonly isMine?: (id: string) => boolean;
   /** Calls `listener` when schedules may have moved to another node. Returns a function that stops the calls. */
@@ -51,10 +52,13 @@ export interface SchedulesOptions extends ScheduleEngine {
   readonly random?: Random;
 }
 
-/** The most due times of one backfill. */
+/** The most due times in the range of one backfill. */
 const BACKFILL_MAX = 500;
 
-/** The due times of a range: how many there are, how many had an execution, how many had none, and how many were started. */
+/**
+ * The result of a backfill: the number of due times in the range, how many had an execution, how many had none, and how many were
+ * started.
+ */
 export interface Backfilled {
   readonly due: number;
   readonly existed: number;
@@ -68,7 +72,7 @@ export class Schedules {
   readonly #checks: StartChecks;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
-  /** Notices changes of other nodes; null without other nodes. */
+  /** Notices changes that other nodes make; null if there are no other nodes. */
   readonly #watch: ScheduleWatch | null;
   #isClosed = false;
 
@@ -91,7 +95,7 @@ export class Schedules {
       isMine === undefined ? null : new ScheduleWatch({ clock, schedules, runner, isMine, onMoved, onFault });
   }
 
-  /** Reads all schedules and begins to watch their due times. */
+  /** Reads all schedules and sets alarms for their due times. */
   static async open(options: SchedulesOptions): Promise<Schedules> {
     const schedules = new Schedules(options);
     if (schedules.#watch !== null) await schedules.#watch.begin();
@@ -102,14 +106,14 @@ export class Schedules {
     return schedules;
   }
 
-  /** Creates or changes a schedule. If it is new or its times change, due times before now do not fire. */
+  /** Creates or changes a schedule. If the schedule is new or its times change, nothing is started for due times before now. */
   async put(data: unknown): Promise<{ schedule: ScheduleView; created: boolean } | Rejection> {
     const spec = checkSchedule(data);
     if (isRejection(spec)) return spec;
     const wrong = await this.#checkStart(spec);
     if (wrong !== null) return wrong;
     return this.#changeAny(spec.id, async (stored) => {
-      // The remaining documents of a damaged schedule are removed first, and a new schedule begins.
+      // If the schedule is damaged, its other documents are removed first, and it begins as a new schedule.
       if (stored instanceof DamagedData) await this.#store.forgetParts(spec.id);
       const now = this.#now;
       const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
@@ -143,7 +147,7 @@ export class Schedules {
     return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
 
-  /** Removes a schedule, even a damaged one. Its executions go on. */
+  /** Removes a schedule, even a damaged one. Executions that it has started continue. */
   async remove(id: string): Promise<Rejection | null> {
     return this.#changeAny(id, async (old) => {
       if (old === null) return unknown(id);
@@ -156,14 +160,14 @@ export class Schedules {
     return this.#changeState(id, (state) => (state.paused ? state : { ...state, paused: true }));
   }
 
-  /** Resumes a schedule. Due times during the pause do not fire. */
+  /** Resumes a schedule. Nothing is started for due times during the pause. */
   async resume(id: string): Promise<ScheduleView | Rejection> {
     return this.#changeState(id, (state) =>
       state.paused ? { ...state, paused: false, after: Math.max(state.after, this.#now) } : state,
     );
   }
 
-  /** Starts an execution now, regardless of times, policies and pause; once for each key. */
+  /** Starts an execution now, regardless of due times, policies and pause. Requests with the same key start one execution. */
   async runNow(
     id: string,
     key: string | null = null,
@@ -173,8 +177,8 @@ export class Schedules {
       const { schedule, run: before } = stored;
       const execution = key === null ? this.#idNow(schedule) : keyedExecutionOf(id, key);
       if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
-      // The manual run is stored before the start, so that no due time overlaps with it. If the start fails, the entry does no
-      // harm.
+      // The manual run is stored before the start, so that the overlap policy takes it into account. If the start fails, the stored entry
+      // does no harm.
       if (schedule.overlap !== "allow") await this.#store.writeRun(schedule, { execution, isStarted: false });
       const answer = await this.#options.start(startOf(schedule, execution));
       if (isRejection(answer)) {
@@ -187,8 +191,8 @@ export class Schedules {
   }
 
   /**
-   * Starts an execution for each due time of a past range that has none yet. They have the ids that the due times would have
-   * given them, so a repeat starts nothing twice. They start at once, whatever `overlap` says.
+   * Starts an execution for each due time of a past range that has none yet. The executions have the ids that they would have had at
+   * their due times, so a repeated backfill starts nothing twice. They all start at once, regardless of `overlap`.
    */
   async backfill(
     id: string,
@@ -198,7 +202,7 @@ export class Schedules {
     if (stored instanceof DamagedData) return refuseDamaged(id, stored);
     if (stored === null) return unknown(id);
     if (to > this.#now || from > to)
-      return reject("invalid_input", "from and to: must be a range of the past", { path: "to" });
+      return reject("invalid_input", "from and to: must be a range in the past", { path: "to" });
     const { schedule } = stored;
     const times = CronTimes.parse(schedule.cron, schedule.timeZone);
     if (isRejection(times)) return times;
@@ -227,17 +231,17 @@ export class Schedules {
     return { ...found, started, missing: missing.length };
   }
 
-  /** The id of an execution that is started now: in the form of an execution at a due time, but later than the last. */
+  /** Returns the id for an execution that is started by hand. It has the form of an id for a due time, with a time later than the last. */
   #idNow({ id, state }: Schedule): string {
     const last = Number(/~(\d+)(?:-|$)/.exec(state.lastExecution ?? "")?.[1] ?? 0);
     const at = Math.max(this.#now, last + 1);
-    // Due times are whole seconds, so this id belongs to no due time.
+    // Due times are whole seconds, so no due time has this id.
     const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
-    // Another node may get the same request at the same time, so the id gets a random part.
+    // Another node may handle the same request at the same time, so the id gets a random part.
     return this.#watch === null ? execution : `${execution}-${this.#draw()}`;
   }
 
-  /** Stops firing. Resolves when no work is under way. */
+  /** Stops all schedules. Resolves when no work is under way. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watch?.close();
@@ -260,7 +264,7 @@ export class Schedules {
     return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
   }
 
-  /** Adds to a schedule why its start would be refused, because the workflow may have changed. */
+  /** Adds to a schedule the reason why its start would be refused, because its workflow may have changed. */
   async #checked(schedule: ScheduleView): Promise<ScheduleView> {
     return { ...schedule, problem: await this.#checks.problemOf(schedule) };
   }
@@ -275,7 +279,7 @@ export class Schedules {
     });
   }
 
-  /** Changes a schedule that must be readable. */
+  /** Changes a schedule. Refuses if the schedule is damaged. */
   #change<T>(
     id: string,
     change: (old: StoredSchedule | null) => Promise<T | Rejection>,
@@ -294,14 +298,16 @@ export class Schedules {
     }
   }
 
-  /** Changes a schedule in its lane, then lets the runner decide about it again. */
+  /** Changes a schedule after all earlier work on it, then lets the runner decide about it again. */
   #changeAny<T>(
     id: string,
     change: (old: StoredSchedule | DamagedData | null) => Promise<T | Rejection>,
   ): Promise<T | Rejection> {
     if (this.#isClosed) {
-      const hint = "try again when the server is up";
-      return Promise.resolve(reject("not_ready", "schedules are closed: the server stops", { hint }));
+      const hint = "try again when the server has started";
+      return Promise.resolve(
+        reject("not_ready", "schedules are closed, because the server is stopping", { hint }),
+      );
     }
     return this.#lanes.run(id, async () => {
       try {
@@ -313,7 +319,7 @@ export class Schedules {
     });
   }
 
-  /** Notifies other nodes of a change. If that fails, they notice it within a minute. */
+  /** Notifies other nodes of a change by the mark. If that fails, they notice the change within a minute. */
   async #mark(id: string): Promise<void> {
     if (this.#watch === null) return;
     try {
@@ -328,18 +334,18 @@ export class Schedules {
   }
 }
 
-/** How long a lane waits for the engine. */
+/** How long the work on a schedule waits for an answer of the engine. */
 const ENGINE_MS = 30_000;
 
 /**
- * The engine with bounded waits. Work on one schedule runs one after the other, so a call without an answer would keep back all
- * later requests about the schedule.
+ * Calls the engine with a time limit. Work on one schedule runs one after the other, so a call without an answer would delay all later
+ * requests about that schedule.
  */
 function boundedEngine(engine: SchedulesOptions): Pick<ScheduleEngine, "start" | "isOpen" | "exists"> {
   const bounded = <T>(execution: string, work: Promise<T>): Promise<T> =>
     within(engine.clock, ENGINE_MS, work, () => {
-      const message = `execution ${execution} was not answered for within ${ENGINE_MS / 1_000} s`;
-      const hint = "repeat the request with the same Idempotency-Key: it starts one execution";
+      const message = `the engine did not answer the start of execution ${execution} within ${ENGINE_MS / 1_000} s`;
+      const hint = "repeat the request with the same Idempotency-Key: it does not start a second execution";
       throw new RondoError(reject("timeout", message, { hint }));
     });
   return {
@@ -349,7 +355,7 @@ function boundedEngine(engine: SchedulesOptions): Pick<ScheduleEngine, "start" |
   };
 }
 
-/** Since when a schedule has its present times; null if they are unchanged. */
+/** Returns since when a schedule has its present times; null if the times are unchanged. */
 function timedSince(old: Schedule | null, now: number | null): { readonly timedSince?: number } {
   const since = old === null ? undefined : (now ?? old.timedSince);
   return since === undefined ? {} : { timedSince: since };

@@ -1,16 +1,16 @@
-/** Checks whether the engine would refuse the starts of schedules, with a cache of the results. */
+/** Checks whether the engine would refuse the starts of schedules, and caches the results. */
 import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { executionOf, type Schedule } from "./schedule.ts";
 import { type ScheduledStart, startOf } from "./schedule-runner.ts";
 
-/** Why the engine would refuse a start; null if it would not. */
+/** Returns why the engine would refuse a start; null if it would not. */
 export type Problem = Pick<Rejection, "code" | "message"> | null;
 
 const REMEMBERED_MAX = 10_000;
 
 interface Remembered {
-  /** The schedule and the definition that were checked. */
+  /** The schedule and the definition for which the result was computed. */
   readonly what: string;
   readonly problem: Problem;
 }

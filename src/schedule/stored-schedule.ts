@@ -1,9 +1,9 @@
 /**
  * A schedule is stored in three documents, so that writers do not overwrite each other's parts:
- * 1. `<id>`: the user's part (create, pause, resume), written by any node; with the progress at that time.
- * 2. `<id> state`: the progress since, written only by the node that fires the schedule.
- * 3. `<id> run`: the last manual run, written by any node.
- * The second and third contain the creation time of the schedule. Documents of a removed schedule are therefore ignored.
+ * 1. `<id>`: the user's part (create, pause, resume), written by any node. It also has the progress at the time of the write.
+ * 2. `<id> state`: the progress since then, written only by the node that runs the schedule.
+ * 3. `<id> run`: the last manual run, written by any node. The second and the third also have the creation time of the schedule. If it
+ *    differs, they belong to a removed schedule of the same id and are ignored.
  */
 import { checked, type Decode, flag, KEPT, number, object, oneOf, orNull, string } from "../std/decode.ts";
 import { isRejection } from "../std/rejection.ts";
@@ -14,10 +14,10 @@ import { encode, MISFIRES, OVERLAPS, type Schedule, type ScheduleState, VERSION 
 /** The kind of all three documents. */
 export const SCHEDULE_KIND = "schedule";
 
-/** The last manual run. */
+/** The last run that a user started by hand. */
 export interface ManualRun {
   readonly execution: string;
-  /** Whether the start was acknowledged. */
+  /** Whether the engine has acknowledged the start. */
   readonly isStarted: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface Bodies {
   readonly run: string | null;
 }
 
-/** The progress of a schedule, including manual runs up to its time. */
+/** The progress of a schedule. Manual runs up to the time of the write are included. */
 interface Progress {
   readonly of: number;
   readonly state: ScheduleState;
@@ -76,7 +76,7 @@ const saidForm = object(
   KEPT,
 );
 
-/** The form of the user's part of a schedule. */
+/** The decoder of the user's part of a schedule. */
 const SAID = formOf<Schedule>(
   checked(saidForm, ({ cron, timeZone }) => {
     const times = CronTimes.parse(cron, timeZone);
@@ -90,7 +90,7 @@ const PROGRESS = formOf<Progress>(
 
 const RUN = formOf<ManualRun & { readonly of: number }>(object({ ...runFields, of: number }, KEPT));
 
-/** The form of a document that contains its version. */
+/** The decoder of a document that contains the version of its format. */
 function formOf<T>(read: Decode<unknown>): DocumentForm<T> {
   const { kind, parse } = jsonForm<{ readonly v: number }>(SCHEDULE_KIND, object({ v: number }, KEPT));
   return {
@@ -104,12 +104,12 @@ function formOf<T>(read: Decode<unknown>): DocumentForm<T> {
   };
 }
 
-/** The id of the second or third document of a schedule. */
+/** Returns the id of the second or third document of a schedule. */
 export function partId(id: string, part: "run" | "state"): string {
   return `${id} ${part}`;
 }
 
-/** The schedule and the part that a document id belongs to. */
+/** Returns the schedule and the part to which a document id belongs. */
 export function partOf(document: string): { readonly id: string; readonly part: keyof Bodies } {
   const [id = "", part] = document.split(" ");
   return { id, part: part === "run" || part === "state" ? part : "said" };
@@ -145,14 +145,17 @@ function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, conte
   return content?.of === createdAt ? content : null;
 }
 
-/** Joins the parts of a schedule: later changes by the user count; the rest is as the firing node stored it. */
+/**
+ * Combines the parts of a schedule. Newer changes by the user are applied to the progress that the node that runs the schedule has
+ * stored.
+ */
 function join({ state: said, timedSince = 0, updatedAt }: Schedule, come: ScheduleState): ScheduleState {
   const { queued, lastError } = come;
   return {
     ...come,
     paused: said.paused,
     after: Math.max(said.after, come.after),
-    // A queued due time from before the times were changed is dropped.
+    // If the times of the schedule were changed, a due time that was queued before the change is dropped.
     queued: queued !== null && queued > timedSince ? queued : null,
     lastError: lastError !== null && lastError.at > updatedAt ? lastError : null,
   };

@@ -1,6 +1,6 @@
 /**
- * A time zone. A *wall time* is a local time written as if it were UTC, in milliseconds. Most wall times have one instant; one
- * that the clocks skip has none, and one that they show twice has two.
+ * A time zone. A *wall time* is a local time, encoded as if it were UTC, in milliseconds. Most wall times occur at one instant. A wall
+ * time that the clocks skip occurs at none, and one that they show twice occurs at two.
  */
 const DAY_MS = 86_400_000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
@@ -12,11 +12,11 @@ export class TimeZone {
     this.#format = format;
   }
 
-  /** The zone of an IANA name; null if there is none. */
+  /** Returns the time zone with an IANA name; null if there is none. */
   static named(name: string): TimeZone | null {
     const known = zones.get(name);
     if (known !== undefined) return known;
-    // Offsets such as "+02:00" are names for some runtimes only.
+    // Some runtimes accept offsets such as "+02:00" as names, others do not. So they are refused.
     if (!/^[A-Za-z][\w+/-]{0,59}$/.test(name)) return null;
     let format: Intl.DateTimeFormat;
     try {
@@ -30,12 +30,12 @@ export class TimeZone {
       throw thrown;
     }
     const zone = new TimeZone(format);
-    // The cache holds about 600 names, and spellings that differ in case.
+    // The cache is large enough for the about 600 names, with spellings that differ in case.
     if (zones.size < 2_000) zones.set(name, zone);
     return zone;
   }
 
-  /** How far local time is ahead of UTC, in milliseconds. */
+  /** Returns how far local time is ahead of UTC at an instant, in milliseconds. */
   offsetAt(instant: number): number {
     const [, sign, hours, minutes, seconds] = OFFSET.exec(this.#format.format(instant)) ?? [];
     if (sign === undefined) return 0;
@@ -47,7 +47,7 @@ export class TimeZone {
     return instant + this.offsetAt(instant);
   }
 
-  /** The instants at which the clocks show a wall time, in order: none, one or two. */
+  /** Returns the instants at which the clocks show a wall time, in order: none, one or two. */
   instantsOf(wall: number): number[] {
     const before = this.offsetAt(wall - DAY_MS);
     const after = this.offsetAt(wall + DAY_MS);
@@ -57,13 +57,13 @@ export class TimeZone {
       .sort((a, b) => a - b);
   }
 
-  /** The first instant at which the clocks show a wall time, or skip it. */
+  /** Returns the first instant at which the clocks show a wall time. If they skip it, returns the instant of the change. */
   firstInstantOf(wall: number): number {
     const [first] = this.instantsOf(wall);
     return first ?? this.changeIn(wall - this.offsetAt(wall + DAY_MS), wall - this.offsetAt(wall - DAY_MS));
   }
 
-  /** The instant in (from, to] at which the offset changes. */
+  /** Returns the instant in (from, to] at which the offset changes. */
   changeIn(from: number, to: number): number {
     const offset = this.offsetAt(from);
     let [low, high] = [from, to];

@@ -1,4 +1,4 @@
-/** Writes a whole store as lines. The exporter owns the store meanwhile, so all reads show the same state. */
+/** Writes a whole store as lines. The exporting process owns the store during the export, so all reads show the same state. */
 import { readLeases, storeLeases } from "../engine/leases/lease-handover.ts";
 import { type Entry, TRIMMED } from "../kernel/journal/journal-entry.ts";
 import { GATE_PREFIX } from "../kernel/relay/relay.ts";
@@ -16,16 +16,19 @@ import {
 import { FORMAT, type Line } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
-/** The most rows in one line, except of executions; and the most characters of a journal. */
+/** The most rows in one line (lines of executions have one), and the most characters of a journal in one line. */
 const ROWS = 500;
 const CHARS = 1_048_576;
 const LOG_ROWS = 100;
-/** The most executions that are loaded together. */
+/** The most executions that are loaded at the same time. */
 const LOADED_MAX = 16;
-/** The most hashes of written definitions that are remembered. A definition that is written twice does no harm. */
+/**
+ * The most hashes of exported definitions that are kept in memory. If a hash was dropped, its definition may be exported twice, which
+ * does no harm.
+ */
 const HASHES_MAX = 10_000;
 
-/** All lines except the end. `at` is the time, `rondo` the version that writes. */
+/** Yields all lines except the end. `at` is the present time, `rondo` the version that writes the export. */
 export async function* exportLines(
   { store, info }: OwnedStore,
   stamp: { readonly at: number; readonly rondo: string },
@@ -35,14 +38,17 @@ export async function* exportLines(
   yield { kind: "header", format: FORMAT, ...stamp, remote };
   yield* documents(store, leaveOut);
   yield* executions(store);
-  // The newest definition of a name must be put last.
+  // The newest definition of a name is written last, because the import takes the last one as the newest.
   yield* newestDefinitions(store);
   yield* deadLetters(store);
   for (const { partition } of info.owned) yield* timers(store, partition);
   yield* mail(store);
 }
 
-/** Keeps data that the last owner left for its successor. Returns whether attempts of remote workers may still run. */
+/**
+ * Stores the lease tables of the last owner again, for the next owner of this store. Returns whether attempts of remote workers may still
+ * run.
+ */
 async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   let remote = uncleanEpoch > 0 && (await remoteEpoch(store)) >= uncleanEpoch;
@@ -89,7 +95,7 @@ async function* executions(store: Store): AsyncGenerator<Line> {
           hashes.add(hash);
         }
         const one = loaded[i] ?? null;
-        assert(one !== null, "an execution that is listed can be loaded");
+        assert(one !== null, "an execution that is listed must be in the store");
         yield* execution(store, head, one);
         yield* logsFrom(store, head.id, logs[i] ?? []);
       }
@@ -148,14 +154,14 @@ async function* execution(
   if (journal.end === 0) yield { kind: "journal", entries: journal.fill(1) };
 }
 
-/** Stands for missing rows. It cannot be parsed, so the imported execution is damaged too. */
+/** The body that replaces missing rows. It cannot be parsed, so the imported execution is damaged too. */
 const MISSING = "(missing)";
 
-/** Rows of a journal without gaps, as an import needs them, whatever is damaged. */
+/** Yields the rows of a journal without gaps, as an import needs them. Rows that are damaged or missing are replaced. */
 class Contiguous {
   /** The number of the last event in the rows so far. */
   end = 0;
-  /** The body of a row for rows that are missing at the beginning. */
+  /** The body of the row that replaces rows missing at the beginning. */
   readonly #atBeginning: string;
 
   constructor(atBeginning: string) {
@@ -218,7 +224,7 @@ async function* deadLetters(store: Store): AsyncGenerator<Line> {
     };
 }
 
-/** All timers of a partition at once: the port has no cursor for timers. */
+/** All timers of a partition are read at once, because the store's port has no cursor for timers. */
 async function* timers(store: Store, partition: number): AsyncGenerator<Line> {
   const all = await store.scanTimers({
     until: Number.MAX_SAFE_INTEGER,
@@ -244,12 +250,15 @@ function sizeOf(loaded: LoadedExecution | null): number {
   return loaded.entries.reduce((sum, { body }) => sum + body.length, loaded.snapshot?.body.length ?? 0);
 }
 
-/** Lists a page of rows with an order below `before`, newest first. */
+/** Reads a page of rows whose order is below `before`, newest first. */
 type ListNewest<Row> = (before: number | null, max: number) => Promise<readonly Row[]>;
 
 const PAGE = 1_000;
 
-/** Reads a newest-first list oldest first, in two walks: the first keeps only the place of each page. */
+/**
+ * Yields the rows of a newest-first list with the oldest first. It reads the list twice: the first time it keeps only the position of
+ * each page.
+ */
 async function* oldestFirst<Row extends { readonly order: number }>(
   list: ListNewest<Row>,
 ): AsyncGenerator<readonly Row[]> {

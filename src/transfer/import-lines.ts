@@ -1,4 +1,4 @@
-/** Imports lines into an empty store that this process owns, and which is not visible before all lines are in. */
+/** Imports lines into an empty store that this process owns. Other processes cannot see the store before all lines are imported. */
 import { extendChain } from "../engine/commit/journal-chain.ts";
 import { unreachable } from "../std/assert.ts";
 import { partitionOf } from "../store/partition-of.ts";
@@ -13,20 +13,20 @@ import {
 import { type Line, type LineOf, wrongLine } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
-/** The most writes and characters of one commit. */
+/** The most writes in one commit, and the most characters. */
 const WRITES_MAX = 500;
 const CHARS_MAX = 2_097_152;
-/** The most ends of journals in memory; the others are read again, a few at a time. */
+/** The most executions whose last event numbers are kept in memory. The others are read again, a few at a time. */
 const ENDS_MAX = 100_000;
 const LOOKED_UP = 32;
 
 /** The execution whose lines the import is reading. */
 interface Current {
   readonly id: string;
-  /** The number of the last event so far. */
+  /** The number of the last event that was read. */
   end: number;
   chain: string;
-  /** The execution's line, until its first journal page is written. */
+  /** The line with the execution's head; null once the first page of its journal was written. */
   line: LineOf<"execution"> | null;
 }
 
@@ -81,7 +81,7 @@ export class LineImporter {
       case "letters": {
         this.#closeCurrent();
         const [carrier] = this.#ends;
-        // If there are no executions at all, no mail can have a sender or a receiver.
+        // If the export has no executions, it can have no mail either, because mail has a sender and a receiver.
         if (carrier === undefined) return;
         return this.#write({ ...bare(...carrier), mail: line.rows });
       }
@@ -92,7 +92,7 @@ export class LineImporter {
     }
   }
 
-  /** Writes the remaining rows, and the data for the next owner. */
+  /** Writes the remaining rows, and the data that the last owner left for the next one. */
   async finish(): Promise<void> {
     this.#closeCurrent();
     await this.#flush();
@@ -106,11 +106,12 @@ export class LineImporter {
 
   async #addPage({ entries }: LineOf<"journal">): Promise<void> {
     const current = this.#current;
-    if (current === null) throw wrongLine(this.#number, "a journal page without an execution before it");
+    if (current === null)
+      throw wrongLine(this.#number, "a page of a journal comes before the line of its execution");
     const after = current.end;
     for (const { seq, count } of entries) {
       if (seq !== current.end + 1)
-        throw wrongLine(this.#number, `the journal of ${current.id} has a gap before ${seq}`);
+        throw wrongLine(this.#number, `the journal of ${current.id} has a gap before event ${seq}`);
       current.end = seq + count - 1;
     }
     current.chain = extendChain(current.chain, entries);
@@ -122,11 +123,11 @@ export class LineImporter {
     return this.#write({ ...write, create: true, head: { ...line.head, partition }, opened: line.opened });
   }
 
-  /** The current execution, which has a journal by now. */
+  /** Returns the execution that is being imported. Throws if none of its journal was read yet. */
   #begun(): Current {
     const current = this.#current;
     if (current === null || current.line !== null)
-      throw wrongLine(this.#number, "a line of an execution before its journal");
+      throw wrongLine(this.#number, "a line about an execution comes before its journal");
     return current;
   }
 
@@ -138,7 +139,7 @@ export class LineImporter {
     this.#current = null;
   }
 
-  /** Adds rows of executions that are complete already, each as a write of its own, in order. */
+  /** Adds rows of executions that were imported completely before. Each row is a separate write, in order. */
   async #addLate<Row extends { readonly execution: string }>(
     rows: readonly Row[],
     content: (row: Row) => Partial<ExecutionWrite>,
@@ -153,7 +154,7 @@ export class LineImporter {
     }
   }
 
-  /** Reads the journal ends of these executions. */
+  /** Reads the numbers of the last events of these executions. */
   async #lookUp(wanted: ReadonlySet<string>): Promise<void> {
     if (this.#ends.size + wanted.size > ENDS_MAX) this.#ends.clear();
     const ids = [...wanted].filter((id) => !this.#ends.has(id));
@@ -189,7 +190,7 @@ export class LineImporter {
   }
 }
 
-/** An empty write for an execution, to which the caller adds its content. */
+/** Makes an empty write for an execution. The caller adds the content. */
 function bare(execution: string, after: number): ExecutionWrite {
   return {
     execution,

@@ -1,14 +1,14 @@
 /**
- * The lines of an export, one JSON object each: a header; everything outside of executions; each execution, oldest first, with
- * its head, its journal in pages, and perhaps a snapshot and logs; then rows with an order over all executions (dead letters,
- * timers, mail); and an end with the counts. A line fits in memory.
+ * The lines of an export, each of which is one JSON object. First comes a header, then all data that belongs to no execution. Then each
+ * execution follows, the oldest first: its head, its journal in pages, and perhaps a snapshot and logs. Then come rows that are ordered
+ * over all executions (dead letters, timers, mail), and an end with the counts. Each line is small enough for memory.
  */
 import { z } from "zod";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { DeadLetter, Head, LogLine, LogRow, MailboxMessage, StoredTimer, Want } from "../store/store.ts";
 
-/** The version of the format; an import reads only this version. */
+/** The version of the export format. An import reads only this version. */
 export const FORMAT = 1;
 
 const count = z.int().min(0);
@@ -21,13 +21,13 @@ const header = z.strictObject({
   /** The version of Rondo that wrote the export. */
   rondo: z.string(),
   at: z.int(),
-  /** Whether attempts of remote workers may still run. */
+  /** Whether attempts of remote workers may still run after the export. */
   remote: z.boolean(),
 });
 
 const end = z.strictObject({
   kind: z.literal("end"),
-  /** The number of lines before this one, and the SHA-256 of their bytes, line ends included. */
+  /** The number of lines before this one, and the SHA-256 of their bytes including line ends. */
   lines: count,
   sha256: z.string(),
 });
@@ -58,7 +58,7 @@ const journal = z.strictObject({
     .min(1),
 });
 
-/** A snapshot of the execution after the journal so far. */
+/** A snapshot of the execution's state, as of the journal lines before it. */
 const snapshot = z.strictObject({ kind: z.literal("snapshot"), foldVersion: z.int(), body: z.string() });
 
 const logs = z.strictObject({
@@ -113,7 +113,7 @@ export type Line = z.infer<typeof LINE>;
 export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
 
 type LogLines = LineOf<"logs">["rows"][number];
-/** `true`, if a line has all fields of a stored row; otherwise the names of the fields that are missing. */
+/** A type: `true` if a line has all fields of a stored row, otherwise the names of the missing fields. */
 type Covers<Row, Fields, Left extends keyof Row = never> = [Exclude<keyof Row, keyof Fields | Left>] extends [
   never,
 ]
@@ -121,8 +121,8 @@ type Covers<Row, Fields, Left extends keyof Row = never> = [Exclude<keyof Row, k
   : Exclude<keyof Row, keyof Fields | Left>;
 
 /**
- * An import refuses fields that it does not know, so an export with a field that is missing here could not be read. A field of a
- * row that is missing does not compile. Left out are fields that the importing store assigns, and damages, which are not exported.
+ * Checks at compile time that the lines have all fields of stored rows. An import refuses unknown fields, so a field without a schema
+ * would make an export unreadable. Exempt are fields that the importing store assigns, and damages, which are not exported.
  */
 const _isComplete: readonly [
   Covers<Head, LineOf<"execution">["head"], "partition">,
@@ -145,7 +145,7 @@ export function parseLine(text: string, number: number): Line {
 /** Makes the error that refuses a file because of one of its lines. */
 export function wrongLine(number: number, why: string, cause?: unknown): RondoError {
   return new RondoError(
-    reject("invalid_input", `line ${number} is not of an export that this version reads: ${why}`),
+    reject("invalid_input", `line ${number} is not a line of an export that this version can read: ${why}`),
     { cause },
   );
 }

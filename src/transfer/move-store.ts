@@ -1,4 +1,4 @@
-/** Exports a store without an owner as sealed bytes, and imports such bytes as a new store. */
+/** Exports a store that no process has open, as bytes with a checksum, and imports such bytes as a new store. */
 import type { Clock } from "../std/clock.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import type { Store } from "../store/store.ts";
@@ -14,12 +14,12 @@ export interface ExportOptions {
   readonly clock: Clock;
   /** The version of Rondo that writes the export. */
   readonly rondo: string;
-  /** Writes bytes; the next ones follow after the promise has resolved. */
+  /** Writes bytes. The next bytes are written after the promise has resolved. */
   readonly write: (chunk: Buffer) => Promise<void>;
   readonly signal?: AbortSignal;
 }
 
-/** Exports a store. The store stays unchanged, and its next owner finds the data of the last one. */
+/** Exports a store. The store is not changed: its next owner finds the data that the last owner left. */
 export async function exportStore(options: ExportOptions): Promise<Moved> {
   const { clock, rondo, write, signal } = options;
   const owned = await openOwned(options.store, clock);
@@ -27,7 +27,7 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
   try {
     const lines = exportLines(owned, { at: clock.now(), rondo }, (what) => tally.leaveOut(what));
     for await (const chunk of seal(counted(lines, tally, signal))) {
-      // The ownership is checked before the end is written: without an end, the export counts as incomplete.
+      // The ownership is checked before the end is written. If it was lost, the end is missing, and the export counts as incomplete.
       await owned.confirm();
       await write(chunk);
     }
@@ -44,7 +44,7 @@ export interface ImportOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Imports lines into a new store, which is closed as unclean: its next owner treats open attempts as in doubt. */
+/** Imports lines into a new store. The store is closed as unclean, so that its next owner assumes that open attempts may still run. */
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
   try {

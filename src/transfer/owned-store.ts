@@ -1,6 +1,4 @@
-/**
- * A store whose partitions are all owned by this process; `confirm` throws if the process has lost the lease of a shared store.
- */
+/** A store whose partitions are all owned by this process; `confirm` throws if the process has lost its lease of the store. */
 import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { type ClusterStore, LEASE_MS, type Membership } from "../store/cluster-store.ts";
@@ -8,9 +6,9 @@ import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 
 export interface OwnedStore {
   readonly store: Store;
-  /** The store's info, with every partition owned. */
+  /** The store's info, which says that this process owns every partition. */
   readonly info: StoreInfo;
-  /** Resolves if this process was the only owner until now; otherwise throws. */
+  /** Resolves if this process has been the only owner until now; throws otherwise. */
   confirm(): Promise<void>;
   close(options: { readonly clean: boolean }): Promise<void>;
 }
@@ -38,7 +36,7 @@ async function acquireAll(store: ClusterStore, info: StoreInfo, clock: Clock): P
   const others = nodes.filter((node) => node.incarnation !== incarnation).map(({ url }) => url);
   if (others.length > 0) throw inUse(others);
   const owned = await store.take(Array.from({ length: info.partitions }, (_, i) => i));
-  // Another process took partitions in between.
+  // Another process took some of the partitions at the same time.
   if (owned.length < info.partitions) throw inUse([]);
   const epochs = new Map(owned.map(({ partition, epoch }) => [partition, epoch]));
   let lost: StoreFault | null = null;
@@ -49,7 +47,7 @@ async function acquireAll(store: ClusterStore, info: StoreInfo, clock: Clock): P
         ({ partition, owner, epoch }) => owner === incarnation && epoch === epochs.get(partition),
       );
     if (!isOurs)
-      lost = new StoreFault("another process took the store meanwhile", {
+      lost = new StoreFault("another process took over the store during the transfer", {
         retryable: false,
         nothingWritten: false,
       });
@@ -72,13 +70,13 @@ async function acquireAll(store: ClusterStore, info: StoreInfo, clock: Clock): P
 function inUse(urls: readonly string[]): RondoError {
   const by = urls.length === 0 ? "" : `: ${urls.join(", ")}`;
   return new RondoError(
-    reject("conflict", `nodes work on this store${by}`, {
-      hint: `stop them first; one that was killed counts as gone after ${LEASE_MS / 1_000} seconds`,
+    reject("conflict", `nodes are using this store${by}`, {
+      hint: `stop the nodes first; a node that was killed counts as gone after ${LEASE_MS / 1_000} seconds`,
     }),
   );
 }
 
-/** Renews the lease every third of its time. A failed renewal does no harm if the next one succeeds in time. */
+/** Renews the lease after each third of its time. If a renewal fails, the lease is kept as long as the next one succeeds in time. */
 class Renewals {
   readonly #clock: Clock;
   readonly #renew: () => Promise<void>;
@@ -108,7 +106,7 @@ class Renewals {
     try {
       await this.#renew();
     } catch (thrown) {
-      // If the lease is lost, the next renewal or `confirm` notices it.
+      // Errors are ignored: if the lease is lost, the next renewal or `confirm` notices it.
       if (!(thrown instanceof StoreFault)) throw thrown;
     }
     if (!this.#isOver) this.#arm();

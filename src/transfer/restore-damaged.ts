@@ -1,8 +1,7 @@
 /**
- * Replaces damaged executions of a store by those of an export with the same ids. This process must own the store. Nothing else
- * of the store is changed.
- * Each execution is held in memory and written by one commit. A document names it from before the damaged one is dropped until
- * the commit has succeeded, so an import that was interrupted can be repeated.
+ * Replaces damaged executions of a store by those of an export with the same ids. This process must own the store. Nothing else of the
+ * store is changed. Each execution is kept in memory as a whole and written by one commit. Before the damaged execution is deleted, a
+ * document with its id is stored, which is deleted after the commit. So an import that was interrupted can be repeated.
  */
 import { extendChain } from "../engine/commit/journal-chain.ts";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
@@ -20,14 +19,14 @@ import {
 import type { Line, LineOf } from "./line.ts";
 import { type OwnedStore, openOwned } from "./owned-store.ts";
 
-/** The kind of documents that name executions whose replacement has begun. */
+/** The kind of documents that name the executions whose replacement has begun. */
 const BEGUN = "restoring";
 const PAGE = 500;
 
-/** The result of `restoreDamaged`, by ids of executions. */
+/** The result of `restoreDamaged`: ids of executions. */
 export interface Restored {
   readonly restored: readonly string[];
-  /** Damaged executions that are not in the export, or are damaged there too. They are unchanged. */
+  /** Damaged executions that are not in the export, or are damaged in it too. They are not changed. */
   readonly stillDamaged: readonly string[];
 }
 
@@ -41,14 +40,14 @@ interface Replacement {
 }
 
 export interface RestoreDamagedOptions {
-  /** The store, which no process may work on. */
+  /** The store. No other process may have it open. */
   readonly store: Store;
   readonly clock: Clock;
   readonly lines: AsyncIterable<Line>;
   readonly signal?: AbortSignal;
 }
 
-/** Replaces executions that are damaged in the store and intact in the export. */
+/** Replaces the executions that are damaged in the store and intact in the export. */
 export async function restoreDamaged(options: RestoreDamagedOptions): Promise<Restored> {
   const owned = await openOwned(options.store, options.clock);
   const restored: string[] = [];
@@ -85,7 +84,7 @@ async function damagedIn(store: Store): Promise<ReadonlySet<string>> {
   return ids;
 }
 
-/** Reads the wanted executions from the export. Missing or damaged definitions are stored at once. */
+/** Reads the wanted executions from the export. Definitions that are missing or damaged in the store are stored at once. */
 async function collect(
   store: Store,
   wanted: ReadonlySet<string>,
@@ -116,7 +115,7 @@ async function collect(
   return { executions, letters };
 }
 
-/** Stores a definition if the store's copy is missing or damaged. The newest definition of the name stays the newest. */
+/** Stores a definition if the store's copy is missing or damaged. The newest definition of a name remains the newest. */
 async function putIfDamaged(store: Store, { name, hash, body }: LineOf<"definition">): Promise<void> {
   const found = await store.getDefinition({ hash });
   if (found !== null && readDefinition(found.body, hash) !== null) return;

@@ -1,13 +1,15 @@
-/** Writes lines with a seal, a last line with their count and SHA-256, so that a changed file is detected. */
+/**
+ * Writes lines and then a seal. The seal is a last line with the number of lines and their SHA-256, by which a changed file is detected.
+ */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { jsonFields } from "../std/decode.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
 import { FORMAT, type Line, type LineOf, parseLine } from "./line.ts";
 
-/** About how many bytes are written at a time. */
+/** The approximate number of bytes that are written at a time. */
 const CHUNK = 262_144;
-/** The longest line that is read, in bytes. No written line is this long. */
+/** The longest line that is read, in bytes. An export never has a line of this length. */
 const LINE_MAX = 268_435_456;
 const NEWLINE = 10;
 
@@ -59,7 +61,7 @@ export async function checkSeal(file: string): Promise<Rejection | null> {
   if (count === 0) return foreign(file);
   const end = endOf(last);
   if (end === null) return broken(file, "the end of the file is missing: it was cut off");
-  if (end.lines !== count) return broken(file, `the file has ${count} lines of ${String(end.lines)}`);
+  if (end.lines !== count) return broken(file, `the file has ${count} lines instead of ${String(end.lines)}`);
   if (end.sha256 !== hash.digest("hex"))
     return broken(file, "the content has changed since the file was written");
   return null;
@@ -80,20 +82,22 @@ function checkHeader(file: string, line: Buffer): Rejection | null {
   if (header["format"] === FORMAT) return null;
   return reject(
     "invalid_input",
-    `${file} is an export of format ${String(header["format"])}; this version reads format ${FORMAT}`,
-    { hint: `import it with the Rondo that wrote it (${String(header["rondo"])}), or a newer one` },
+    `${file} is an export in format ${String(header["format"])}, but this version reads format ${FORMAT}`,
+    {
+      hint: `import the file with the version of Rondo that wrote it (${String(header["rondo"])}), or a newer one`,
+    },
   );
 }
 
 function foreign(file: string): Rejection {
-  return reject("invalid_input", `${file} is not an export`, {
+  return reject("invalid_input", `${file} is not an export of Rondo`, {
     hint: "give a file that `rondo export` has written",
   });
 }
 
 function broken(file: string, why: string): Rejection {
   return reject("invalid_input", `${file} is not complete: ${why}; nothing was imported`, {
-    hint: "export again, or copy the file again",
+    hint: "export the store again, or copy the file again",
   });
 }
 
@@ -102,7 +106,7 @@ function endOf(line: Buffer | null): { lines: unknown; sha256: unknown } | null 
   return fields?.["kind"] === "end" ? { lines: fields["lines"], sha256: fields["sha256"] } : null;
 }
 
-/** Splits a file into lines. Only `\n` ends a line: texts may contain other separators. */
+/** Splits a file into lines. Only ` ` ends a line, because JSON texts may contain other line separators. */
 async function* bytesOfLines(file: string): AsyncGenerator<Buffer | Rejection> {
   let begun: Buffer[] = [];
   let length = 0;

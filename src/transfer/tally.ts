@@ -9,9 +9,9 @@ export interface Moved {
   readonly timers: number;
   readonly letters: number;
   readonly deadLetters: number;
-  /** Ids of damaged executions, which are damaged after an import too. Missing if there are none. */
+  /** Ids of damaged executions. They are damaged after an import too. Left out if there are none. */
   readonly damaged?: readonly string[];
-  /** Ids of unreadable documents, which are not in the export. Missing if there are none. */
+  /** Ids of documents that cannot be read and so are not in the export. Left out if there are none. */
   readonly leftOut?: readonly string[];
 }
 

@@ -7,8 +7,8 @@ import { type Rejection, reject } from "../std/rejection.ts";
 export type Headers = (name: string) => string | undefined;
 
 /**
- * Reads the body of a request as an event: a CloudEvent in structured or binary mode, or an event in Rondo's own form, which is
- * returned as it is.
+ * Reads an event from the body of a request. A CloudEvent, in structured or binary mode, is converted; an event in Rondo's own form is
+ * returned unchanged.
  */
 export function readEvent(body: unknown, header: Headers): unknown {
   const fields = fieldsOf(body);
@@ -20,7 +20,7 @@ export function readEvent(body: unknown, header: Headers): unknown {
     header("content-type")?.toLowerCase().startsWith("application/cloudevents+json") === true;
   if (fields === null || (!isStructured && fields["specversion"] === undefined)) return body;
   if (fields["data_base64"] !== undefined)
-    return reject("invalid_input", "data_base64: data in bytes is not supported", {
+    return reject("invalid_input", "data_base64: binary data of an event is not supported; send JSON", {
       path: "data_base64",
       hint: "send JSON as `data`",
     });
@@ -42,7 +42,7 @@ function cloudEvent({ attribute, version, data }: CloudEventParts): unknown {
     return reject("invalid_input", 'specversion: only CloudEvents "1.0" are read', { path: "specversion" });
   for (const name of ["id", "source", "type"])
     if (typeof attribute(name) !== "string" || attribute(name) === "")
-      return reject("invalid_input", `${name}: a CloudEvent needs it`, { path: name });
+      return reject("invalid_input", `${name}: is missing; every CloudEvent needs it`, { path: name });
   return { name: attribute("type"), id: attribute("id"), source: attribute("source"), data: data ?? null };
 }
 
@@ -57,7 +57,7 @@ function decodedHeader(value: string | undefined): string | undefined {
   }
 }
 
-/** Makes an event of a webhook: its name is the source and the `type` of the body, its id the id of the webhook. */
+/** Makes an event from a webhook. Its name consists of the source and the `type` in the body; its id is the id of the webhook. */
 export function webhookEvent(
   source: { readonly name: string; readonly project?: string | undefined },
   id: string,

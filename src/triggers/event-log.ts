@@ -1,6 +1,6 @@
 /**
- * The log of events: one document for each event, by its time. Lists of events read it, and retention forgets the events by it.
- * Events that matched no trigger have documents of their own kind, because they are forgotten sooner.
+ * The log of events: one document for each event, by its time. Lists of events are read from it, and retention finds old events by it.
+ * Events that matched no trigger have documents of their own kind, because they are deleted sooner.
  */
 import { flag, KEPT, number, object, string } from "../std/decode.ts";
 import { jsonForm, listDocuments } from "../store/document-form.ts";
@@ -10,7 +10,7 @@ import type { DocumentStore, NamedDocument, Store } from "../store/store.ts";
 export interface LoggedEvent {
   /** When the event was sent, in milliseconds since 1970. */
   readonly at: number;
-  /** The id of the event's own execution. */
+  /** The id of the execution that represents the event. */
   readonly execution: string;
   /** The name of the event. */
   readonly name: string;
@@ -18,7 +18,7 @@ export interface LoggedEvent {
   readonly id: string;
   /** The project of the event. */
   readonly project: string;
-  /** Whether a trigger matched. */
+  /** Whether the event matched a trigger. */
   readonly isMatched: boolean;
 }
 
@@ -29,7 +29,7 @@ const shape = object(
 export const EVENT_FORM = jsonForm<LoggedEvent>("event", shape);
 export const UNMATCHED_FORM = jsonForm<LoggedEvent>("event-unmatched", shape);
 
-/** How long events are remembered, and those that matched nothing. */
+/** How long events are kept, and how long events that matched no trigger are kept. */
 export const EVENTS_KEPT_MS = 7 * 86_400_000;
 export const UNMATCHED_KEPT_MS = 3_600_000;
 
@@ -122,8 +122,8 @@ export async function listEvents(
 }
 
 /**
- * Forgets a page of events that were sent before a time: their executions are deleted through the engine, then their documents.
- * True if there may be more.
+ * Deletes a page of events that were sent before a time. The engine deletes their executions, then their documents are deleted. Returns
+ * true if there may be more.
  */
 export async function forgetEvents(
   store: Pick<Store, "listDocuments" | "deleteDocuments">,

@@ -1,5 +1,5 @@
 /**
- * Sends events. An event is one commit: an execution whose id is derived from the event's id, and with it a stored message to
+ * Sends events. Sending an event is one commit. It creates an execution whose id is derived from the event's id, and stores a message to
  * each execution or gate that a trigger names (kernel/relay). So a repeated event changes nothing, and a crash loses nothing.
  */
 import { type EnginePort, startExecution } from "../engine/engine-port.ts";
@@ -41,10 +41,10 @@ const given = object(
   { what: "an event" },
 );
 
-/** A workflow as triggers need it. */
+/** The facts about a workflow that triggers need. */
 export interface TriggeredWorkflow {
   readonly plan: Plan;
-  /** Returns the input in its stored form, or why the workflow refuses it. */
+  /** Returns the input in its stored form, or a rejection if the workflow refuses it. */
   readonly check: (input: unknown) => Promise<string | Rejection>;
 }
 
@@ -53,7 +53,7 @@ export interface SendParts {
   readonly store: Pick<DocumentStore, "listDocuments" | "putDocuments" | "putDefinition">;
   readonly clock: Pick<Clock, "now">;
   readonly random: Random;
-  /** Reads the newest definition of a workflow, or why it cannot be used; null if there is none. */
+  /** Reads the newest definition of a workflow. Returns a rejection if it cannot be used; null if there is none. */
   readonly newest: (workflow: string) => Promise<TriggeredWorkflow | Rejection | null>;
 }
 
@@ -76,7 +76,7 @@ export class EventSender {
     this.#newest = new SharedReads(parts.newest);
   }
 
-  /** Sends an event. Resolves when it is durable. */
+  /** Sends an event. Resolves when the event is stored. */
   async send(event: unknown): Promise<SentEvent | Rejection> {
     const checked = decode(given, event, { whole: "event" });
     if (isRejection(checked)) return checked;
@@ -109,7 +109,7 @@ export class EventSender {
     return (await firstAnswer(engine, execution)) ?? { ...answer, repeated: true };
   }
 
-  /** Finds the triggers that an event fits, and makes their messages. */
+  /** Finds the triggers that match an event, and makes their messages. */
   async #targetsOf(event: Sending): Promise<Found | Rejection> {
     const found: Found = { messages: [], targets: [], refused: [] };
     const data = JSON.parse(event.data) as unknown;
@@ -129,7 +129,10 @@ export class EventSender {
     return tooLarge(found, event) ?? found;
   }
 
-  /** The plan of events. The definitions of relays are stored before the first event, since other nodes read them. */
+  /**
+   * The plan of the executions that represent events. The definitions of relays are stored before the first event, because other nodes
+   * read them.
+   */
   #eventPlan(): Promise<Plan> {
     this.#plan ??= this.#storeRelays().catch((thrown: unknown) => {
       this.#plan = null;
@@ -146,7 +149,7 @@ export class EventSender {
   }
 }
 
-/** The answer to the first event with an id; null if there is none. */
+/** Returns the answer to the first event with this id; null if there was none. */
 async function firstAnswer(engine: EnginePort, execution: string): Promise<SentEvent | Rejection | null> {
   const first = await engine.inspect(execution);
   if (isRejection(first)) return first.code === "not_found" ? null : first;
@@ -157,7 +160,7 @@ interface Sending {
   readonly name: string;
   readonly data: string;
   readonly project: string;
-  /** The id of the event's own execution. */
+  /** Returns the id of the execution that represents the event. */
   readonly execution: string;
 }
 
@@ -175,13 +178,13 @@ function tooLarge(found: Found, event: Sending): Rejection | null {
       "too_large",
       `the event "${event.name}" has ${length} targets; at most ${TARGETS_MAX} are allowed`,
       {
-        hint: "let one workflow start the others as children",
+        hint: "let the event start one workflow, which starts the others as children",
       },
     );
   if (length * byteLength(event.data) > MESSAGES_BYTES_MAX)
-    return reject("too_large", `the data of the event, once for each of ${length} targets, is too large`, {
+    return reject("too_large", `the data of the event, sent to ${length} targets, is too large in all`, {
       path: "data",
-      hint: "store the data elsewhere and pass a reference to it",
+      hint: "store the data elsewhere, and send a reference to it",
     });
   return null;
 }
@@ -203,7 +206,7 @@ async function addTrigger(found: Found, fitting: Fitting): Promise<void> {
   if (pointer !== undefined && signal !== undefined) {
     const to = pointedAt(data, pointer);
     if (typeof to !== "string" || whyNoExecutionId(to) !== null)
-      return void refuse(`"${pointer}" of the data is not the id of an execution`);
+      return void refuse(`"${pointer}" in the data of the event is not the id of an execution`);
     const id = startedBy(event.execution, { workflow, trigger: trigger.event });
     const { data: payload, project } = event;
     found.messages.push({ to, message: { kind: "signal", id, signal, data: payload, project } });
@@ -214,7 +217,8 @@ async function addTrigger(found: Found, fitting: Fitting): Promise<void> {
   if (isRejection(input)) return void refuse(input.message);
   const policy = policyOf(fitting);
   const key = keyOf(data, trigger.key);
-  if (key === null) return void refuse(`"${trigger.key}" of the data is not a text or a number`);
+  if (key === null)
+    return void refuse(`"${trigger.key}" in the data of the event is neither a text nor a number`);
   if (needsGate(trigger)) {
     const gate = gateId({ project: event.project, workflow, event: trigger.event, key });
     const entry = { event: event.execution, data: event.data, policy };
@@ -251,7 +255,7 @@ function addCancel(
   if (key === null)
     return void found.refused.push({
       workflow,
-      reason: `"${pointer}" of the data is not a text or a number`,
+      reason: `"${pointer}" in the data of the event is neither a text nor a number`,
     });
   const gate = gateId({ project: event.project, workflow, event: trigger.event, key });
   const entry = { event: event.execution, data: "null", policy: policyOf(fitting), cancels: true as const };
@@ -259,7 +263,7 @@ function addCancel(
   found.targets.push({ workflow, action: "cancel" });
 }
 
-/** The key of an event; null if the data has none. */
+/** Returns the key of an event for a trigger; null if the data has none. */
 function keyOf(data: unknown, pointer: string | undefined): string | null {
   return pointer === undefined ? "" : nameOf(pointedAt(data, pointer));
 }

@@ -1,6 +1,6 @@
 /**
- * The index of triggers: documents that name the workflows which an event may start, signal or cancel. A document is only a
- * hint. The newest definition of the workflow decides, so a document of an older one does no harm.
+ * The index of triggers: documents that name the workflows which an event may start, signal or cancel. A document is only a hint. The
+ * newest definition of the workflow decides, so a document that was made for an older definition does no harm.
  */
 import type { Definition } from "../kernel/definition/definition.ts";
 import { encodeName } from "../kernel/definition/names.ts";
@@ -17,13 +17,14 @@ const WORKFLOWS_MAX = 2_000;
 export function withTriggerIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {
-      // Only the newest definition of a workflow has triggers.
+      // Only triggers of the newest definition of a workflow count.
       if (isVersionedName(name)) return store.putDefinition(name, hash, body);
       const { on = [] } = JSON.parse(body) as Partial<Definition>;
       const events = new Set(
         on.flatMap(({ event, cancelOn = [] }) => [event, ...cancelOn.map((one) => one.event)]),
       );
-      // The index is first: a definition that is stored is not stored again, so its index would stay incomplete after a crash.
+      // The index is stored before the definition. If a crash came between them in the other order, the index would stay incomplete,
+      // because a stored definition is not stored again.
       for (const event of events) await store.putDocument(TRIGGER, `${encodeName(event)} ${name}`, "{}");
       await store.putDefinition(name, hash, body);
     },

@@ -57,7 +57,7 @@ test.each(DAMAGES)("a damaged schedule, token and topic concern themselves only:
   await damageDocuments(cwd, damage);
   const server = await startServer({ cwd, env });
   const ask = asker(server.url);
-  await server.process.line(/schedule nightly is damaged and does not fire/);
+  await server.process.line(/schedule nightly is damaged and starts nothing/);
   await server.process.line(/a token is damaged.*rondo token revoke/);
 
   // The schedule: the others are listed, and it can be put again or deleted.

@@ -151,7 +151,9 @@ describe("an event", () => {
     for (const id of ["\u0000", "", "x".repeat(201), "..", 7])
       expect(await rondo.send({ name: "go", data: { id } })).toMatchObject({
         targets: [],
-        refused: [{ workflow: "target", reason: '"/id" of the data is not the id of an execution' }],
+        refused: [
+          { workflow: "target", reason: '"/id" in the data of the event is not the id of an execution' },
+        ],
       });
     // Messages to one execution are applied in their order, so the foreign one has come before this.
     await rondo.send({ name: "go", data: { id: "t-1", mine: true }, project: "theirs" });

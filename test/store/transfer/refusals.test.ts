@@ -96,10 +96,10 @@ describe("an import of", () => {
   const execution = { kind: "execution", head, opened: {} };
   const page = (seq: number) => ({ kind: "journal", entries: [{ seq, count: 1, at: 1, body: "{}" }] });
   const wrong: [why: string, lines: readonly object[], message: RegExp][] = [
-    ["an unknown kind", [{ kind: "more" }], /line 2 is not of an export/],
+    ["an unknown kind", [{ kind: "more" }], /line 2 is not a line of an export/],
     ["a missing field", [{ kind: "document", of: "token", id: "1" }], /line 2.*body/],
-    ["a journal of nobody", [page(1)], /line 2.*without an execution/],
-    ["a gap in a journal", [execution, page(1), page(3)], /line 4.*gap before 3/],
+    ["a journal of nobody", [page(1)], /line 2.*before the line of its execution/],
+    ["a gap in a journal", [execution, page(1), page(3)], /line 4.*gap before event 3/],
     ["an execution without a journal", [execution, execution], /before its journal/],
     ["one execution twice", [execution, page(1), execution, page(1)], /x is in this export twice/],
     [

@@ -58,7 +58,7 @@ describe("a store", () => {
     onTestFinished(() => node.close({ clean: true }));
     await node.renew();
     await expect(exportFrom({ ...place, rondo: "0", write: async () => {} })).rejects.toThrow(
-      /nodes work on this store: http:\/\/node:1/,
+      /nodes are using this store: http:\/\/node:1/,
     );
     const folder = temporaryDirectory();
     await firstLife(`file:${folder}/a`);
