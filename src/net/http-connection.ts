@@ -43,6 +43,9 @@ export interface HttpConnectionOptions {
   readonly answerBytesMax?: number;
 }
 
+/** Requests to one address. The simulator has another implementation than HTTP. */
+export type Requests = Pick<HttpConnection, "address" | "localAddress" | "send" | "dropIdle" | "close">;
+
 const ANSWER_BYTES_MAX = 64 * 1_048_576;
 const clock = systemClock();
 

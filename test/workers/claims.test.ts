@@ -19,6 +19,17 @@ test("C1 two workers claim with one task available: exactly one gets it, the oth
   expect(new Set(got.map((claimed) => claimed.work.length))).toEqual(new Set([0, 1]));
 });
 
+test("a worker that registers again while its claim is open gets the work of that claim", async () => {
+  const bench = await SessionFixture.open();
+  bench.join("one", ["w.a"]);
+  const claim = bench.open("one", 5, 20_000);
+  await bench.clock.settle();
+  bench.join("one", ["w.a"]);
+  await bench.start("e1", [tasksPhase("a", ["x"])]);
+  await bench.clock.settle();
+  expect(numbers((await claim.answer) as Claimed)).toEqual([0]);
+});
+
 test("an item says everything that is needed to do it, and inputs come once per execution", async () => {
   const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);

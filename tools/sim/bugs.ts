@@ -366,6 +366,21 @@ const ALERTS: readonly PlantedBug[] = [
   { name: "sent alert stays open", seed: 1, change: '$key: "open"' },
 ];
 
+/** Bugs in the sessions of workers over HTTP. */
+const SESSIONS: readonly PlantedBug[] = [
+  { name: "failed claim repeated under another id", seed: 1, change: "" },
+  { name: "lost answer of a claim with events forgotten", seed: 1, change: "if (!($test)) $else" },
+  { name: "work of a lost answer kept", seed: 1, change: "" },
+  { name: "open claim forgotten at a registration", seed: 31, change: "" },
+  {
+    name: "failed claims forgotten with their session",
+    seed: 43,
+    change: "const $key = (this.own ??= []);",
+  },
+  { name: "events of a failed request dropped", seed: 2, change: "$1" },
+  { name: "claim with events waits for work", seed: 1, change: "$object" },
+];
+
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENGINE,
   ...WORKERS,
@@ -380,5 +395,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...MOVES.map((bug) => ({ ...bug, versions: true })),
   ...ENTITIES.map((bug) => ({ ...bug, entities: true })),
   ...ALERTS.map((bug) => ({ ...bug, alerts: true })),
+  ...SESSIONS.map((bug) => ({ ...bug, sessions: true })),
   ...TALK.map((bug) => ({ ...bug, talk: true })),
 ];

@@ -30,6 +30,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --versions         executions move between versions of a workflow, while code of the versions comes and goes
   --entities         executions continue as others under one id; every item is taken exactly once, in its order
   --alerts           several nodes look for causes of alerts and send them; each cause is told once
+  --sessions         workers claim and report over HTTP that loses, delays and repeats messages; nothing is lost or done twice
   --talk             code writes streams, publishes values and answers updates (seeds from 1,000,000,001 on)
   --endings          workflows clean up when they end; a payment service counts charges and refunds
   --rates            handlers have rates by key, and rates that are spread
@@ -62,6 +63,7 @@ const OPTIONS = {
   versions: { type: "boolean" },
   entities: { type: "boolean" },
   alerts: { type: "boolean" },
+  sessions: { type: "boolean" },
   talk: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },

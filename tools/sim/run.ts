@@ -6,6 +6,7 @@ import { entitiesWorld } from "./entities.ts";
 import { eventsWorld } from "./event-races.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { racesWorld } from "./races.ts";
+import { runSessions } from "./sessions/sessions.ts";
 import { Violation } from "./trace.ts";
 import { versionsWorld } from "./version-moves.ts";
 import { World } from "./world.ts";
@@ -28,6 +29,8 @@ export const MODES = [
   "entities",
   /** Alerts of several nodes, instead of the random run. */
   "alerts",
+  /** Worker sessions over simulated HTTP, instead of the random run. */
+  "sessions",
 ] as const;
 export type Modes = Partial<Record<(typeof MODES)[number], boolean | undefined>>;
 
@@ -63,12 +66,13 @@ export function nodesOf(seed: number): number {
 
 /** Runs a seed in any mode. */
 export async function runAnySeed(options: RunOptions): Promise<RunResult> {
-  if (options.alerts !== true) return runSeed(options);
-  const ran = await runAlerts(options.seed, options.show ?? null);
+  const { seed, show = null, alerts, sessions } = options;
+  if (alerts !== true && sessions !== true) return runSeed(options);
+  const ran = await (alerts === true ? runAlerts : runSessions)(seed, show);
   return { ...ran, happened: new Map(), payments: new Payments().counts };
 }
 
-/** Runs a seed of any mode but alerts, whose code is asynchronous. */
+/** Runs a seed of any mode but alerts and sessions, whose code is asynchronous. */
 export function runSeed(options: RunOptions): RunResult {
   const world = worldOf(options);
   const done = (violation: string | null): RunResult => ({

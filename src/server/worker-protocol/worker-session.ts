@@ -112,6 +112,9 @@ export class WorkerSession implements WorkerLink {
     const { serves, capacity, url, project } = this.registration;
     this.#presence.isJoined = true;
     this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null, project });
+    // The engine forgets what a worker has claimed when the worker joins again.
+    // @plant open claim forgotten at a registration
+    if (this.#claim !== null) this.#request(this.#claim);
   }
 
   /** When the worker will have been silent for too long; Infinity while a claim waits, or if the worker has left. */
@@ -123,6 +126,11 @@ export class WorkerSession implements WorkerLink {
   leave(): void {
     this.#presence.isJoined = false;
     this.#parts.engine.leave(this.id);
+  }
+
+  /** Asks the engine for the work of an open claim, as far as it is not here already. */
+  #request({ max }: OpenClaim): void {
+    this.#parts.engine.claim(this.id, Math.max(0, max - this.#ready.length));
   }
 
   /** Returns the URLs of the cluster's nodes if the worker does not have them yet; null if it has. */
@@ -155,9 +163,10 @@ export class WorkerSession implements WorkerLink {
     signal: AbortSignal,
   ): { readonly answer: Promise<ClaimAnswer | null>; readonly end: () => void } {
     this.seen();
+    // A request whose worker is gone must not take the work of the claim that repeats it.
+    if (signal.aborted) return { answer: Promise.resolve(null), end: () => {} };
     if (asked.id !== undefined) this.#handBackLostAnswer(asked.id);
     if (this.#claim !== null) this.#supersede(this.#claim);
-    if (signal.aborted) return { answer: Promise.resolve(null), end: () => {} };
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
     // Items that the worker has no free slot for any more are handed back.
     this.#handBack(this.#ready.splice(max).map(({ record }) => record));
@@ -182,7 +191,7 @@ export class WorkerSession implements WorkerLink {
     };
     signal.addEventListener("abort", gone);
     this.#claim = open;
-    this.#parts.engine.claim(this.id, Math.max(0, max - this.#ready.length));
+    this.#request(open);
     if (this.#hasNews(open)) this.#wake();
     return { answer, end };
   }
@@ -359,6 +368,7 @@ export class WorkerSession implements WorkerLink {
 
   /** Called when a claim arrives again: hands back the items of its lost answer, so that the engine can grant them at once. */
   #handBackLostAnswer(claim: string): void {
+    // @plant work of a lost answer kept
     this.#handBack(this.#answered.get(claim) ?? []);
     this.#answered.delete(claim);
   }

@@ -163,7 +163,8 @@ export class WorkerSessions {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
     const claim = session.claim({ ...asked, waitMs: WAIT_MS_MAX }, signal);
-    const answer = await this.events(worker, body, true).finally(claim.end);
+    const committed = this.events(worker, body, true);
+    const answer = await /* @plant claim with events waits for work */ committed.finally(claim.end);
     const claimed = await claim.answer;
     this.#silence.watch(session);
     if (isRejection(answer)) {

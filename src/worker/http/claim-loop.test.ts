@@ -18,6 +18,7 @@ function setUp(capacity: number, claimsWithEvents = false) {
   })[] = [];
   const taken: Claimed[] = [];
   let held = 0;
+  const failed: string[] = [];
   const loop = new ClaimLoop({
     clock,
     random: new SeededRandom(1),
@@ -25,6 +26,7 @@ function setUp(capacity: number, claimsWithEvents = false) {
     heartbeatMs: () => 30_000,
     room: () => capacity - held,
     canClaimWithEvents: () => claimsWithEvents,
+    failed: { add: (id) => failed.push(id), take: () => failed.shift() },
     onClaimed: (claimed) => {
       held += claimed.work.length;
       taken.push(claimed);

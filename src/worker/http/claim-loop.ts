@@ -26,8 +26,20 @@ export interface ClaimLoopOptions {
   readonly room: () => number;
   /** Whether the server accepts a claim in the same request as events. */
   readonly canClaimWithEvents: () => boolean;
+  /** The failed claims of this worker at the server of this loop. */
+  readonly failed: FailedClaimIds;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
+}
+
+/**
+ * The ids of failed claims, which the next claims repeat. They outlive the session in which the claims failed: another session of
+ * the worker at the same server repeats them too.
+ */
+export interface FailedClaimIds {
+  add(claimId: string): void;
+  /** Removes and returns an id; undefined if there is none. */
+  take(): string | undefined;
 }
 
 /** A claim that is sent in the same request as events. */
@@ -60,8 +72,6 @@ export class ClaimLoop {
   readonly #backOff: BackOff;
   /** The open claims. A claim with `max` 0 waits for cancellations only. */
   readonly #open = new Set<{ readonly max: number }>();
-  /** The ids of failed claims, which the next claims repeat. */
-  readonly #failed: string[] = [];
   readonly #idPrefix: string;
   #claims = 0;
   #isStopped = false;
@@ -116,7 +126,8 @@ export class ClaimLoop {
   /** Called when the request with events was answered, with the answer to its claim; null if the claim was not answered. */
   claimAnswered(claim: EventsClaim, claimed: Claimed | null): void {
     this.#open.delete(claim);
-    if (claimed === null) this.#failed.push(claim.claimId);
+    // @plant lost answer of a claim with events forgotten
+    if (claimed === null) this.#options.failed.add(claim.claimId);
     else this.#answered(claimed, claim.max);
     this.#checkQuiet();
     if (this.#stopEventsWait === null) this.wake();
@@ -183,7 +194,8 @@ export class ClaimLoop {
     const claimId = this.#nextId();
     const called = await post(JSON.stringify(asked), { ...waits, claimId });
     this.#open.delete(claim);
-    if (called.kind !== "answered") this.#failed.push(claimId);
+    // @plant failed claim repeated under another id
+    if (called.kind !== "answered") this.#options.failed.add(claimId);
     this.#isProven = called.kind === "answered";
     this.#isKeptAlive = called.kind === "answered" && (this.#isKeptAlive || called.isKeptAlive === true);
     if (called.kind !== "answered") return this.#again();
@@ -219,7 +231,7 @@ export class ClaimLoop {
   }
 
   #nextId(): string {
-    return this.#failed.shift() ?? `${this.#idPrefix}-${++this.#claims}`;
+    return this.#options.failed.take() ?? `${this.#idPrefix}-${++this.#claims}`;
   }
 
   #checkQuiet(): void {

@@ -65,7 +65,7 @@ export class EventQueue<E extends SpooledEvent> {
       if (called.kind === "answered" && isAbout(called.value, batch)) this.#answered(batch, called.value);
       else if (called.kind === "answered") await this.#pause();
       else if (called.kind === "refused") await this.#refused(batch, called);
-      else this.#options.onMoved(this.#queue.splice(0));
+      /* @plant events of a failed request dropped */ else this.#options.onMoved(this.#queue.splice(0));
     }
     this.#isSending = false;
   }

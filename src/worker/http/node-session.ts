@@ -15,6 +15,8 @@ export interface SessionParts
   extends Pick<ClaimLoopOptions, "clock" | "random" | "heartbeatMs" | "room" | "onBug"> {
   readonly held: HeldAttempts;
   readonly outbox: Outbox;
+  /** The ids of failed claims, by the address of their server. */
+  readonly failedClaims: Map<string, string[]>;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** Called when the node of this session turns out to own an attempt, or not to own it. */
@@ -25,7 +27,7 @@ export interface SessionParts
 
 export interface NodeSessionOptions
   extends SessionEvents,
-    Pick<ServerLinkOptions, "addresses" | "token" | "registration" | "worker"> {
+    Pick<ServerLinkOptions, "addresses" | "token" | "connect" | "registration" | "worker"> {
   /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
   /** Whether other nodes may answer instead of this one. In that case a failed request with events is not repeated at this node. */
@@ -44,6 +46,8 @@ export class NodeSession {
   readonly events: EventQueue<Entry>;
   /** Whether the node gives brief answers. Such a node also accepts claims with events. */
   #isBrief = false;
+  /** The address at which the session was registered last. */
+  #address = "";
 
   constructor(options: NodeSessionOptions, parts: SessionParts) {
     const { name, isOneOfMany, onAnswered, ...way } = options;
@@ -66,6 +70,10 @@ export class NodeSession {
       heartbeatMs: parts.heartbeatMs,
       room: parts.room,
       canClaimWithEvents: () => this.#isBrief,
+      failed: {
+        add: (id) => this.#failedClaims(parts).push(id),
+        take: () => this.#failedClaims(parts).shift(),
+      },
       onClaimed: (claimed) => {
         parts.onClaimed(this, claimed);
         onAnswered("claim", claimed.nodes);
@@ -97,8 +105,17 @@ export class NodeSession {
 
   /** Called when the session is registered. Sends a claim at once. */
   ready(address: string): void {
+    this.#address = address;
     this.link.ready(address);
     this.claims.restart();
+  }
+
+  /** The ids of failed claims at the server of this session. */
+  #failedClaims({ failedClaims }: SessionParts): string[] {
+    // @plant failed claims forgotten with their session
+    const there = failedClaims.get(this.#address) ?? [];
+    failedClaims.set(this.#address, there);
+    return there;
   }
 
   /** Sends events. If the next claim is held back for them, it goes in the same request. */

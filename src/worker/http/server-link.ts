@@ -2,7 +2,12 @@
  * A worker's requests to one server. Requests wait until the worker is registered at the server; failures are returned, not
  * thrown.
  */
-import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
+import {
+  type HttpAnswer,
+  HttpConnection,
+  type HttpRequest,
+  type Requests,
+} from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
   BRIEF_HEADER,
@@ -26,6 +31,8 @@ export interface ServerLinkOptions {
   /** The addresses of the server: `http(s)://host:port` or `unix:<path>`. */
   readonly addresses: readonly string[];
   readonly token?: string;
+  /** Opens the requests to an address; by default they go over HTTP. */
+  readonly connect?: Connect;
   readonly clock: Clock;
   readonly random: Random;
   readonly registration: () => Registration;
@@ -37,6 +44,8 @@ export interface ServerLinkOptions {
   readonly onFailed: (route: Route, what: string) => void;
   readonly onForgotten: () => void;
 }
+
+export type Connect = (address: string) => Requests;
 
 export interface PostOptions<T> {
   /** Decodes the answer; returns null if the answer cannot be read. */
@@ -103,9 +112,9 @@ const MEMORY_MS = 1_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
-  readonly #connections: ReadonlyMap<string, HttpConnection>;
+  readonly #connections: ReadonlyMap<string, Requests>;
   /** Claims have connections of their own, so that they can be closed after all others. */
-  readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
+  readonly #claimConnections: ReadonlyMap<string, Requests>;
   readonly #claiming = new Set<Promise<unknown>>();
   /** The open registrations, with their addresses. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
@@ -130,9 +139,10 @@ export class ServerLink {
 
   constructor(options: ServerLinkOptions) {
     this.#options = options;
-    const { token } = options;
-    const connect = (address: string): HttpConnection =>
-      new HttpConnection({ address, ...(token === undefined ? {} : { token }) });
+    const {
+      token,
+      connect = (address) => new HttpConnection({ address, ...(token === undefined ? {} : { token }) }),
+    } = options;
     this.#connections = new Map(options.addresses.map((address) => [address, connect(address)]));
     this.#claimConnections = new Map(options.addresses.map((address) => [address, connect(address)]));
   }
@@ -164,7 +174,7 @@ export class ServerLink {
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
-    const ask = async (connection: HttpConnection): Promise<string | null> => {
+    const ask = async (connection: Requests): Promise<string | null> => {
       await connection.send(request);
       return connection.localAddress;
     };
@@ -400,7 +410,7 @@ export class ServerLink {
     });
   }
 
-  async #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer | HttpFault> {
+  async #send(connection: Requests, request: HttpRequest): Promise<HttpAnswer | HttpFault> {
     try {
       return await connection.send(request);
     } catch (thrown) {
@@ -412,8 +422,8 @@ export class ServerLink {
     }
   }
 
-  #at(connections: ReadonlyMap<string, HttpConnection>, address: string): HttpConnection {
-    return connections.get(address) as HttpConnection;
+  #at(connections: ReadonlyMap<string, Requests>, address: string): Requests {
+    return connections.get(address) as Requests;
   }
 
   async #sleep(ms: number): Promise<void> {

@@ -26,6 +26,7 @@ import { NodeSessions, type SessionEvents } from "./node-sessions.ts";
 import { Outbox } from "./outbox.ts";
 import { readWork } from "./read-work.ts";
 import { RemoteResults } from "./remote-results.ts";
+import type { Connect } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
@@ -35,6 +36,8 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   /** The URL of the node of this process. The worker claims nothing there, but its attempts may move there. */
   readonly own?: string;
   readonly token?: string;
+  /** Opens the requests to an address; by default they go over HTTP. */
+  readonly connect?: Connect;
   /** The id to register under; by default it is made from the name. */
   readonly worker?: string;
   /** The options of scripts. Without them, this worker runs no scripts. */
@@ -219,6 +222,7 @@ export class WorkerLane {
       random,
       held: this.#held,
       outbox: this.#outbox,
+      failedClaims: new Map(),
       heartbeatMs: () => this.#heartbeatMs,
       room: () => this.#share(),
       onClaimed: (session, claimed) => this.#claimed(session, claimed),
@@ -235,13 +239,14 @@ export class WorkerLane {
     { addresses, events }: { addresses: readonly string[]; events: SessionEvents },
     parts: SessionParts,
   ): NodeSession {
-    const { token, own } = this.#options;
+    const { token, connect, own } = this.#options;
     return new NodeSession(
       {
         name,
         addresses,
         isOneOfMany: name !== FIRST,
         ...(token === undefined ? {} : { token }),
+        ...(connect === undefined ? {} : { connect }),
         registration: () => this.#registration(),
         worker: () => this.#id,
         ...events,
