@@ -11,7 +11,7 @@ test.each(SEEDS)(
   async (seed) => {
     const { violation, kinds, hash } = await runAnySeed({ seed, sessions: true });
     expect(violation).toBeNull();
-    expect(kinds).toContain("workflow.done");
+    expect(kinds).toContain("finished");
     if (seed === 1) expect((await runAnySeed({ seed, sessions: true })).hash).toBe(hash);
   },
   120_000,

@@ -18,6 +18,7 @@ import { WorkerSessions } from "../../../src/server/worker-protocol/worker-sessi
 import type { Clock } from "../../../src/std/clock.ts";
 import { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection, unwrap } from "../../../src/std/rejection.ts";
+import { toError } from "../../../src/std/to-error.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
 import { KillableProcess } from "../../../src/testing/killable-process.ts";
@@ -118,7 +119,7 @@ class SessionsWorld {
   readonly #probed = new Set<string>();
   #server: Server | null = null;
   #processes = 0;
-  #bug: unknown = null;
+  #bug: Error | null = null;
 
   constructor(seed: number, show: ((line: string) => void) | null) {
     this.trace = new Trace(show);
@@ -160,7 +161,7 @@ class SessionsWorld {
   }
 
   #found(thrown: unknown): void {
-    this.#bug ??= thrown;
+    this.#bug ??= toError(thrown);
   }
 
   #timedOut(path: string): void {
