@@ -179,11 +179,10 @@ export class SqliteWriter {
       head.want,
       head.priority,
       head.finishedAt,
-      head.tags,
       head.error === null ? null : textValue(head.error),
       this.#epoch,
     ]);
-    create.add(e, write.execution, head.createdAt);
+    create.add(e, write.execution, head.createdAt, head.tags);
     const { status, want, finishedAt } = head;
     return { e, end: 0, status, want, finishedAt, epoch: this.#epoch };
   }
@@ -314,11 +313,11 @@ function prepareStatements(connection: Connection) {
     ),
     create: new ManyRows(
       connection,
-      3,
+      4,
       (rows) =>
-        `INSERT INTO executions (e, id, created_at, partition, workflow, hash, project, status, phase, want, priority,
-          finished_at, tags, error, epoch)
-          SELECT * FROM (VALUES ${rows}), (SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO executions (e, id, created_at, tags, partition, workflow, hash, project, status, phase, want, priority,
+          finished_at, error, epoch)
+          SELECT * FROM (VALUES ${rows}), (SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
           WHERE true ON CONFLICT (id) DO NOTHING`,
     ),
     append: new ManyRows(
