@@ -60,6 +60,41 @@ console.log("ok");
 process.exit(0);
 `;
 
+/** The two ways of docs/guides/installing.md to bundle a program. */
+const BUNDLES = [
+  ["--packages=external"],
+  ["libsql", "pg", "amqplib", "jiti", "yaml", "@jitl/*", "quickjs-emscripten-core"].map(
+    (name) => `--external:${name}`,
+  ),
+];
+
+/** Bundles the program by esbuild and runs it with Node. Returns how many bundles failed. */
+function bundle(place) {
+  const own = join(place, "bundler");
+  const install = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", own, "esbuild"];
+  execFileSync("npm", install, { stdio: "ignore" });
+  let failed = 0;
+  for (const [i, options] of BUNDLES.entries()) {
+    const out = `out-${i}/program.mjs`;
+    const common = ["program.mjs", "--bundle", "--platform=node", "--format=esm", `--outfile=${out}`];
+    const esbuild = join(own, "node_modules/esbuild/bin/esbuild");
+    const built = spawnSync(process.execPath, [esbuild, ...common, ...options], {
+      cwd: place,
+      encoding: "utf8",
+    });
+    const ran = spawnSync(process.execPath, [out, join(place, `bundled-${i}`)], {
+      cwd: place,
+      encoding: "utf8",
+      timeout: 120_000,
+    });
+    const isOk = built.status === 0 && ran.status === 0 && ran.stdout.includes("ok");
+    if (!isOk) failed++;
+    const why = isOk ? "" : `\n${built.stderr}${ran.stdout}${ran.stderr}`;
+    console.log(`${isOk ? "ok    " : "FAILED"} a bundle by esbuild ${options[0]}${why}`);
+  }
+  return failed;
+}
+
 const folder = mkdtempSync(join(tmpdir(), "rondo-runtimes-"));
 try {
   execFileSync("npm", ["pack", "--pack-destination", folder, "--ignore-scripts"], {
@@ -99,6 +134,7 @@ try {
       `${isOk ? "ok    " : "FAILED"} ${runtime.name} (${version})${isOk ? "" : `\n${stdout}${stderr}`}`,
     );
   }
+  if (process.argv.length < 3 || process.argv.includes("esbuild")) failed += bundle(folder);
   process.exitCode = failed;
 } finally {
   rmSync(folder, { recursive: true, force: true });
