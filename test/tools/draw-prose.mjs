@@ -64,12 +64,17 @@ function proseOf(tree) {
     );
     for (const { index, 0: literal } of code.matchAll(/"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g)) {
       const plain = literal.slice(1, -1).replaceAll(/\s+/g, " ");
-      if (plain.split(" ").length < 5 || /\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|WHERE)\b/.test(plain))
-        continue;
-      messages.push({ tree, kind: "message", file, line: lineOf(text, index), plain });
+      if (isSentence(plain)) messages.push({ tree, kind: "message", file, line: lineOf(text, index), plain });
     }
   }
   return { comments, messages };
+}
+
+/** Whether a literal is prose: it has five words outside of its holes, and is neither SQL, code nor a list of fields. */
+function isSentence(plain) {
+  if (/\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|WHERE)\b|=>|;\s*$|[{}]\s*$/.test(plain)) return false;
+  const words = plain.replaceAll(/\$\{[^}]*\}?/g, " ").split(/\s+/);
+  return words.filter((word) => /^[("'`]*[A-Za-z][a-z'-]*[.,:;)"'`?]*$/.test(word)).length >= 5;
 }
 
 function lineOf(text, index) {
