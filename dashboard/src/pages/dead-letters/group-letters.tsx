@@ -79,8 +79,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
                   ))}
                   {n > TASKS_SHOWN ? (
                     <a class="tag" href={executionPage(letter.execution, { error: group.id })}>
-                      and {count(n - TASKS_SHOWN)}
-                      {data.next === null ? " more" : " or more"}
+                      {data.next === null ? "and" : "and at least"} {count(n - TASKS_SHOWN)} more
                     </a>
                   ) : null}
                 </td>
