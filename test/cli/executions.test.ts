@@ -409,3 +409,31 @@ describe("running by name", () => {
       });
   });
 });
+
+test("ps lists the executions with all of the given tags", async () => {
+  const cwd = folder();
+  const { url } = await startServer({ cwd });
+  const waits = { rondo: 2, name: "waits", phases: [{ name: "go", handlers: { go: { waitFor: "go" } } }] };
+  const post = async (path: string, body: unknown) => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(answer.ok).toBe(true);
+  };
+  await post("/v1/workflows", waits);
+  for (const [id, tags] of [
+    ["one", { team: "ops", tier: "gold" }],
+    ["two", { team: "ops" }],
+    ["three", { team: "web", tier: "gold" }],
+  ])
+    await post("/v1/executions", { workflow: "waits", id, tags });
+  const ids = async (...tags: string[]) => {
+    const { code, stdout } = await cli(["ps", ...tags.flatMap((tag) => ["--tag", tag])], { cwd });
+    expect(code).toBe(0);
+    return Array.from(stdout.matchAll(/^(one|two|three) /gm), ([, id]) => id);
+  };
+  // The index of tags follows the commits.
+  await expect.poll(() => ids("team"), { timeout: 30_000 }).toEqual(["three", "two", "one"]);
+  expect(await ids("team=ops")).toEqual(["two", "one"]);
+  expect(await ids("team=ops", "tier=gold")).toEqual(["one"]);
+  expect(await ids("team=none")).toEqual([]);
+});
