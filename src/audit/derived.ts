@@ -25,7 +25,7 @@ interface Timer {
   readonly due: number;
 }
 
-/** The least and the highest possible number of opened pages of a handler. */
+/** The least and the highest possible end of a handler's opened pages, as a task number. */
 export interface PageBounds {
   readonly least: number;
   readonly most: number;

@@ -34,7 +34,7 @@ export interface ConnectOptions {
    */
   readonly fetch?: Fetch;
   /**
-   * How long `events()` and `result()` try to reconnect before they throw, in milliseconds.
+   * How long calls that wait or follow (such as `result()`, `events()`, `watch()`) try to reconnect before they throw, in milliseconds.
    *
    * @default 60_000
    */

@@ -57,7 +57,7 @@ export interface RemoteParts {
   readonly requester: Requester;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long `result()`, `events()` and `logs()` try to reconnect, in milliseconds. */
+  /** How long calls that wait or follow repeat a request that fails for a temporary reason, in milliseconds. */
   readonly reconnectMs: number;
   /** The calls that end when the client is closed. */
   readonly calls: OpenCalls;

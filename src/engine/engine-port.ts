@@ -162,7 +162,10 @@ export interface PreparedStart {
   send(options?: { readonly views?: boolean }): ReturnType<EnginePort["send"]>;
 }
 
-/** Starts an execution with its plan and its input as JSON text. Every start in this process calls this function. */
+/**
+ * Prepares a start: chooses the id and makes the message, which `send` sends. All starts that a caller requests use this function. Children,
+ * gates and triggers make their start messages themselves.
+ */
 export function startExecution(
   { engine, clock, random }: StartParts,
   plan: Plan,

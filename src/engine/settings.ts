@@ -36,7 +36,7 @@ export interface Settings {
   readonly quantum: number;
   /** How many tasks before they are needed their pages are marked as opened. */
   readonly openTasksAhead: number;
-  /** The number of journal rows after which a snapshot is written. */
+  /** The number of journal rows after which a snapshot is written. After a large snapshot it can be up to 16 times as many. */
   readonly snapshotRows: number;
   /** The number of events after which the journal of a gate is compacted (kernel/relay/gate.ts). */
   readonly gateEventsMax: number;

@@ -348,7 +348,7 @@ export class Visit {
     }
   }
 
-  /** Returns the place of a handler in this visit. */
+  /** Returns the phase, the number of this visit and the handler's name, as events and messages name a handler. */
   place(handler: string): Place {
     return { phase: this.plan.name, visit: this.visit, handler };
   }

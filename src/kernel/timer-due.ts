@@ -17,8 +17,8 @@ const TIME_IS_UP = { status: "done", reason: "timer", payload: "null" } as const
 export function timerDue(step: Step, message: TimerDueMessage): Answer {
   const { execution } = step;
   const timer = execution.timers.get(message.timer);
-  if (timer === undefined) return { kind: "ignored", why: "the timer is not set" };
-  if (step.now < timer.due) return { kind: "ignored", why: "the timer is not due" };
+  if (timer === undefined) return { kind: "ignored", why: "the timer is not set any more, or never was" };
+  if (step.now < timer.due) return { kind: "ignored", why: "the message came before the timer was due" };
   step.emit({ kind: "timer.fired", timer: message.timer, purpose: timer.purpose, due: timer.due });
   switch (timer.purpose) {
     case "start":

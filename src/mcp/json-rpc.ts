@@ -30,7 +30,7 @@ export const RPC_CODE = {
   unsupportedVersion: -32_022,
 } as const;
 
-/** An error that the client gets as the answer to its request. */
+/** An error that the client gets as the JSON-RPC answer to its request. */
 export class RpcError extends Error {
   override name = "RpcError";
   readonly code: number;

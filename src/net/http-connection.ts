@@ -185,7 +185,7 @@ class Limits {
   readonly #stopWhole: (() => void) | null;
   #stopSilence: (() => void) | null = null;
   #hasEnded = false;
-  /** The error of the limit that was exceeded; null if none was. */
+  /** The time-out error, if the request or one of its silences took too long; null otherwise. */
   late: Error | null = null;
 
   constructor({ timeoutMs, silenceMs }: HttpRequest, onLate: (late: Error) => void) {

@@ -328,7 +328,7 @@ export interface Derived {
   readonly head: Head;
   /** All timers of the execution; null to leave them unchanged. The engine's own timers, which begin with ~, always stay. */
   readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
-  /** All numbers of opened tasks (`LoadedExecution.opened`); null to leave them unchanged. */
+  /** All marks of the execution, such as how many tasks of each handler were opened (`LoadedExecution.opened`); null to leave them unchanged. */
   readonly opened: Readonly<Record<string, number>> | null;
   /**
    * The number of the last event in the journal from which the data was derived. If the journal has more events by now, nothing

@@ -346,7 +346,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
     [
       "a page that is too large",
       { kind: "page", from: 0, tasks: Array(20).fill("x".repeat(60_000)) },
-      "events[1].tasks: a page holds at most 1048576 bytes",
+      "events[1].tasks: a page holds at most 1048576 characters of JSON",
     ],
     [
       "a page without tasks",

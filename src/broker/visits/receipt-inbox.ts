@@ -190,8 +190,8 @@ export class ReceiptInbox {
   }
 
   /**
-   * Handles a receipt that the engine did not count. If its execution is damaged, the receipt goes to the dead letters; otherwise it is
-   * acknowledged.
+   * Handles a stale receipt from a shared queue. If its execution is damaged, the receipt goes to the dead letters. If the execution cannot
+   * be read now, the receipt is handled again later. Otherwise it is acknowledged.
    */
   #keepIfDamaged(one: Waiting): void {
     const { delivery, place } = one;

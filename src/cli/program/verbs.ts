@@ -274,7 +274,7 @@ const CONTROLS: readonly Verb[] = (
           ],
           [
             "--handler <name>",
-            "with --phase or --error: only tasks of this handler (default: the handler with the phase's name)",
+            "with --phase or --error: only tasks of this handler (default: the handler with the phase's name; with --error, the only handler with this error)",
           ],
           ["--tasks <numbers>", "with --phase: only these tasks, such as 3,17 (default: all failed tasks)"],
           [

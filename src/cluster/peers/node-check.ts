@@ -8,7 +8,10 @@ import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import type { Store } from "../../store/store.ts";
 
 const KIND = "cluster-secret";
-/** A node whose lease was not renewed for this time counts as dead: nodes renew every 3 s. */
+/**
+ * How long a node with another secret waits for older nodes to renew their leases. Living nodes renew every 3 s. If none has by then, this
+ * node stores its own secret.
+ */
 const DEAD_MS = 3_500;
 
 export interface NodeCheckOptions {

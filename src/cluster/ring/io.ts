@@ -51,7 +51,7 @@ export interface RingView {
     readonly suspect: boolean;
     /** When the node's lease ends if it is not renewed, as of the last read of the store; null if that is not known. */
     readonly leaseUntil: number | null;
-    /** The nodes that watch the timers of this node. */
+    /** The nodes that watch the timers of the listed node, itself included. */
     readonly clockworkers: readonly string[];
   }[];
   readonly token: {

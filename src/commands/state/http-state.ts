@@ -30,7 +30,10 @@ interface Found {
   readonly etag: string | undefined;
 }
 
-/** Thrown if the state store answered with an error. */
+/**
+ * Thrown if a value could not be read or written: the state store answered with an error or without an ETag, or other writers kept
+ * changing the value.
+ */
 export class StateRefused extends Error {
   override name = "StateRefused";
   /** Whether the same request would fail again in the same way. */

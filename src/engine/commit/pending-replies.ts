@@ -37,7 +37,10 @@ export class PendingReplies {
     }
   }
 
-  /** Gives all waiting calls this answer, because the engine stops. */
+  /**
+   * Ends all waiting calls, because the engine stops: requests and inspections get this answer, reports get no verdicts, and
+   * subscribers to executions are told that the engine stopped.
+   */
   dismiss(answer: Rejection): void {
     this.replies.answerAll({ answer, existed: false });
     this.inspections.answerAll(answer);

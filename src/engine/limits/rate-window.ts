@@ -158,7 +158,10 @@ export class RateWindow {
     return allowed >= time - lateMs && allowed <= time ? allowed : time;
   }
 
-  /** Returns the index of the starts that were counted at `time`; -1 if there are none. */
+  /**
+   * Returns the index of the entry that counts a start at `time`; -1 if there is none. The entry's own time may be up to `lateMs`
+   * earlier.
+   */
   #indexOf(time: number): number {
     const { lateMs = 0 } = this.#rate;
     if (lateMs === 0) return this.#times.lastIndexOf(time);

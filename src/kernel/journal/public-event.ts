@@ -42,7 +42,7 @@ export interface PublicEvent {
   readonly v: number;
   /** The id of the execution. */
   readonly execution: string;
-  /** The fields of the kind. */
+  /** The other fields. Which ones there are depends on the event's `kind`. */
   readonly [field: string]: unknown;
 }
 

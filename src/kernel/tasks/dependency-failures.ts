@@ -88,7 +88,11 @@ class Verdicts {
       const name = this.#dependencies.nameOf(task);
       for (const waiter of this.#dependencies.waitersOf(task)) {
         const known = this.failed.length;
-        this.fail(waiter, "dependency_failed", `waits for the task "${name}", which is not done`);
+        this.fail(
+          waiter,
+          "dependency_failed",
+          `waits for the task "${name}", which failed or does not run in this round`,
+        );
         if (this.failed.length > known) queue.push(waiter);
       }
     }

@@ -90,7 +90,7 @@ export class Tokens {
     this.#copy?.close();
   }
 
-  /** Whether any token exists. If one does, every request over TCP needs a token. */
+  /** Whether any token exists, also a damaged one. If so, requests over TCP need a token, except on routes with the access `everyone`. */
   get any(): boolean {
     return this.#tokens.size + this.#damaged.size > 0;
   }

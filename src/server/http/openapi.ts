@@ -27,7 +27,7 @@ const DESCRIPTION = [
   "Durable, message-driven workflows.",
   "Lists are pages `{ data, next }`: send `next` as `cursor` to get the next page. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Unknown fields are refused.",
   "`Idempotency-Key`: starts (without an id of their own), cancel, pause, resume, retry and signals are applied once for each key. Definitions and schedules are put under their own hash or id, so repeating them changes nothing; creating a token, running a schedule and bulk changes are applied each time.",
-  "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
+  "Over TCP, once a token exists every request needs one, except `/healthz`, `/readyz`, `DELETE /v1/session` and webhooks, which are signed; the socket in the store's directory needs none. Bodies are at most 4 MiB (events of workers 16 MiB, webhooks 256 KiB), pages at most 1,000 items.",
 ].join("\n\n");
 
 /** Converts a route into the form that the OpenAPI registry takes. */

@@ -7,7 +7,7 @@ import type { Shape } from "./shape.ts";
 const when = z
   .enum(ALERT_CAUSES)
   .describe(
-    "`execution.failed`; `error.new`: a group of errors that was not seen before; `queue.old`: no worker has taken work for `afterMs`; `node.died`",
+    "`execution.failed`; `error.new`: a group of errors that was not seen before; `queue.old`: work is ready, and no worker has taken any for `afterMs`; `node.died`",
   );
 const fields = {
   id: z

@@ -195,7 +195,7 @@ function readPage({ from, ...given }: Fields): ReadEvent | Rejection {
   if (isRejection(items)) return items;
   const chars = items.tasks.reduce((sum, { length }) => sum + length, 0);
   if (chars > LIMITS.pageBytes)
-    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
+    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} characters of JSON`, {
       path: "tasks",
       hint: "send the tasks as several pages",
     });

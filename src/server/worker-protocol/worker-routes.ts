@@ -70,7 +70,7 @@ const sessionRoutes = [
     body: claimSchema,
     headers: {
       [CLAIM_ID_HEADER]:
-        "an id of this claim, up to 64 letters, digits, `.`, `_` and `-`: a claim that failed is repeated with its id, and the work of the lost answer is handed back at once. Every other claim needs a new id",
+        "an id of this claim, up to 64 letters, digits, `.`, `_` and `-`: repeat a failed claim with the same id, and the server returns the work of the lost answer to its queue at once, so that it can be granted again. Every other claim needs a new id",
       [BRIEF_HEADER]: BRIEF_CLAIM,
       [KEEP_ALIVE_HEADER]:
         "an interval in milliseconds: while the claim waits, the server sends a space ahead of the JSON at this interval, so that the worker notices a dead connection",
@@ -201,7 +201,10 @@ const viewRoutes = [
     isGlobal: true,
     params,
     answers: {
-      202: { description: "the worker is asked to leave at its next claim", schema: drainedSchema },
+      202: {
+        description: "the worker is asked to leave, by the answer to its open or next claim",
+        schema: drainedSchema,
+      },
     },
     audit: "worker.drain",
     handle: ({ params: { id } }, sessions) =>

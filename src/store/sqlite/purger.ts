@@ -81,7 +81,7 @@ export class Purger {
 
   /**
    * Runs the first step of a purge for a damaged execution, which can never end. Also deletes mailbox messages to it, and
-   * stores one message.
+   * stores the message if one is given.
    */
   dropDamaged(execution: string, message: MailboxMessage | null): boolean {
     const { damaged, keepLastE, dropMail, post } = this.#statements;

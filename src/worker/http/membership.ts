@@ -95,7 +95,7 @@ export class Membership {
     return [...this.#sessions.values()].some(({ address }) => address !== null);
   }
 
-  /** The addresses of the sessions in touch. */
+  /** The addresses of the nodes at which this worker is registered, and where its last claim did not fail. */
   get inTouch(): readonly string[] {
     return [...this.#sessions.values()].filter(isInTouch).map(({ address }) => address as string);
   }

@@ -119,7 +119,7 @@ export class ServerLink {
   /** The open registrations, with their addresses. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
   #address: string | null = null;
-  /** Whether the last registration or request failed. */
+  /** Whether a registration or a request has failed since the session was last registered. */
   #hasFailed = false;
   #isClosed = false;
   /**

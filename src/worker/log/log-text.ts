@@ -24,8 +24,8 @@ export function showParts(parts: readonly unknown[]): string {
 const FIELDS_CHARS_MAX = 4_096;
 
 /**
- * Splits logged values into the fields of the line and the remaining values. As with pino, the fields come from the first
- * value: the members of a plain object, or the field `err` for an error.
+ * Returns the fields of a log line, and the values for its text. As with pino, the fields come from the first value: the members of
+ * a plain object, which is then not in the text, or the field `err` for an error, which stays in the text.
  */
 export function fieldsOf(parts: readonly unknown[]): {
   readonly fields: Readonly<Record<string, unknown>>;

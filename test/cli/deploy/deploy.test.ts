@@ -162,7 +162,8 @@ describe("the Dockerfile", () => {
     expect(text).toContain("npm prune --omit=dev");
     const { files } = JSON.parse(readFileSync("package.json", "utf8")) as { files: string[] };
     // The package has pages, examples and templates too; an image that runs it needs none of them.
-    const isRun = (name: string): boolean => !/^!|^docs\b|^examples\b|^deploy\b|^llms\.txt$/.test(name);
+    const isRun = (name: string): boolean =>
+      !/^!|^docs\b|^examples\b|^deploy\b|^llms\.txt$|^ARCHITECTURE\.md$|^Dockerfile$/.test(name);
     for (const name of files.filter(isRun))
       expect(of("COPY", last).some((copy) => copy.split(" ").at(-1) === name)).toBe(true);
   });

@@ -142,8 +142,8 @@ describe("a task that waits for tasks", () => {
     await t.clock.advance("1m");
     expect(await execution.result()).toEqual([
       "a: a is broken",
-      'b: dependency_failed: waits for the task "a", which is not done',
-      'c: dependency_failed: waits for the task "b", which is not done',
+      'b: dependency_failed: waits for the task "a", which failed or does not run in this round',
+      'c: dependency_failed: waits for the task "b", which failed or does not run in this round',
     ]);
     expect(ran).toEqual(["d"]);
   });
@@ -171,7 +171,7 @@ describe("a task that waits for tasks", () => {
       "a: dependency_cycle: a -> b -> c -> a",
       "b: dependency_cycle: a -> b -> c -> a",
       "c: dependency_cycle: a -> b -> c -> a",
-      'd: dependency_failed: waits for the task "a", which is not done',
+      'd: dependency_failed: waits for the task "a", which failed or does not run in this round',
     ]);
     expect(ran).toEqual(["z"]);
   });
