@@ -145,7 +145,7 @@ describe("an enumeration", () => {
     const handle = await rondo.start(flow({ attempts: 2, min: 1, max: 1 }), null as never);
     await until("it has failed", async () => (await handle.status()) === "failed");
     expect(seen).toHaveLength(2);
-    expect((await handle.describe()).error?.message).toContain("task 0 has not arrived");
+    expect((await handle.describe()).error?.message).toContain("task 0 of the enumeration has not arrived");
     await bench.isTidy();
   });
 

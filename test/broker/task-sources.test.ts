@@ -191,7 +191,7 @@ describe("version 1 with use alone", () => {
     end();
     await waits(handle);
     expect(await handle.describe()).toMatchObject({ status: "running" });
-    expect(bench.faults.map(({ message }) => message).join()).toContain("its result does not count");
+    expect(bench.faults.map(({ message }) => message).join()).toContain("the result does not count");
     await lister.close();
     await handle.result({ timeout: 100_000 });
     expect(worker.seen).toHaveLength(2);

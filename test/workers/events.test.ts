@@ -353,7 +353,11 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
       { kind: "page", from: 0, tasks: [] },
       "events[1].tasks: must be a list of 1 to 1000",
     ],
-    ["a suspension without a wait", { kind: "receipt", status: "suspended" }, "events[1].wait: must be given with"],
+    [
+      "a suspension without a wait",
+      { kind: "receipt", status: "suspended" },
+      "events[1].wait: must be given with",
+    ],
     ["an inherited name", { kind: "constructor" }, "events[1].kind: is not a kind of event"],
     ["no number", { kind: "started", n: 0 }, "events[1].n: must be a number from 1 to 2147483647"],
     ["half a number", { kind: "started", n: 1.5 }, "events[1].n: must be a number from 1 to 2147483647"],

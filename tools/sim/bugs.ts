@@ -372,11 +372,7 @@ const SESSIONS: readonly PlantedBug[] = [
   { name: "lost answer of a claim with events forgotten", seed: 1, change: "if (!($test)) $else" },
   { name: "work of a lost answer kept", seed: 1, change: "" },
   { name: "open claim forgotten at a registration", seed: 31, change: "" },
-  {
-    name: "failed claims forgotten with their session",
-    seed: 43,
-    change: "const $key = (this.own ??= []);",
-  },
+  { name: "failed claims not kept", seed: 1, change: "const $key = [];" },
   { name: "events of a failed request dropped", seed: 2, change: "$1" },
   { name: "claim with events waits for work", seed: 1, change: "$object" },
 ];

@@ -112,7 +112,7 @@ export class NodeSession {
 
   /** The ids of failed claims at the server of this session. */
   #failedClaims({ failedClaims }: SessionParts): string[] {
-    // @plant failed claims forgotten with their session
+    // @plant failed claims not kept
     const there = failedClaims.get(this.#address) ?? [];
     failedClaims.set(this.#address, there);
     return there;

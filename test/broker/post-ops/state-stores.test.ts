@@ -309,7 +309,7 @@ describe("http", () => {
     stub.instead = () => status;
     await expect(store.put(place, entry(1, "e"), CALL)).rejects.toMatchObject({
       isFinal,
-      message: expect.stringContaining(`answered ${status}: instead`),
+      message: expect.stringContaining(`answered with status ${status}: instead`),
     });
   });
 

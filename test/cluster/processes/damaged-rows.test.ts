@@ -182,7 +182,7 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
   const damaged = [...ids].filter(([name]) => CASES[name]?.[0] === "damaged").flatMap(([, of]) => of);
   const told = bench.processes
     .flatMap(({ lines }) => lines)
-    .filter((line) => line.includes("is damaged, the"));
+    .filter((line) => line.includes("is damaged; other executions continue"));
   for (const id of damaged)
     expect([id, told.filter((line) => line.includes(`${id} is`)).length]).toEqual([id, 1]);
   expect(b.running.hasEnded).toBe(false);

@@ -146,7 +146,7 @@ describe("a signal that a workflow never waits for", () => {
       .waitFor("second", { signal: "go" });
     const rondo = await open([waits]);
     const refused = await failure(rondo.signalWithStart(waits, null, { name: "aproval" }, { id: "w" }));
-    expect(refused).toMatchObject({ code: "invalid_input", hint: 'it waits for "approval", "go"' });
+    expect(refused).toMatchObject({ code: "invalid_input", hint: 'the workflow waits for "approval", "go"' });
     expect(refused.message).toContain('the workflow "waits" never waits for the signal "aproval"');
     expect((await rondo.list()).data).toEqual([]);
     const { execution } = await rondo.signalWithStart(waits, null, { name: "approval" }, { id: "w" });
@@ -163,7 +163,7 @@ describe("a signal that a workflow never waits for", () => {
     const execution = await rondo.start(code, null);
     expect(await failure(execution.signal("aproval", {}))).toMatchObject({
       code: "invalid_input",
-      hint: 'it waits for "approval", "later"',
+      hint: 'the workflow waits for "approval", "later"',
     });
     expect(await execution.signal("later", 1)).toBe("kept");
     await execution.signal(approval, { ok: true });
