@@ -78,24 +78,25 @@ export class Definitions {
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
-    const { definition, hash } = known;
     const wrong =
       (await this.#wrongPlace(known.plan)) ??
       inDefinition(await this.#parts.topics.check(known.plan.commands));
-    if (wrong !== null) return wrong;
+    return wrong ?? { known, isNew: await this.#storeNewest(known) };
+  }
+
+  /** Stores a checked definition as the newest of its name; returns whether it has become the newest, and was not before. */
+  async #storeNewest({ definition, hash, plan }: KnownDefinition): Promise<boolean> {
     const { store } = this.#parts;
     const before = await store.getDefinition({ newestOf: definition.name });
     const reference = versionedName(definition.name, definition.version);
     const isNamed =
       reference === definition.name || (await store.getDefinition({ newestOf: reference }))?.hash === hash;
     // A damaged definition is stored again, which repairs it.
-    if (isNamed && before?.hash === hash && !isRejection(usableDefinition(before)))
-      return { known, isNew: false };
+    if (isNamed && before?.hash === hash && !isRejection(usableDefinition(before))) return false;
     // Definitions of submissions, which are named by their content, are deleted with their last execution.
     if (before !== null && isSubmissionName(definition.name))
       await noteReplaced(store, { name: definition.name, hash: before.hash });
-    const isNewest = await storeDefinition(store, known.plan);
-    return { known, isNew: isNewest && before?.hash !== hash };
+    return (await storeDefinition(store, plan)) && before?.hash !== hash;
   }
 
   /** Compiles a parsed definition of a submission, without storing it. */
@@ -121,7 +122,7 @@ export class Definitions {
    * Stores definitions of submissions, each as the newest of its name, in one transaction. Returns the hashes of those that were
    * stored before.
    */
-  async putAll(all: readonly KnownDefinition[]): Promise<ReadonlySet<string> | Rejection> {
+  async putAll(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
     const firsts = new Map<string, KnownDefinition>();
     const others = new Map<string, KnownDefinition>();
     for (const known of all) {
@@ -143,12 +144,8 @@ export class Definitions {
       if (found[i] === "same") before.add(known.hash);
       if (found[i] === "other") others.set(known.hash, known);
     });
-    // A definition whose name has another definition in the store, or a damaged one, is stored for itself.
-    for (const known of others.values()) {
-      const put = await this.put(known.definition);
-      if (isRejection(put)) return put;
-      if (!put.isNew) before.add(known.hash);
-    }
+    // A definition is stored for itself if its name has another definition in the store or a damaged one, or if another request stores it now.
+    for (const known of others.values()) if (!(await this.#storeNewest(known))) before.add(known.hash);
     return before;
   }
 

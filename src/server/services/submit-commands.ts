@@ -57,12 +57,10 @@ export async function submitAll(
   const prepared = await prepareAll(parts, request);
   if (isRejection(prepared)) return prepared;
   const before = await parts.definitions.putAll(prepared.map(({ known }) => known));
-  if (isRejection(before)) return before;
   const begun = await Promise.all(prepared.map((one, i) => submitOne(parts, one, { ...request, i })));
   // A definition that existed before may have been deleted by retention just before its new execution started, so it is stored again.
   const old = prepared.map(({ known }) => known).filter(({ hash }) => before.has(hash));
-  const again = old.length === 0 ? before : await parts.definitions.putAll(old);
-  if (isRejection(again)) return again;
+  if (old.length > 0) await parts.definitions.putAll(old);
   const started = begun.filter((one): one is Submitted => !isRejection(one));
   const refusal = begun.find(isRejection);
   return refusal === undefined ? started : besideOthers(refusal, started);

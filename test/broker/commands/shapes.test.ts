@@ -1,9 +1,17 @@
 // Documents of one shape share a definition: each execution has its own commands in its input.
 import type { StepDocument } from "rondo/client";
 import { expect, test } from "vitest";
-import { shapedSubmission, submissionDefinition } from "../../../src/commands/submission-definition.ts";
+import {
+  shapeDefinition,
+  shapedSubmission,
+  submissionDefinition,
+} from "../../../src/commands/submission-definition.ts";
 import { commandHashes } from "../../../src/kernel/command/command-plan.ts";
+import { Definitions } from "../../../src/server/services/definitions.ts";
+import { decorate } from "../../../src/std/decorate.ts";
 import type { Json } from "../../../src/std/json.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
+import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import {
   documentOf,
   P,
@@ -140,4 +148,29 @@ test("documents with post-operations, references to the input or much data have 
   expect(shapedSubmission({ id: null, path: "", steps })?.own[0]?.workflowHash).toBe(
     (own as { workflowHash: string }).workflowHash,
   );
+});
+
+test("a shape whose name seems to have another definition is stored for itself, not refused", async () => {
+  const store = new MemoryStore();
+  await store.open();
+  // PostgreSQL answers like this if another request stores the same shape at the same moment.
+  const racing = decorate<MemoryStore>(store, { addDefinitions: async (all) => all.map(() => "other") });
+  const definitions = new Definitions({
+    store: racing,
+    schemas: { of: () => Promise.reject(new Error("there is no schema")) } as never,
+    postOps: {} as never,
+    topics: { check: async () => null },
+  });
+  const workflow = {
+    id: null,
+    path: "",
+    steps: [{ command: { cmd_type: "a" }, topic: "T", options: {} }],
+  };
+  const { key, references } = shapedSubmission(workflow) as NonNullable<ReturnType<typeof shapedSubmission>>;
+  const { definition } = unwrap(submissionDefinition(workflow));
+  const known = unwrap(
+    (await definitions.addShape(key, shapeDefinition(definition, references))) ?? undefined,
+  );
+  expect(await definitions.putAll([known as never])).toEqual(new Set());
+  expect((await store.getDefinition({ newestOf: known?.definition.name as string }))?.hash).toBe(known?.hash);
 });
