@@ -5,10 +5,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 
-const folder = mkdtempSync(join(tmpdir(), "rondo-test-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "rondo-test-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
 
 const POOL = fileURLToPath(new URL("../../../dist/src/worker/sandbox/sandbox-pool.js", import.meta.url));
 const JAIL = fileURLToPath(new URL("../../../dist/src/worker/sandbox/jail.js", import.meta.url));
@@ -59,7 +62,8 @@ test.skipIf(process.platform !== "linux").each([
   ["a loop", "s => { console.log(1); for (;;); }"],
   ["a promise that never settles", "s => { console.log(1); return new Promise(() => {}) }"],
 ])("the child of a worker that was killed ends by itself, even in %s", async (_what, expression) => {
-  const { pid, worker } = await startWorker(expression, "");
+  // The limit is longer than a busy machine takes to get from the log line to the kill.
+  const { pid, worker } = await startWorker(expression, "", { timeoutMs: 30_000 });
   expect(folders()).toHaveLength(1);
   worker.kill("SIGKILL");
   expect(await gone(pid)).toBe(true);
