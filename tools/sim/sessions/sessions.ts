@@ -411,7 +411,7 @@ const FLOWS: readonly ((hands: Hands) => HostedWorkflow)[] = [
           for (let n = 0; n < input; n++) yield n;
         },
         async process({ task, execution }) {
-          await work(hands, `${execution}/work/${task}`);
+          await work(hands, `${execution}/${task}`);
           return task;
         },
       })
