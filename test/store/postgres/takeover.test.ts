@@ -28,9 +28,11 @@ class Node {
   /** Refusals of its very first write after a takeover: somebody else has written meanwhile. */
   disturbed = 0;
   incarnation = "";
+  readonly #schema: string;
   readonly #way: Way;
 
   constructor(schema: string, nodeUrl: string, way: Way) {
+    this.#schema = schema;
     this.#way = way;
     this.store = new PostgresStore({ url: database.url, nodeUrl, schema, partitions: 1 });
     onTestFinished(() => this.store.close({ clean: false }));
@@ -53,21 +55,32 @@ class Node {
     this.#end = last === undefined ? 0 : last.seq + last.count - 1;
   }
 
-  /** One event after the other, until it is refused. */
-  async writeOn(): Promise<void> {
-    for (let first = true; ; first = false) {
-      const entries = [entry(this.#end + 1, String(this.epoch))];
-      const changes = { entries, timersCleared: this.#way === "in columns" ? ["none"] : [] };
-      const write = this.#end === 0 ? start("a", changes) : step("a", this.#end, changes);
-      const verdict = await this.store.commit({ fence: fenceOf(this.#info), writes: [write] });
-      if (verdict.kind === "fenced") {
-        this.refused++;
-        if (first) this.disturbed++;
-        return;
-      }
-      this.#end++;
-      this.written++;
+  /** Writes one event. Answers whether the store took it. */
+  async write(): Promise<boolean> {
+    const entries = [entry(this.#end + 1, String(this.epoch))];
+    const changes = { entries, timersCleared: this.#way === "in columns" ? ["none"] : [] };
+    const write = this.#end === 0 ? start("a", changes) : step("a", this.#end, changes);
+    const verdict = await this.store.commit({ fence: fenceOf(this.#info), writes: [write] });
+    if (verdict.kind === "fenced") {
+      this.refused++;
+      return false;
     }
+    this.#end++;
+    this.written++;
+    return true;
+  }
+
+  /** Writes one event after the other, until one is refused. */
+  async writeOn(): Promise<void> {
+    if (!(await this.write())) this.disturbed++;
+    else while (await this.write());
+  }
+
+  /** Ends its lease, which it does not notice. */
+  async lapse(): Promise<void> {
+    await database.query(`UPDATE ${this.#schema}.nodes SET lease_until = 0 WHERE incarnation = $1`, [
+      this.incarnation,
+    ]);
   }
 }
 
@@ -84,45 +97,53 @@ function staleIn(epochs: readonly number[]): number {
 type Way = "as one row" | "in columns";
 const WAYS: readonly Way[] = ["as one row", "in columns"];
 
-interface Race {
-  readonly way: Way;
-  readonly locked: boolean;
-}
-
-/** The parts of the functions that lock, that check the fence, and the text that stalls after the fence. */
+/** Where the functions lock the partition and check the fence, and how they wait for a value after the fence. */
 const FUNCTIONS = {
   "in columns": {
     sql: PHASES_IN_JOURNAL,
     lock: "PERFORM pg_advisory_xact_lock_shared(p_lock, partition) FROM unnest(touched) AS partition;",
     fence: "refused := check_fence_1(p_generation, p_owner, touched, p_epochs, taken);",
-    stall: (seconds: number) => ` PERFORM pg_sleep(${seconds});`,
+    wait: (call: string) => ` PERFORM ${call};`,
   },
   "as one row": {
     sql: WRITE_ONE,
     lock: " := pg_advisory_xact_lock_shared(p_lock, p_partition) IS NULL",
     fence: "SELECT p_e, p_seq, p_count, p_at, p_chain, p_body, p_row_phase\n      FROM partitions r, meta m",
-    stall: (seconds: number) => `, pg_sleep(${seconds})`,
+    wait: (call: string) => `, ${call}`,
   },
 };
 
-/** The server stalls between the fence and the writes. Without the lock, it is as if the epoch were read and then trusted. */
-async function stall(schema: string, { way, locked }: Race): Promise<void> {
-  const { sql, lock, fence, stall: wait } = FUNCTIONS[way];
+interface Stall {
+  readonly way: Way;
+  /** The SQL call that the function waits for between the fence and its writes. */
+  readonly call: string;
+  /** Whether the function still locks the partition. */
+  readonly locked: boolean;
+}
+
+/** Makes commits wait between the fence and the writes. */
+async function stall(schema: string, { way, call, locked }: Stall): Promise<void> {
+  const { sql, lock, fence, wait } = FUNCTIONS[way];
   expect(sql).toContain(lock);
   expect(sql).toContain(fence);
   const stalled = sql
     .replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    .replace(fence, fence + wait(locked ? 0.004 : 0.03))
+    .replace(fence, fence + wait(call))
     .replace(lock, locked ? lock : "");
   await database.query(`SET search_path TO ${schema}; ${stalled}`);
 }
 
-/** Takeovers back and forth between two nodes. Answers what they wrote, and how often each was refused. */
-async function race(options: Race) {
-  const schema = database.newSchema();
-  const nodes = ["http://a", "http://b"].map((url) => new Node(schema, url, options.way)) as [Node, Node];
+async function openNodes(schema: string, way: Way): Promise<[Node, Node]> {
+  const nodes: [Node, Node] = [new Node(schema, "http://a", way), new Node(schema, "http://b", way)];
   for (const node of nodes) await node.open();
-  await stall(schema, options);
+  return nodes;
+}
+
+/** Lets takeovers go back and forth between two nodes that write. Answers their rows, and how often a new owner was refused. */
+async function race(way: Way) {
+  const schema = database.newSchema();
+  const nodes = await openNodes(schema, way);
+  await stall(schema, { way, call: "pg_sleep(0.004)", locked: true });
   await nodes[0].take();
   let writing = nodes[0].writeOn();
   let lastBefore = 0;
@@ -130,10 +151,7 @@ async function race(options: Race) {
     const [former, next] = round % 2 === 0 ? nodes : ([nodes[1], nodes[0]] as const);
     const before = former.written;
     await vi.waitUntil(() => former.written > before || former.refused > round / 2, WAIT);
-    // Its lease ends, though it does not know.
-    await database.query(`UPDATE ${schema}.nodes SET lease_until = 0 WHERE incarnation = $1`, [
-      former.incarnation,
-    ]);
+    await former.lapse();
     await next.take();
     const formerWriting = writing;
     lastBefore = next.written;
@@ -149,22 +167,65 @@ async function race(options: Race) {
   return { rows, written, disturbed: nodes.reduce((sum, node) => sum + node.disturbed, 0) };
 }
 
+/** The advisory lock that commits wait for between the fence and their writes, while the test holds it. */
+const GATE = 20_261_118;
+
+/** Lets another node take the partition while a commit of its owner is between the fence and its writes. */
+async function takeDuringCommit({ way, locked }: { way: Way; locked: boolean }) {
+  const schema = database.newSchema();
+  const [former, next] = await openNodes(schema, way);
+  await former.take();
+  await former.write();
+  await stall(schema, { way, call: `pg_advisory_xact_lock_shared(${GATE})`, locked });
+  const gate = await database.client();
+  onTestFinished(() => gate.end());
+  await gate.query(`SELECT pg_advisory_lock(${GATE})`);
+  const { rows: self } = await gate.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const isBlockedBy = async (pid: number | undefined): Promise<number | null> => {
+    const waiting = await database.query<{ pid: number }>(
+      "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND $1 = ANY (pg_blocking_pids(pid))",
+      [pid],
+    );
+    return waiting[0]?.pid ?? null;
+  };
+
+  const late = former.write();
+  const writer = await vi.waitUntil(() => isBlockedBy(self[0]?.pid), WAIT);
+  await former.lapse();
+  const taking = next.take();
+  if (locked) await vi.waitUntil(() => isBlockedBy(writer), WAIT);
+  else await taking;
+  await gate.query(`SELECT pg_advisory_unlock(${GATE})`);
+  const isLateWritten = await late;
+  await taking;
+  return { isLateWritten, isNextWritten: await next.write(), isFormerWritten: await former.write() };
+}
+
 test.each(WAYS)(
   "a former owner that writes %s writes nothing after a takeover, however often they race",
   async (way) => {
-    const { rows, written, disturbed } = await race({ way, locked: true });
+    const { rows, written, disturbed } = await race(way);
     expect(rows.map(({ seq }) => seq)).toEqual(Array.from({ length: written }, (_, i) => i + 1));
     expect(staleIn(rows.map(({ body }) => Number(body)))).toBe(0);
     expect(disturbed).toBe(0);
   },
 );
 
+test.each(WAYS)("a takeover waits for a commit %s that has passed the fence", async (way) => {
+  expect(await takeDuringCommit({ way, locked: true })).toEqual({
+    isLateWritten: true,
+    isNextWritten: true,
+    isFormerWritten: false,
+  });
+});
+
 test.each(WAYS)(
-  "the same race %s disturbs the new owner if the epoch is only read before the row is written",
+  "without the lock of its partition, a commit %s would be written after the takeover and refuse the new owner",
   async (way) => {
-    const { disturbed } = await race({ way, locked: false });
-    // How often depends on how busy the machine is; never, and the test above could not fail.
-    expect(disturbed).toBeGreaterThan(0);
+    expect(await takeDuringCommit({ way, locked: false })).toMatchObject({
+      isLateWritten: true,
+      isNextWritten: false,
+    });
   },
 );
 
