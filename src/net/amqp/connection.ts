@@ -167,6 +167,8 @@ class Session implements BrokerSession {
   /** Connections from which the broker does not read. */
   readonly #blocked = new Set<ChannelModel>();
   #isClosed = false;
+  /** The error with which a connection ended; null while there is none. */
+  #fault: BrokerFault | null = null;
   code: number | null = null;
 
   constructor(options: BrokerConnectionOptions, events: SessionEvents) {
@@ -274,18 +276,18 @@ class Session implements BrokerSession {
       throw new BrokerFault(whyNoConnection(url, thrown), { cause: thrown });
     });
     gatherWrites(connection);
-    let fault = new BrokerFault("the connection is gone");
-    // The library emits `close` after each `error`, so the error is only kept here.
+    const gone = new BrokerFault("the connection is gone");
+    // The library closes the channels and emits `close` after each `error`, so the error is only kept here.
     connection.on("error", (thrown) => {
-      fault = toFault(thrown);
-      this.code ??= fault.code;
+      this.#fault ??= toFault(thrown);
+      this.code ??= this.#fault.code;
     });
     connection.on("blocked", (reason) => this.#setBlocked(connection, reason));
     connection.on("unblocked", () => this.#setBlocked(connection, null));
-    connection.on("close", () => this.#break(fault));
+    connection.on("close", () => this.#break(gone));
     if (this.#isClosed) {
       await this.#close(connection);
-      throw fault;
+      throw this.#fault ?? gone;
     }
     this.#connections.push(connection);
     return connection;
@@ -309,8 +311,9 @@ class Session implements BrokerSession {
     channel.on("close", () => this.#break(fault));
   }
 
+  /** Ends the session. An error of a connection is the cause of what its channels report. */
   #break(fault: BrokerFault): void {
-    if (!this.#isClosed) this.#events.onBroken(fault);
+    if (!this.#isClosed) this.#events.onBroken(this.#fault ?? fault);
   }
 
   #setBlocked(connection: ChannelModel, reason: string | null): void {
