@@ -147,7 +147,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   engine: 14_600,
   kernel: 12_500,
   mcp: 720,
-  net: 2_050,
+  net: 2_090,
   protocol: 2_300,
   retention: 350,
   rondo: 1_450,

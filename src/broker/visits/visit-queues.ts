@@ -171,7 +171,6 @@ export class VisitQueues {
     this.#backlog = [];
     this.#lone.clear();
     this.#parts.publisher.forget((message) => this.#isOwn(message));
-    this.#announcer.cancel("finished", this.#lone.isDeclared);
     this.#run((session) => this.#delete(session));
   }
 
@@ -355,11 +354,16 @@ export class VisitQueues {
     this.release(left.map(({ id }) => id));
   }
 
+  /**
+   * Deletes the queues, then tells the workers. In the other order a worker cancels its consumer while the queue is deleted, and RabbitMQ
+   * 3.10 can answer such a cancel twice, which ends the connections of many clients.
+   */
   async #delete(session: BrokerSession): Promise<void> {
     if (this.#isGone) return;
     if (this.#consumer !== null && this.#isOpen) await session.cancel(this.#consumer);
     this.#isOpen = false;
     await deleteQueues(session, [this.tasks, this.alone, this.finished]);
+    this.#announcer.cancel("finished", this.#lone.isDeclared);
     this.#isGone = true;
     if (this.#isRegistered) await this.#parts.queueRegistry.removeVisit(this.place);
   }

@@ -13,6 +13,7 @@ import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { atMost, Longer, within } from "../../std/within.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
+import { dropRepeatedCancelReplies } from "./cancel-replies.ts";
 import { Delivery, Lane } from "./delivery.ts";
 import { gatherWrites, hangUp, SOCKET_OPTIONS } from "./socket.ts";
 
@@ -192,6 +193,7 @@ class Session implements BrokerSession {
 
   async openChannel(): Promise<Channel> {
     const channel = await this.#consuming.createChannel();
+    dropRepeatedCancelReplies(channel);
     // The error event is ignored, because the call that broke the channel throws the same error.
     channel.on("error", () => {});
     return channel;
@@ -295,6 +297,7 @@ class Session implements BrokerSession {
 
   async #openLane(): Promise<Lane> {
     const channel = await this.#consuming.createChannel();
+    dropRepeatedCancelReplies(channel);
     const lane = new Lane(channel);
     this.#breakWith(channel);
     await channel.prefetch(this.#options.prefetch ?? 1);
