@@ -88,6 +88,7 @@ export class PartitionOwnership {
 
   /** Releases yielding partitions that have no commit in progress. */
   release(): void {
+    const released: number[] = [];
     for (const tenure of this.#yielding) {
       // @plant lease table written before commits end
       if (!this.#isQuiet(tenure)) continue;
@@ -104,9 +105,11 @@ export class PartitionOwnership {
         // @plant suspects handed over as clean
         leases: this.#hasSuspects(tenure) ? null : leases,
       });
-      // @plant partition kept after a yield
-      this.lost([tenure.partition]);
+      released.push(partition);
     }
+    // All at once: each call scans the timers, mail and limits in memory.
+    // @plant partition kept after a yield
+    if (released.length > 0) this.lost(released);
   }
 
   #isQuiet({ slots }: Tenure): boolean {
