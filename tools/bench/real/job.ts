@@ -22,6 +22,8 @@ export interface Job {
   /** Whether the job runs only in the long form, or if it is named. */
   readonly isLong?: boolean;
   readonly needsRabbit?: boolean;
+  /** Node's flags, if not those of the container image. */
+  readonly flags?: readonly string[];
 }
 
 /** The scenarios of a job, one for each store. */
@@ -37,7 +39,7 @@ export function scenariosOf(job: Job): readonly Scenario[] {
       return [value === undefined ? goal : { ...goal, value }];
     }),
     parts: job.parts,
-    flags: NODE_FLAGS,
+    flags: job.flags ?? NODE_FLAGS,
     ...(job.times === undefined ? {} : { times: job.times }),
     ...(job.isLong === true ? { isLong: true } : {}),
     ...(job.needsRabbit === true ? { needsRabbit: true } : {}),
