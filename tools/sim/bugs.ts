@@ -295,6 +295,7 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "cancel ends the clean-up", seed: 1, change: "" },
   { name: "forced cancel forgotten while the work drains", seed: 3, change: "$else" },
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
+  { name: "parked task queued again", seed: 54, change: "" },
 ];
 
 /** Bugs in rates by key and rates that are spread. */
