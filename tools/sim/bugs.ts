@@ -376,6 +376,7 @@ const SESSIONS: readonly PlantedBug[] = [
   { name: "failed claims not kept", seed: 1, change: "const $key = [];" },
   { name: "events of a failed request dropped", seed: 2, change: "$1" },
   { name: "claim with events waits for work", seed: 1, change: "$object" },
+  { name: "lost answer forgotten after others", seed: 23, change: "" },
 ];
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
