@@ -486,7 +486,9 @@ export class Rondo implements RondoClient {
     const served = this.#served.get(workflow);
     if (served !== undefined) return this.#prepare(served.workflow, input);
     const found = await this.#options.store.getDefinition({ newestOf: workflow });
-    if (found === null) {
+    const plan = found === null ? null : compilePlan(unwrap(usableDefinition(found)));
+    // Executions whose commands are in their input are started by submissions only.
+    if (plan === null || plan.definition.commands !== undefined) {
       const { name, version } = splitVersionedName(workflow);
       const what =
         version === null
@@ -497,7 +499,7 @@ export class Rondo implements RondoClient {
       });
     }
     const text = await validateInput({ inputSchema: undefined }, input);
-    return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
+    return isRejection(text) ? text : { plan, text };
   }
 
   /** Returns the newest definition of a workflow. If this process serves the workflow, its check of the input is returned too. */

@@ -295,6 +295,7 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "cancel ends the clean-up", seed: 1, change: "" },
   { name: "forced cancel forgotten while the work drains", seed: 3, change: "$else" },
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
+  { name: "parked task queued again", seed: 54, change: "" },
 ];
 
 /** Bugs in rates by key and rates that are spread. */
@@ -375,6 +376,7 @@ const SESSIONS: readonly PlantedBug[] = [
   { name: "failed claims not kept", seed: 1, change: "const $key = [];" },
   { name: "events of a failed request dropped", seed: 2, change: "$1" },
   { name: "claim with events waits for work", seed: 1, change: "$object" },
+  { name: "lost answer forgotten after others", seed: 23, change: "" },
 ];
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [

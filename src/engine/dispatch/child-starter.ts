@@ -29,6 +29,15 @@ export class NewestPlans {
     return undefined;
   }
 
+  /**
+   * Returns the newest plan of a workflow for a child, as `get` does. The shape of command documents counts as missing: only
+   * submissions start its executions, since they check the commands in the input.
+   */
+  forChild(node: NodeState, workflow: string): Plan | null | undefined {
+    const plan = this.get(node, workflow);
+    return plan?.definition.commands === undefined ? plan : null;
+  }
+
   /** Keeps the answer to a request for a plan. Returns false if a newer definition may have been stored since the request. */
   found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
@@ -50,9 +59,10 @@ export class NewestPlans {
     return [...this.#plans].filter(([, plan]) => plan === null).map(([workflow]) => workflow);
   }
 
-  /** Whether the store is known to have no such workflow. */
+  /** Whether the store is known to have no such workflow for children. */
   isMissing(workflow: string): boolean {
-    return this.#plans.get(workflow) === null;
+    const plan = this.#plans.get(workflow);
+    return plan === null || plan?.definition.commands !== undefined;
   }
 }
 
@@ -72,7 +82,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
   );
   const room = Math.min(STARTS_MAX, concurrency - state.openChildren);
   if (isAsked || room <= 0 || !queue.hasTasks(node.now)) return;
-  const plan = node.newest.get(node, workflow);
+  const plan = node.newest.forChild(node, workflow);
   if (plan === undefined || plan === null) return;
   const tasks: { task: number; input: string }[] = [];
   const scope = `${slot.execution.project}/${state.plan.scope}`;

@@ -360,6 +360,35 @@ describe("concurrency per key", () => {
     ).toEqual([0, 50]);
   });
 
+  test("a task whose next wait ends while it is parked is granted once", () => {
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.a"], { capacity: 100 });
+    const limit = { key: "/k", concurrencyPerKey: 2 };
+    fixture.start(fixture.plan([phase("a", { ...limit, tasks: [1, 2, 3].map(() => ({ k: "x" })) })]), "e1");
+    fixture.settle();
+    const granted = () => fixture.attempts().map(({ item }) => `${item.number}.${item.attempt}`);
+    const [one, two] = fixture.attempts() as [Attempt, Attempt];
+    const nap = { name: "nap", untilMs: fixture.now + 1_000 };
+    fixture.receipt(one, {
+      status: "suspended",
+      waits: [nap, { name: "go", signal: "go", timeoutMs: 2_000 }],
+    } as Parameters<NodeFixture["receipt"]>[1]);
+    fixture.settle();
+    expect(granted()).toEqual(["0.1", "1.1", "2.1"]);
+    // The task goes on when its sleep is over, and is parked at the full key. Then its other wait ends too.
+    fixture.sleep(1_000);
+    fixture.sleep(1_000);
+    expect(fixture.kinds("e1")).toContain("timer.fired");
+    for (const open of [two, fixture.attempts()[2] as Attempt]) {
+      fixture.receipt(open);
+      fixture.settle();
+    }
+    expect(granted()).toEqual(["0.1", "1.1", "2.1", "0.2"]);
+    fixture.receipt(fixture.attempts()[3] as Attempt);
+    fixture.settle();
+    expect(fixture.status("e1")).toBe("done");
+  });
+
   test("holds over executions of a project", () => {
     const fixture = new NodeFixture();
     fixture.join("w1", ["w.a"], { capacity: 100 });

@@ -3,11 +3,40 @@ import { describe, expect, test } from "vitest";
 import { expectFamilyDone, family, home, KID, kid } from "../../../test/fixtures/engine/family-fixture.ts";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+import { compilePlan } from "../../kernel/definition/plan.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const last = (fixture: NodeFixture) => fixture.attempts().at(-1) as Attempt;
 
+/** Stores the definition of a shape of command documents, which only a submission may start. */
+function storeShape(fixture: NodeFixture): string {
+  const handlers = { "step-0": { command: { cmd_type: "ADD" }, topic: "ADD_CMD" } };
+  const phases = [
+    { name: "step-0", handlers },
+    { name: "step-1", handlers: { "step-1": handlers["step-0"] } },
+  ];
+  const { definition } = fixture.plan({ name: "commands-of-0123456789abcdef", phases });
+  const plan = compilePlan({ ...definition, commands: "input" });
+  fixture.tables.putDefinition(definition.name, plan.hash, JSON.stringify(plan.definition));
+  fixture.know(plan);
+  return definition.name;
+}
+
 describe("a child", () => {
+  test.each([[null], [{ steps: null }], [{ steps: [{ cmd_type: "OTHER" }] }]])(
+    "is not of a shape of command documents: its input %j could have anything for commands",
+    (task) => {
+      const fixture = new NodeFixture();
+      const workflow = storeShape(fixture);
+      fixture.join("w1", ["topic:ADD_CMD"]);
+      const parent = fixture.plan([{ name: "a", handlers: { a: { workflow, tasks: [task] } } }]);
+      fixture.start(parent, "e1");
+      fixture.settle();
+      expect(fixture.kinds("e1")).not.toContain("child.started");
+      expect(fixture.inspect("e1").why).toContain(workflow);
+    },
+  );
+
   test("runs with its task as input, and its output is the task's result", () => {
     const fixture = new NodeFixture();
     fixture.plan({ name: "kid", phases: KID, returns: { use: "sum" } });

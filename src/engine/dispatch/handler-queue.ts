@@ -59,8 +59,6 @@ export class HandlerQueue {
   readonly resultSeqs = new Set<number>();
   /** The index of the page that is being read from the store; -1 if there is none. */
   fetching = -1;
-  /** The number of tasks that were taken from the queue and wait for a worker without other tasks, to run alone. */
-  heldAlone = 0;
   /** The number of the turn in which the handler last got a worker. */
   servedAt = 0;
   /** The time at which a worker was last offered work of the handler; at first the time of the execution's last step. */
@@ -78,6 +76,10 @@ export class HandlerQueue {
   /** For each task, the number of claims of its next attempt that lapsed before the attempt started. */
   #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
+  /** The number of tasks that were taken from the queue and wait for a worker without other tasks, to run alone. */
+  #heldAlone = 0;
+  /** The tasks that are parked, set aside, or held to run alone. They return to the queue from there, and only from there. */
+  readonly #isOut = new SparseSet<number>();
   /** Tasks that are set aside for a while: the time until which (0 if not now), and how often so far. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
@@ -190,6 +192,7 @@ export class HandlerQueue {
     for (const [task, aside] of this.#aside ?? []) {
       if (aside.until === 0 || aside.until > now) continue;
       aside.until = 0;
+      this.#isOut.delete(task);
       this.requeue(task);
     }
     if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
@@ -228,6 +231,18 @@ export class HandlerQueue {
     this.#aside ??= new Map();
     const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
     this.#aside.set(task, { until: now + backOffMs(tries - 1, ASIDE), tries });
+    this.#isOut.add(task);
+  }
+
+  /** Holds a task that was dequeued, until `endHold`, for a worker on which it can run alone. */
+  holdAlone(task: number): void {
+    this.#heldAlone++;
+    this.#isOut.add(task);
+  }
+
+  endHold(task: number): void {
+    this.#heldAlone--;
+    this.#isOut.delete(task);
   }
 
   get hasAside(): boolean {
@@ -235,8 +250,13 @@ export class HandlerQueue {
     return false;
   }
 
-  /** Puts a task that was dequeued, and is pending again, back into the queue. */
+  /**
+   * Puts a task that was dequeued, and is pending again, back into the queue. A task can become due while it is out of the queue,
+   * for example if two of its waits end; then it stays there, since a second place would grant its attempt twice.
+   */
   requeue(task: number): void {
+    // @plant parked task queued again
+    if (this.#isOut.has(task)) return;
     if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
     this.#back.push(task);
@@ -252,6 +272,7 @@ export class HandlerQueue {
     parked.splice(at, 0, task);
     this.#parked.set(key, parked);
     this.#parkedCount++;
+    this.#isOut.add(task);
   }
 
   /** Whether a task older than this one is parked because of the same key. */
@@ -268,6 +289,7 @@ export class HandlerQueue {
       if (parked.length === 0) this.#parked?.delete(key);
       if (task === undefined) return false;
       this.#parkedCount--;
+      this.#isOut.delete(task);
       // A late receipt may have settled the task while it was parked.
       if (this.state.isClosed(task)) continue;
       this.requeue(task);
@@ -296,7 +318,7 @@ export class HandlerQueue {
     const { state } = this;
     if (state.finished || state.plan.waits) return true;
     const sent = this.sentLeases;
-    if (this.openLeases > sent || this.heldAlone > 0 || this.isSuspect(now) || this.fetching >= 0)
+    if (this.openLeases > sent || this.#heldAlone > 0 || this.isSuspect(now) || this.fetching >= 0)
       return false;
     if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
       if (state.impliesTask || state.enumeration.until <= now) return false;

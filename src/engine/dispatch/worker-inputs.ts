@@ -92,7 +92,7 @@ export class WorkerInputs {
    */
   #askForChild(slot: Slot, queued: QueuedReport, workflow: string): void {
     const node = this.#node;
-    const plan = node.newest.get(node, workflow);
+    const plan = node.newest.forChild(node, workflow);
     if (plan === undefined) {
       const waiting = this.#unplanned.get(workflow);
       if (waiting === undefined) this.#unplanned.set(workflow, [queued]);

@@ -84,7 +84,7 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
     isThere && slot.status === "clean" && slot.execution?.open === true && !slot.tenure.isYielding;
   if (isThere && alone.until > node.now && !(canGo && worker.held === 0)) return;
   worker.alone = null;
-  queue.heldAlone--;
+  queue.endHold(task);
   if (canGo && worker.held === 0 && worker.room > 0) {
     queue.requeue(task);
     grantAlone(node, slot, queue, { task, worker });
@@ -99,7 +99,7 @@ export function endHold(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   worker.alone = null;
   if (alone?.kind !== "waiting") return;
-  alone.queue.heldAlone--;
+  alone.queue.endHold(alone.task);
   alone.queue.requeue(alone.task);
   node.offer(alone.slot, alone.queue);
 }
@@ -175,7 +175,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
         return grantAlone(node, slot, queue, { task, worker: empty });
       if (empty !== undefined) break;
       queue.dequeue(task);
-      queue.heldAlone++;
+      queue.holdAlone(task);
       worker.holdFor("waiting", { slot, queue, task }, node.now);
       break;
     }

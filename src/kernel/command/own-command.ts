@@ -3,6 +3,8 @@
  * (`commands: "input"`). Then the input of the execution has the data and metadata of each command, in the form
  * `{ steps: [{ cmd_data, cmd_metadata }] }`, and `cmd_data` in the definition lists the references that occur in the data.
  */
+import { isObject } from "../../std/decode.ts";
+import { defined } from "../../std/defined.ts";
 import { byteLength, type Json } from "../../std/json.ts";
 import { type CommandDefinition, LIMITS } from "../definition/definition.ts";
 import type { Plan } from "../definition/plan.ts";
@@ -16,11 +18,25 @@ export type OwnCommand = Pick<CommandPlan, "cmd" | "hash" | "workflowHash">;
 /** The part of a command that is in the input. Absent fields count as `{}`. */
 export type GivenCommand = Omit<CommandDefinition, "cmd_type">;
 
-/** The commands of an execution with this input, in the order of their steps. */
+/**
+ * The commands of an execution with this input, in the order of their steps. Only submissions start such executions, with an input
+ * that was checked. In any other input, what is not a command counts as absent.
+ */
 export function ownCommands({ definition, commands }: Plan, input: Json): readonly OwnCommand[] {
   if (definition.commands === undefined) return commands.map(({ command }) => command);
-  const { steps = [] } = input as unknown as { readonly steps?: readonly GivenCommand[] };
-  return hashedCommands(commands.map(({ command }, i) => ({ cmd_type: command.cmd.cmd_type, ...steps[i] })));
+  const steps = isObject(input) && Array.isArray(input["steps"]) ? (input["steps"] as readonly Json[]) : [];
+  return hashedCommands(
+    commands.map(({ command }, i) => ({ ...givenCommand(steps[i]), cmd_type: command.cmd.cmd_type })),
+  );
+}
+
+function givenCommand(step: Json | undefined): GivenCommand {
+  if (!isObject(step)) return {};
+  const { cmd_data, cmd_metadata } = step as Record<string, Json>;
+  return defined({
+    cmd_data,
+    cmd_metadata: isObject(cmd_metadata) ? cmd_metadata : undefined,
+  }) as GivenCommand;
 }
 
 /** Adds the hashes to the commands of a document. */

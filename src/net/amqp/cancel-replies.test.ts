@@ -17,6 +17,7 @@ test("the second answer to a cancel is dropped, and no other frame is", () => {
     reply(CANCEL_OK, "a"),
     reply(CANCEL_OK, "b"),
     { id: 60 },
+    reply(CANCEL_OK, "a"),
   ];
   for (const frame of frames) channel.accept(frame);
   expect(got).toEqual([frames[0], frames[1], frames[2], frames[4], frames[5]]);

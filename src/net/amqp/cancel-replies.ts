@@ -12,16 +12,23 @@ interface Frame {
   readonly fields?: { readonly consumerTag?: string };
 }
 
+/** The answers that are remembered. The second answer to a cancel comes soon after the first. */
+const REMEMBERED_MAX = 100;
+
 /** Drops every answer to a cancel but the first. No two consumers of a channel have the same tag. */
 export function dropRepeatedCancelReplies(channel: Channel): void {
   const receiver = channel as unknown as { accept(frame: Frame): void };
   const accept = receiver.accept.bind(channel);
-  let answered: string | undefined;
+  const answered = new Set<string | undefined>();
   receiver.accept = (frame) => {
     if (frame.id === CANCEL_OK) {
       const tag = frame.fields?.consumerTag;
-      if (tag === answered) return;
-      answered = tag;
+      if (answered.has(tag)) return;
+      answered.add(tag);
+      for (const oldest of answered) {
+        if (answered.size <= REMEMBERED_MAX) break;
+        answered.delete(oldest);
+      }
     }
     accept(frame);
   };

@@ -112,7 +112,7 @@ const taskBatch = workItem
     tasks: z
       .array(z.tuple([count, count, count, z.string(), json]))
       .describe(
-        "for each task its number, the attempt's number, the claim's number, the token, and the task; the attempt's id joins `<execution>.<phase>.<visit>.<handler>.<round>.`, the three numbers and the epoch by dots",
+        "for each task its number, the attempt's number, the claim's number, the token, and the task. The attempt's id joins by dots: `execution`, `phase`, `visit`, `handler`, `round`, the three numbers, and `epoch`. The `idempotencyKey` joins by slashes: `execution`, `phase`, `visit`, `handler`, and the task's number. In both, bytes of `execution` in UTF-8 other than letters, digits, `_`, `:`, `~` and `-` are written as `%` and two upper-case hexadecimal digits",
       ),
   });
 

@@ -62,8 +62,10 @@ interface OpenClaim {
 
 /** The most lost attempts that are remembered until the worker's next heartbeat. */
 const LOST_MAX = 10_000;
-/** How many answers with work are remembered. A worker repeats a failed claim before it claims anything else. */
-const ANSWERS_MAX = 2;
+/** The last answers with work are remembered, so many. */
+const ANSWERS_KEPT = 2;
+/** The most answers that are remembered. */
+const ANSWERS_MAX = 100;
 /** How long an answer may take to be written when the node shuts down. */
 const LAST_ANSWERS_MS = 200;
 
@@ -85,7 +87,10 @@ export class WorkerSession implements WorkerLink {
   /** Answers to claims that are being written. */
   readonly #sending = new Set<readonly AttemptRecord[]>();
   #onSent: () => void = () => {};
-  /** The items of the last answers, by the id of their claim. */
+  /**
+   * The items of answers, by the id of their claim. A worker may hear late that a claim has failed, and claim more meanwhile. So
+   * an answer is remembered while it may be lost: until the worker has sent events about all of its items.
+   */
   readonly #answered = new Map<string, readonly AttemptRecord[]>();
   /** Cancelled attempts that no answer to a claim has named yet. */
   #cancelNews = new Set<string>();
@@ -360,9 +365,14 @@ export class WorkerSession implements WorkerLink {
 
   #noteAnswer(claim: string, records: readonly AttemptRecord[]): void {
     this.#answered.set(claim, records);
-    for (const oldest of this.#answered.keys()) {
-      if (this.#answered.size <= ANSWERS_MAX) break;
-      this.#answered.delete(oldest);
+    const { records: known } = this.#parts;
+    const mayBeLost = ({ id, hasSpoken }: AttemptRecord): boolean => !hasSpoken && known.has(id);
+    let spare = this.#answered.size - ANSWERS_KEPT;
+    for (const [other, items] of this.#answered) {
+      if (spare-- <= 0) break;
+      // @plant lost answer forgotten after others
+      if (this.#answered.size <= ANSWERS_MAX && items.some(mayBeLost)) continue;
+      this.#answered.delete(other);
     }
   }
 
