@@ -465,6 +465,7 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
       noteBegun(node, lease);
       // The commit may also have changed the checkpoints of the task, such as the end of a wait, so they are read again.
       const isTask = number !== ENUMERATION;
+      lease.grantedSeq = slot.execution?.seq ?? lease.grantedSeq;
       items.push(isTask ? { ...item, checkpoints: checkpointsOf(node, queue, number) } : item);
     } else {
       node.endLease(queue, lease);

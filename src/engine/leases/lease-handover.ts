@@ -103,7 +103,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
           lastLine,
           permits,
           isStarted,
-          ...(grantedSeq > 0 ? { grantedSeq } : {}),
+          ...(Number.isFinite(grantedSeq) ? { grantedSeq } : {}),
           ...(lease.queued ? { queued: true as const } : {}),
           ...(lease.sentAt > 0 ? { sentAt: lease.sentAt } : {}),
         });

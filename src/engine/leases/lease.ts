@@ -8,10 +8,10 @@ export interface Lease {
   readonly claim: number;
   readonly epoch: number;
   /**
-   * The last event of the execution when the attempt was granted: its code does not know answers that came later. 0 if the attempt was
-   * adopted, so that this is unknown.
+   * The last event of the execution when the attempt was granted: its code does not know answers that came later. Infinity if the
+   * attempt was adopted, so that this is unknown.
    */
-  readonly grantedSeq: number;
+  grantedSeq: number;
   /** Whether the lease was restored from the store. Then a receipt for an earlier claim of the same command counts too. */
   readonly anyClaim?: true;
   readonly worker: string;
@@ -99,7 +99,7 @@ export function addLease(queue: HandlerQueue, worker: RosterEntry | undefined, a
     attempt: at.attempt,
     claim: at.claim,
     epoch: at.epoch,
-    grantedSeq: at.grantedSeq ?? 0,
+    grantedSeq: at.grantedSeq ?? Number.POSITIVE_INFINITY,
     worker: at.worker,
     local: at.local ?? false,
     queued: at.queued ?? false,

@@ -69,11 +69,13 @@ export function taskStep(execution: Execution, event: TaskStep): void {
   const { task, attempt } = event;
   const { round } = execution.currentVisit();
   noteSleepsOver(execution, handler, { task });
-  const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
+  const before = handler.progress.tasks.get(task);
+  const isSuspended = before?.isSuspended === true;
+  const isWaiting = before?.isWaiting(execution.now) === true;
   const wait = handler.progress.answer(task, event.name);
   handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
   if (event.reason === "done") postpone(handler, event);
-  else if (!isSuspended) handler.progress.answerMeanwhile(task, event.name);
+  else if (!isWaiting) handler.progress.answerMeanwhile(task, event.name);
   // @plant answered update counts as unanswered
   if (event.answers !== undefined) execution.unanswered.delete(event.answers);
   if (event.reason === "done") return;

@@ -121,6 +121,19 @@ describe("the order of checkpoints for later attempts", () => {
     expect(order(run)).toEqual(["limit", "paid"]);
     expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
+
+  test("has a time limit that passed while an attempt ran after the steps of that attempt", () => {
+    const run = tasks(1);
+    const paid = { name: "paid", signal: "paid", timeoutMs: 2_000 };
+    run.receipt("a", 0, { status: "suspended", waits: [paid, { name: "nap", forMs: 1_000 }] });
+    run.now += 1_500;
+    const { seq: seen } = run.execution;
+    run.now += 500;
+    run.timer("a.1.a.0/paid");
+    run.stepDone("a", 0, { name: "next", seen });
+    expect(order(run)).toEqual(["nap", "next", "paid"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+  });
 });
 
 describe("a wait for one of several signals", () => {
