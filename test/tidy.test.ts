@@ -145,7 +145,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   compose: 1_800,
   config: 750,
   engine: 14_600,
-  kernel: 12_500,
+  kernel: 12_600,
   mcp: 720,
   net: 2_090,
   protocol: 2_300,
@@ -159,7 +159,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   testing: 1_730,
   transfer: 1_200,
   triggers: 600,
-  worker: 12_150,
+  worker: 12_250,
 };
 
 const CLOCK = "take `now` as an argument, or a clock from std/";

@@ -374,6 +374,8 @@ export interface TaskStepFailed extends Place {
   readonly tries: number;
   /** The error of the step's last try, as JSON text. */
   readonly error: string;
+  /** As in `TaskStep`. */
+  readonly unseen?: readonly string[];
 }
 
 /** An event: a step of a task is done, or its wait was answered. A wait that timed out, or a child that failed, has an error. */
@@ -391,6 +393,11 @@ export interface TaskStep extends Place {
   readonly map?: string;
   /** The id of the update that this step answers. */
   readonly answers?: string;
+  /**
+   * The names of waits and children that were answered while the attempt ran, so that its code did not know the answers. For later
+   * attempts the answers come after this step.
+   */
+  readonly unseen?: readonly string[];
 }
 
 /** An event: the times that the code of a task has read since its last checkpoint, and the failures after which the code has gone on. */

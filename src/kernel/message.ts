@@ -291,6 +291,8 @@ export interface CheckpointMessage extends Place {
   readonly task: number;
   readonly attempt: number;
   readonly live: boolean;
+  /** The last event before the attempt was granted, so that its code does not know later answers. Infinity if that is unknown. */
+  readonly seen: number;
   readonly done:
     | StepResult
     | StepFailure

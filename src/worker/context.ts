@@ -38,7 +38,7 @@ import type {
   UpdateWaitOptions,
   WaitFor,
 } from "./handler-code.ts";
-import { type ChildStart, JournaledSteps, stepAround } from "./journaled-steps.ts";
+import { type ChildStart, JournaledSteps } from "./journaled-steps.ts";
 import { AttemptLog } from "./log/attempt-log.ts";
 import { fieldsOf, showParts, storedFields } from "./log/log-text.ts";
 import type { Secrets } from "./log/secrets.ts";
@@ -392,7 +392,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
       this.extras.streams ??= new AttemptStreams({
         log: this.lines,
         secrets,
-        inStep: stepAround,
+        inStep: () => this.extras.steps?.stepAround() ?? null,
         isOver: () => this.ending !== null,
       });
       return this.extras.streams.open(name);

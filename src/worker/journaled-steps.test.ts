@@ -56,6 +56,37 @@ describe("step", () => {
     expect(bench.outcomes.get(0)?.payload).toBe('[{"n":1},1]');
   });
 
+  test("that is new comes after those that are journaled, though they are read slowly", async () => {
+    const reads: (() => void)[] = [];
+    const bench = fixtureOf(
+      ({ step }) => {
+        const old = async (): Promise<string> => {
+          await step("a", () => "new");
+          return step("b", () => "new");
+        };
+        return Promise.race([old(), step("c", () => "new")]);
+      },
+      {
+        results: {
+          async *settled() {},
+          checkpoint: (_, seq) =>
+            new Promise((resolve) => reads.push(() => resolve({ result: `"journaled at ${seq}"` }))),
+        },
+      },
+    );
+    await again(bench, [
+      { kind: "step", name: "a", seq: 7 },
+      { kind: "step", name: "b", seq: 8 },
+    ]);
+    for (let read = 0; read < 2; read++) {
+      expect(bench.outcomes.size).toBe(0);
+      reads[read]?.();
+      await bench.clock.settle();
+    }
+    expect(bench.of("step").map(({ name }) => name)).toEqual(["c"]);
+    expect(bench.outcomes.get(0)?.payload).toBe('"journaled at 8"');
+  });
+
   test("may be sync, async, without a result, and one of many side by side", async () => {
     const bench = fixtureOf(({ step }) =>
       Promise.all([

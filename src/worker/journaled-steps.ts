@@ -20,7 +20,6 @@ import type { UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
-import { Heap } from "../std/heap.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { StepRun } from "./attempt-streams.ts";
@@ -35,6 +34,7 @@ import type {
 } from "./handler-code.ts";
 import { type Batch, JournaledMap, journalItems } from "./journaled-map.ts";
 import { threw } from "./outcome.ts";
+import { ReplayOrder } from "./replay-order.ts";
 import { type MapChild, type MapCounts, type ResultsSource, readMap } from "./results-reader.ts";
 import {
   fatal,
@@ -83,6 +83,8 @@ type Known = Exclude<Checkpoint, { kind: "run" | "time" }>;
 
 /** A step or map that runs or is being journaled. `above` is the step or map that contains it. */
 interface Frame {
+  /** The attempt to which the step belongs. */
+  readonly of: JournaledSteps;
   readonly above: Frame | undefined;
   /** How many failures of steps and children the code had seen when this step began. */
   readonly failures: number;
@@ -106,7 +108,10 @@ interface Held {
   stop: (() => void) | null;
 }
 
-/** The step that contains the running code. */
+/**
+ * The step that contains the running code. The context of a step also reaches the work that its reports cause in this process, so the
+ * code of another attempt may begin in it: each attempt reads its own frames only.
+ */
 const inside = new AsyncLocalStorage<Frame>();
 
 export class JournaledSteps {
@@ -330,10 +335,31 @@ export class JournaledSteps {
     return never();
   }
 
+  /**
+   * Returns the step that contains the running code; null outside of steps. Throws inside a map: a later attempt runs only some
+   * of its items again, so a reader could not tell which chunks are valid.
+   */
+  stepAround(): StepRun | null {
+    for (let one = this.#frame(); one !== undefined; one = one.above) {
+      if (one.map !== undefined)
+        throw fatal(
+          `a stream cannot be written inside the map "${one.map}": write it in steps, or after the map`,
+        );
+      if (one.step !== undefined) return { step: one.step, run: one.run };
+    }
+    return null;
+  }
+
   /** Stops the timers of sleeps. Called when the attempt has ended. */
   close(): void {
     for (const held of this.#held.values()) held.stop?.();
     this.#held.clear();
+  }
+
+  /** Returns the step or map of this attempt that contains the running code. */
+  #frame(): Frame | undefined {
+    const frame = inside.getStore();
+    return frame?.of === this ? frame : undefined;
   }
 
   /** Runs a step or map. While it runs, sleeps and waits of other branches do not end the attempt. */
@@ -341,7 +367,8 @@ export class JournaledSteps {
     run: (frame: Frame) => Promise<T>,
     named: Pick<Frame, "map" | "step"> = {},
   ): Promise<T> {
-    const frame: Frame = { above: inside.getStore(), failures: this.#failures.size, run: {}, ...named };
+    const above = this.#frame();
+    const frame: Frame = { of: this, above, failures: this.#failures.size, run: {}, ...named };
     this.#underWay.add(frame);
     try {
       return await inside.run(frame, () => run(frame));
@@ -371,7 +398,11 @@ export class JournaledSteps {
       } catch (thrown) {
         if (isOver()) return never();
         const { retry } = budget;
-        if (retry === null) throw thrown;
+        if (retry === null) {
+          await this.#replay.turn();
+          if (isOver()) return never();
+          throw thrown;
+        }
         const { payload, fatal: isFatal, retryAfterMs } = threw(thrown);
         const failure = { name, tries, error: redact(payload) };
         if (isFatal === true || tries >= retry.attempts) {
@@ -456,6 +487,7 @@ export class JournaledSteps {
     const { grant, item, ask, lose, isOver } = this.#options;
     this.#reportNotes(failures);
     const verdict = await ask({ ...reportedAttempt(grant, item), ...done });
+    await this.#replay.turn();
     if (isOver()) return never();
     if (verdict === "accepted" || verdict === "duplicate") return;
     lose();
@@ -481,11 +513,7 @@ export class JournaledSteps {
   /** Suspends the code at a sleep or wait. The promise resolves only if a sleep ends within this attempt. */
   #hold(
     name: string,
-    {
-      wait,
-      due,
-      above = inside.getStore(),
-    }: Pick<Held, "wait" | "due"> & { readonly above?: Frame | undefined },
+    { wait, due, above = this.#frame() }: Pick<Held, "wait" | "due"> & { readonly above?: Frame | undefined },
   ): Promise<void> {
     const map = mapAround(above);
     if (map !== undefined)
@@ -574,70 +602,6 @@ export class JournaledSteps {
     this.#failures.set(name, false);
     throw failed(name, found.error);
   }
-}
-
-interface Recalled {
-  readonly order: number;
-  readonly settle: () => Promise<void>;
-}
-
-/**
- * Returns checkpoints of earlier attempts to the code in the order in which they were journaled, one in each turn of the event
- * loop. So code that races several branches sees the same winner in every attempt.
- */
-class ReplayOrder {
-  readonly #clock: Clock;
-  /** Called when all requested checkpoints have been returned to the code. */
-  readonly #onTurn: () => void;
-  readonly #queue = new Heap<Recalled>((a, b) => a.order < b.order);
-  #isRunning = false;
-
-  constructor(clock: Clock, onTurn: () => void) {
-    this.#clock = clock;
-    this.#onTurn = onTurn;
-  }
-
-  /** Whether checkpoints are waiting to be returned to the code. */
-  get isBusy(): boolean {
-    return this.#isRunning;
-  }
-
-  /** Resolves with the value of a checkpoint, after all requested checkpoints that were journaled before it. */
-  recall<T>(order: number, reading: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      // If the read fails before its turn, the error is kept until the turn; without this handler the process would end.
-      reading.catch(() => {});
-      this.#queue.push({ order, settle: () => reading.then(resolve, reject) });
-      if (this.#isRunning) return;
-      this.#isRunning = true;
-      this.#clock.soon(() => void this.#run());
-    });
-  }
-
-  async #run(): Promise<void> {
-    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) {
-      await next.settle();
-      // The code goes on with this value, and may request more checkpoints, before the next one is returned.
-      await new Promise<void>((resolve) => this.#clock.soon(resolve));
-    }
-    this.#isRunning = false;
-    this.#onTurn();
-  }
-}
-
-/**
- * Returns the step that contains the running code; null outside of steps. Throws inside a map: a later attempt runs only some
- * of its items again, so a reader could not tell which chunks are valid.
- */
-export function stepAround(): StepRun | null {
-  for (let one = inside.getStore(); one !== undefined; one = one.above) {
-    if (one.map !== undefined)
-      throw fatal(
-        `a stream cannot be written inside the map "${one.map}": write it in steps, or after the map`,
-      );
-    if (one.step !== undefined) return { step: one.step, run: one.run };
-  }
-  return null;
 }
 
 /** Returns the name of the map that contains a step or a wait; undefined if there is none. */

@@ -6,6 +6,7 @@
  * 2. Code that returns synchronously needs no promise, no timer and no report of its own.
  * 3. At the end of a turn, all attempts that have ended are reported together, and those whose code goes on are reported as started.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
@@ -74,6 +75,11 @@ export class Worker {
   readonly #hosted = new HostedCode();
   readonly #queue = new WorkQueue();
   readonly #scriptQueue = new WorkQueue();
+  /**
+   * Runs a function in the asynchronous context in which the worker was made. A grant can be a consequence of a report of another
+   * task, and its code must not get the context of that task's code.
+   */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #lead: Grant | null = null;
   #isScheduled = false;
   #isStopping = false;
@@ -198,7 +204,7 @@ export class Worker {
     this.#isScheduled = true;
     this.#options.clock.soon(() => {
       this.#isScheduled = false;
-      this.#turn();
+      this.#inOwnContext(() => this.#turn());
     });
   }
 

@@ -133,7 +133,13 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     fetchPage(node, slot, queue, lastTask);
     return;
   }
-  const lease = newLease(node, queue, worker, { task: ENUMERATION, attempt, epoch, permits: [], rates: [] });
+  const lease = newLease(node, slot, queue, worker, {
+    task: ENUMERATION,
+    attempt,
+    epoch,
+    permits: [],
+    rates: [],
+  });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
@@ -191,7 +197,12 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     queue.dequeue(task);
     left--;
     const attempt = state.tasks.nextAttempt(task);
-    const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
+    const lease = newLease(node, slot, queue, worker, {
+      task,
+      attempt,
+      epoch: slot.tenure.epoch,
+      ...permits,
+    });
     const checkpoints = checkpointsOf(node, queue, task);
     const plainItem = { number: task, attempt: lease.attempt, claim: lease.claim, ...content, checkpoints };
     const item = worker.queued && crashes > 0 ? { ...plainItem, alone: true as const } : plainItem;
@@ -271,7 +282,7 @@ function grantAlone(
   if (permits === "parked") return "given";
   queue.dequeue(task);
   const attempt = queue.state.tasks.nextAttempt(task);
-  const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
+  const lease = newLease(node, slot, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
   beginNow(node, queue, lease);
   worker.holdFor("taken", { slot, queue, task }, node.now);
   const checkpoints = checkpointsOf(node, queue, task);
@@ -313,6 +324,7 @@ const CAREFUL_AFTER_LAPSES = 1;
 
 function newLease(
   node: NodeState,
+  slot: Slot,
   queue: HandlerQueue,
   worker: RosterEntry,
   at: Pick<Lease, "task" | "attempt" | "epoch"> & Permits,
@@ -322,6 +334,7 @@ function newLease(
     task: at.task,
     attempt: at.attempt,
     epoch: at.epoch,
+    grantedSeq: slot.execution?.seq ?? 0,
     permits: at.permits,
     claim: queue.claimOf(at.task),
     worker: id,
@@ -452,6 +465,7 @@ export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitt
       noteBegun(node, lease);
       // The commit may also have changed the checkpoints of the task, such as the end of a wait, so they are read again.
       const isTask = number !== ENUMERATION;
+      lease.grantedSeq = slot.execution?.seq ?? lease.grantedSeq;
       items.push(isTask ? { ...item, checkpoints: checkpointsOf(node, queue, number) } : item);
     } else {
       node.endLease(queue, lease);

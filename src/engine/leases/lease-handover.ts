@@ -22,6 +22,7 @@ export interface HandedLease
   extends ReportPlace,
     Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
   readonly isStarted: boolean;
+  readonly grantedSeq?: number;
   readonly queued?: true;
   readonly sentAt?: number;
 }
@@ -89,7 +90,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
         if (lease.local) return null;
         // A held-back report will be repeated to the next owner, so its lease stays open until then.
         if (lease.reported && !node.isHeldBack(slot)) continue;
-        const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
+        const { task, attempt, claim, epoch, worker, position, lastLine, permits, grantedSeq } = lease;
         const isStarted = lease.startedAt > 0;
         leases.push({
           ...place,
@@ -102,6 +103,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
           lastLine,
           permits,
           isStarted,
+          ...(Number.isFinite(grantedSeq) ? { grantedSeq } : {}),
           ...(lease.queued ? { queued: true as const } : {}),
           ...(lease.sentAt > 0 ? { sentAt: lease.sentAt } : {}),
         });
@@ -275,6 +277,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
     attempt,
     claim,
     epoch,
+    ...(handed.grantedSeq === undefined ? {} : { grantedSeq: handed.grantedSeq }),
     worker,
     queued,
     startedAt: isStarted ? openedAt : 0,

@@ -7,6 +7,11 @@ export interface Lease {
   readonly attempt: number;
   readonly claim: number;
   readonly epoch: number;
+  /**
+   * The last event of the execution when the attempt was granted: its code does not know answers that came later. Infinity if the
+   * attempt was adopted, so that this is unknown.
+   */
+  grantedSeq: number;
   /** Whether the lease was restored from the store. Then a receipt for an earlier claim of the same command counts too. */
   readonly anyClaim?: true;
   readonly worker: string;
@@ -73,7 +78,15 @@ interface NewLease
     Partial<
       Pick<
         Lease,
-        "local" | "queued" | "startedAt" | "sentAt" | "isMarked" | "recorded" | "position" | "lastLine"
+        | "grantedSeq"
+        | "local"
+        | "queued"
+        | "startedAt"
+        | "sentAt"
+        | "isMarked"
+        | "recorded"
+        | "position"
+        | "lastLine"
       >
     > {
   readonly anyClaim?: true;
@@ -86,6 +99,7 @@ export function addLease(queue: HandlerQueue, worker: RosterEntry | undefined, a
     attempt: at.attempt,
     claim: at.claim,
     epoch: at.epoch,
+    grantedSeq: at.grantedSeq ?? Number.POSITIVE_INFINITY,
     worker: at.worker,
     local: at.local ?? false,
     queued: at.queued ?? false,

@@ -136,7 +136,8 @@ export function toMessage(
       const live = isLive(node, slot, report, worker);
       const done =
         report.kind === "child" ? { ...childIn(report), hash: plan?.hash ?? null } : doneIn(report);
-      return { kind: "checkpoint", ...place, round, task, attempt, live, done };
+      const seen = queue?.leases.get(task)?.grantedSeq ?? Number.POSITIVE_INFINITY;
+      return { kind: "checkpoint", ...place, round, task, attempt, live, seen, done };
     }
     case "page":
     case "enumeration": {

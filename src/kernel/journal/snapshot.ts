@@ -28,7 +28,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 13;
+export const FOLD_VERSION = 14;
 
 /** The fields of an execution that a snapshot contains unchanged. */
 const PLAIN = [

@@ -26,6 +26,7 @@ export function tasksWaiting(execution: Execution, event: TasksWaiting): void {
     const signal = event.signals[i] ?? null;
     const due = signal === null ? (event.dues[i] as number) : null;
     const by = { task, attempt, round };
+    noteSleepsOver(execution, handler, { task, waits: [{ name }] });
     if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
     handler.progress.wait(by, [{ name, due, signals: signal === null ? [] : [signal], alone: true }]);
     handler.notices.delete(task);
@@ -43,6 +44,10 @@ export function taskWaiting(execution: Execution, { task, attempt, waits, ...pla
   const handler = at(execution, place);
   const { progress, tasks } = handler;
   const by = { task, attempt, round: execution.currentVisit().round };
+  noteSleepsOver(execution, handler, { task, waits });
+  // The attempt has waited for these answers, so its code does not know them.
+  const known = progress.tasks.get(task);
+  known?.postpone(known.answeredMeanwhile.filter((name) => waits.some((wait) => wait.name === name)));
   const answered = (name: string): boolean => progress.tasks.get(task)?.named.get(name)?.kind === "step";
   const open = waits.filter(({ name }) => !answered(name));
   for (const { name, due, retry } of open)
@@ -63,10 +68,14 @@ export function taskStep(execution: Execution, event: TaskStep): void {
   const handler = at(execution, event);
   const { task, attempt } = event;
   const { round } = execution.currentVisit();
-  noteSleepsOver(execution, handler, task);
-  const isSuspended = handler.progress.tasks.get(task)?.isSuspended === true;
+  noteSleepsOver(execution, handler, { task });
+  const before = handler.progress.tasks.get(task);
+  const isSuspended = before?.isSuspended === true;
+  const isWaiting = before?.isWaiting(execution.now) === true;
   const wait = handler.progress.answer(task, event.name);
   handler.progress.note({ task, attempt, round }, stepDone(event, execution.seq));
+  if (event.reason === "done") postpone(handler, event);
+  else if (!isWaiting) handler.progress.answerMeanwhile(task, event.name);
   // @plant answered update counts as unanswered
   if (event.answers !== undefined) execution.unanswered.delete(event.answers);
   if (event.reason === "done") return;
@@ -84,24 +93,39 @@ export function taskStepFailed(execution: Execution, event: TaskStepRetrying | T
   const handler = at(execution, event);
   const { task, attempt, name } = event;
   const by = { task, attempt, round: execution.currentVisit().round };
-  noteSleepsOver(execution, handler, task);
+  noteSleepsOver(execution, handler, { task });
   if (event.kind === "task.step.retrying")
     // @plant tries of a step forgotten
     handler.progress.note(by, { kind: "tries", name, tries: event.tries, due: event.until });
   else {
     handler.progress.answer(task, name);
     handler.progress.note(by, { kind: "step", name, seq: execution.seq, failed: true });
+    postpone(handler, event);
   }
 }
 
-/** Marks the sleeps of a task that are over. So later attempts know too that these sleeps ended before the next checkpoint. */
-function noteSleepsOver(execution: Execution, { progress }: HandlerState, task: number): void {
+/** Puts the answers that the code of an attempt did not know after the step that this attempt has ended. */
+function postpone({ progress }: HandlerState, { task, unseen = [] }: TaskStep | TaskStepFailed): void {
+  progress.tasks.get(task)?.postpone(unseen);
+}
+
+/**
+ * Marks the sleeps of a task that are over. So later attempts know too that these sleeps ended before the next checkpoint. If the task
+ * is suspended with new waits, the sleeps among them are not over for its code.
+ */
+function noteSleepsOver(
+  { now }: Execution,
+  { progress }: HandlerState,
+  { task, waits = [] }: { readonly task: number; readonly waits?: readonly { readonly name: string }[] },
+): void {
   const known = progress.tasks.get(task);
   if (known === undefined) return;
-  for (const { name, due } of known.waits) {
+  const over = known.waits.filter(
+    ({ name, due }) => due !== null && due <= now && !waits.some((wait) => wait.name === name),
+  );
+  for (const { name } of over.sort((a, b) => (a.due ?? 0) - (b.due ?? 0))) {
     const sleep = known.named.get(name);
-    if (due !== null && due <= execution.now && sleep?.kind === "sleep" && sleep.over !== true)
-      known.note({ ...sleep, over: true });
+    if (sleep?.kind === "sleep" && sleep.over !== true) known.note({ ...sleep, over: true });
   }
 }
 

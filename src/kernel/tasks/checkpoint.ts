@@ -51,6 +51,8 @@ export interface Waiting {
   readonly alone?: true;
 }
 
+const NO_NAMES: readonly string[] = [];
+
 /** The most steps, sleeps and waits of a task in all of its attempts together. */
 export const CHECKPOINTS_MAX = 10_000;
 
@@ -82,6 +84,8 @@ export class TaskProgress {
   runs: readonly RunCheckpoint[] = [];
   /** The open waits, which have no answer yet. */
   waits: readonly Waiting[] = [];
+  /** The names of waits and children that were answered since the task was last suspended, while an attempt perhaps ran. */
+  answeredMeanwhile: readonly string[] = NO_NAMES;
   /** Whether the last attempt ended in order to wait, and no answer has come since. */
   isSuspended = false;
 
@@ -133,6 +137,23 @@ export class TaskProgress {
     this.named.set(checkpoint.name, checkpoint);
   }
 
+  /** Returns the names of the answers that came after the event `seen`, at which the running attempt was granted. */
+  answersSince(seen: number): readonly string[] {
+    if (this.answeredMeanwhile.length === 0) return NO_NAMES;
+    return this.answeredMeanwhile.filter((name) => {
+      const known = this.named.get(name);
+      return known?.kind === "step" && known.seq > seen;
+    });
+  }
+
+  /** Puts the answers with these names after all other checkpoints. */
+  postpone(names: readonly string[]): void {
+    for (const name of names) {
+      const known = this.named.get(name);
+      if (known !== undefined) this.note(known);
+    }
+  }
+
   /** Returns the first open wait that takes this signal; undefined if there is none. */
   waitFor({ signal, data }: Offered): Waiting | undefined {
     return this.waits.find(
@@ -179,6 +200,7 @@ export class ProgressTable {
     const { task } = by;
     const progress = this.#at(by);
     this.#leaveIndex(task, progress);
+    progress.answeredMeanwhile = NO_NAMES;
     progress.waits = waits.map((wait) => {
       const { alone: _, ...others } = wait;
       const before = progress.waits.find(({ name }) => name === wait.name);
@@ -196,6 +218,12 @@ export class ProgressTable {
     // @plant answered wait closes the others
     progress.waits = progress.waits.filter((one) => one !== wait);
     return wait;
+  }
+
+  /** Records that a wait or a child of a task was answered while an attempt perhaps ran. */
+  answerMeanwhile(task: number, name: string): void {
+    const progress = this.tasks.get(task);
+    if (progress !== undefined) progress.answeredMeanwhile = [...progress.answeredMeanwhile, name];
   }
 
   /** Ends the suspension of a task. Its waits stay open. */
@@ -250,6 +278,7 @@ export class ProgressTable {
     this.stopWaiting(task);
     const progress = this.tasks.get(task);
     if (progress === undefined) return;
+    progress.answeredMeanwhile = NO_NAMES;
     for (const one of [...progress.named.values()]) {
       const isForgotten =
         one.kind === "step"
@@ -297,25 +326,22 @@ export class ProgressTable {
   }
 
   toSnapshot(): ProgressSnapshot {
-    return [...this.tasks].map(([task, progress]) => [
-      task,
-      progress.attempt,
-      progress.round,
-      progress.toSnapshot(),
-      progress.waits,
-      progress.isSuspended,
-    ]);
+    return [...this.tasks].map(([task, progress]) => {
+      const { attempt, round, waits, isSuspended, answeredMeanwhile } = progress;
+      return [task, attempt, round, progress.toSnapshot(), waits, isSuspended, answeredMeanwhile];
+    });
   }
 
   static fromSnapshot(data: ProgressSnapshot): ProgressTable {
     const table = new ProgressTable();
-    for (const [task, attempt, round, checkpoints, waits, isSuspended] of data) {
+    for (const [task, attempt, round, checkpoints, waits, isSuspended, answeredMeanwhile] of data) {
       const progress = new TaskProgress(attempt, round);
       for (const known of checkpoints)
         if (known.kind === "time") progress.times.set(known.name, known.at);
         else if (known.kind !== "run") progress.named.set(known.name, known);
       progress.runs = checkpoints.filter((known) => known.kind === "run");
       progress.waits = waits;
+      progress.answeredMeanwhile = answeredMeanwhile;
       table.tasks.set(task, progress);
       if (isSuspended) table.#suspend(task, progress);
     }
@@ -365,4 +391,5 @@ export type ProgressSnapshot = readonly (readonly [
   checkpoints: readonly Checkpoint[],
   waits: readonly Waiting[],
   isSuspended: boolean,
+  answeredMeanwhile: readonly string[],
 ])[];

@@ -3,6 +3,13 @@ import { describe, expect, test } from "vitest";
 import { answers, counts, replayed, tasks } from "../../../test/fixtures/kernel/task-waits-fixture.ts";
 import { writeSnapshot } from "../journal/snapshot.ts";
 
+/** The names of the checkpoints of a task, in the order in which its next attempt gets them. */
+const order = (run: ReturnType<typeof tasks>) =>
+  run
+    .handler("a")
+    .progress.tasks.get(0)
+    ?.checkpoints.map(({ name }) => name);
+
 const open = (run: ReturnType<typeof tasks>, task = 0) =>
   run
     .handler("a")
@@ -87,6 +94,45 @@ describe("a task with several waits", () => {
     expect([...run.execution.timers.keys()]).toEqual(["a.1.a.0/y"]);
     run.done("a", 0);
     expect(run.execution.timers.size).toBe(0);
+  });
+});
+
+describe("the order of checkpoints for later attempts", () => {
+  test("has sleeps that are over by their times, before the step that follows them", () => {
+    const run = tasks(1);
+    const waits = [
+      { name: "long", forMs: 2_000 },
+      { name: "short", forMs: 1_000 },
+    ];
+    run.receipt("a", 0, { status: "suspended", waits });
+    run.now += 5_000;
+    run.stepDone("a", 0, { name: "next" });
+    expect(order(run)).toEqual(["short", "long", "next"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+  });
+
+  test("has a sleep that is over before the answers to waits that begin after it", () => {
+    const run = tasks(1);
+    const paid = { name: "paid", signal: "paid" };
+    run.receipt("a", 0, { status: "suspended", waits: [paid, { name: "limit", forMs: 1_000 }] });
+    run.now += 1_000;
+    run.receipt("a", 0, { status: "suspended", waits: [paid, { name: "other", signal: "other" }] });
+    run.signal("paid");
+    expect(order(run)).toEqual(["limit", "paid"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+  });
+
+  test("has a time limit that passed while an attempt ran after the steps of that attempt", () => {
+    const run = tasks(1);
+    const paid = { name: "paid", signal: "paid", timeoutMs: 2_000 };
+    run.receipt("a", 0, { status: "suspended", waits: [paid, { name: "nap", forMs: 1_000 }] });
+    run.now += 1_500;
+    const { seq: seen } = run.execution;
+    run.now += 500;
+    run.timer("a.1.a.0/paid");
+    run.stepDone("a", 0, { name: "next", seen });
+    expect(order(run)).toEqual(["nap", "next", "paid"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
 });
 

@@ -33,6 +33,20 @@ describe("a child of code", () => {
     expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
 
+  test("that ends while an attempt runs comes after the steps of that attempt, for later ones", () => {
+    const run = tasks(1);
+    run.askForChild("a", 0);
+    const { seq: seen } = run.execution;
+    ends(run, "done");
+    run.stepDone("a", 0, { name: "first", seen });
+    run.stepFailed("a", 0, { name: "second", tries: 1, seen });
+    run.receipt("a", 0, { status: "failed", payload: '{"message":"no"}' });
+    run.stepDone("a", 0, { name: "third" });
+    const { checkpoints } = run.handler("a").progress.tasks.get(0) ?? {};
+    expect(checkpoints?.map(({ name }) => name)).toEqual(["first", "second", "kid", "third"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+  });
+
   test("of a map gets the places of the pages of its items, in their order, also from a snapshot and in a new round", () => {
     const run = tasks(1);
     const page = (map: string, n: number) =>

@@ -65,6 +65,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   }
   if (done.kind === "noted") return codeNoted(step, at, progress, done);
   const { name } = done;
+  const unseen = progress?.answersSince(message.seen) ?? [];
+  const order = unseen.length === 0 ? {} : { unseen };
   const known = progress?.named.get(name);
   if (known?.kind === "step") return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
   if (known === undefined && (progress?.size ?? 0) >= CHECKPOINTS_MAX)
@@ -86,7 +88,17 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     const isAnswer = answers !== undefined && execution.unanswered.has(answers);
     // @plant answer without its update
     const answer = isAnswer ? { answers } : {};
-    step.emit({ kind: "task.step", ...at, name, result, error: null, reason: "done", ...items, ...answer });
+    step.emit({
+      kind: "task.step",
+      ...at,
+      name,
+      result,
+      error: null,
+      reason: "done",
+      ...items,
+      ...answer,
+      ...order,
+    });
     return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
   }
   const { tries, error } = done;
@@ -95,7 +107,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const isFinal = done.kind === "step.failed";
   if (known?.kind === "tries" && (isFinal ? known.tries > tries : known.tries >= tries))
     return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
-  if (done.kind === "step.failed") step.emit({ kind: "task.step.failed", ...at, name, tries, error });
+  if (done.kind === "step.failed")
+    step.emit({ kind: "task.step.failed", ...at, name, tries, error, ...order });
   else {
     const until = step.now + Math.min(done.forMs, DURATION_MAX_MS);
     step.emit({ kind: "task.step.retrying", ...at, name, tries, until, error });

@@ -1,4 +1,5 @@
 // Children that code runs and starts, and the clock of code, over a real engine.
+import { AsyncLocalStorage } from "node:async_hooks";
 import { ChildFailed, ExecutionFailed, Fatal, flow, workflow } from "rondo";
 import { simulate, testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
@@ -154,6 +155,31 @@ describe("run", () => {
 });
 
 describe("start", () => {
+  test("begins the code of the other execution outside of the asynchronous context of its caller", async () => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const kid = flow("kid", async ({ sleep }) => {
+      seen.push(context.getStore());
+      await sleep("nap", "1m");
+      return "awake";
+    });
+    const parent = flow(
+      "parent",
+      async ({ map, start, run }) => {
+        await map("in a map", [1, 2], (n) =>
+          context.run("parent", () => start(kid, null, { name: `kid ${n}` })),
+        );
+        return run(kid, null);
+      },
+      { children: [kid] },
+    );
+    await using t = await testRondo({ workflows: [parent] });
+    const execution = await t.start(parent, null);
+    await t.clock.advance("5m");
+    expect(await execution.result()).toBe("awake");
+    expect(seen).toEqual(Array(6).fill(undefined));
+  });
+
   test("starts an execution of its own once, which a cancel of the first leaves alone", async () => {
     const slow = flow("slow", async ({ waitFor }) => waitFor("go"));
     let attempts = 0;

@@ -235,6 +235,62 @@ describe("waits", () => {
     expect(seen).toEqual(["paid", "late"]);
   });
 
+  test("that time has ended keep their place when a signal comes later", async () => {
+    const seen: string[] = [];
+    const order = flow("late", async ({ waitFor, sleep }) => {
+      const first = await Promise.race([
+        waitFor("paid").then(() => "paid"),
+        sleep("limit", "2h").then(() => "late"),
+        sleep("notice", "1h").then(() => "noticed"),
+      ]);
+      seen.push(first);
+      await waitFor("receipt");
+      return first;
+    });
+    await using t = await testRondo({ workflows: [order] });
+    const execution = await t.start(order, null);
+    await t.settle();
+    await execution.pause();
+    await t.clock.advance("5h");
+    await execution.resume();
+    await t.settle();
+    await execution.signal("paid", 1);
+    await t.settle();
+    await execution.signal("receipt", 1);
+    expect(await execution.result()).toBe("noticed");
+    expect(seen).toEqual(["noticed", "noticed", "noticed"]);
+  });
+
+  test.each(["ends", "fails"])(
+    "for a child do not win over a step that the code has seen first, if the attempt %s",
+    async (how) => {
+      const seen: string[] = [];
+      let answer: (value: string) => void = () => {};
+      const slow = flow("slow", async ({ sleep }) => sleep("long", "1h").then(() => "slow"));
+      const both = flow(
+        "both",
+        async ({ step, run, sleep }) => {
+          const ask = () => new Promise<string>((resolve) => (answer = resolve));
+          const first = await Promise.race([run(slow, null), step("ask", ask)]);
+          seen.push(first);
+          await step("note", () => null);
+          if (how === "ends") await sleep("a moment", "1h");
+          else if (seen.length === 1) throw new Error("once");
+          return first;
+        },
+        { children: [slow], retry: { attempts: 2, min: 1 } },
+      );
+      await using t = await testRondo({ workflows: [both] });
+      const execution = await t.start(both, null);
+      // The child ends while the step runs.
+      await t.clock.advance("2h");
+      answer("asked");
+      await t.clock.advance("2h");
+      expect(await execution.result()).toBe("asked");
+      expect(new Set(seen)).toEqual(new Set(["asked"]));
+    },
+  );
+
   test("for one of several signals say which came", async () => {
     const ask = flow("ask", async ({ waitFor }) => {
       const { name, value } = await waitFor(["approve", "reject"], {
