@@ -152,7 +152,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   retention: 350,
   rondo: 1_450,
   schedule: 1_800,
-  sdk: 4_600,
+  sdk: 4_650,
   server: 19_500,
   std: 1_970,
   store: 13_650,

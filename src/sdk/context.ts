@@ -269,6 +269,13 @@ export interface WaitFor {
     signal: SignalType<unknown, Taken>,
     options?: Omit<WaitSignal<StandardSchema>, "signal" | "schema">,
   ): Promise<Taken>;
+  /** Waits for a signal that `defineSignal` has declared. The wait is journaled under the given name. */
+  <Taken>(
+    name: string,
+    options: Omit<WaitSignal<StandardSchema>, "signal" | "schema"> & {
+      readonly signal: SignalType<unknown, Taken>;
+    },
+  ): Promise<Taken>;
   /** Waits for the first of several signals. */
   <const Name extends string, Schema extends StandardSchema = StandardSchema<Json>>(
     names: readonly Name[],

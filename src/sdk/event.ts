@@ -59,9 +59,11 @@ export function event<Data = Json>(name: string): EventType<Data> {
 }
 
 /** A part of an event's data, with which `match` compares the data of events. */
-export type EventMatch<Data> = Data extends object
-  ? { readonly [K in keyof Data]?: EventMatch<Data[K]> }
-  : Data;
+export type EventMatch<Data> = Json extends Data
+  ? Data
+  : Data extends object
+    ? { readonly [K in keyof Data]?: EventMatch<Data[K]> }
+    : Data;
 
 /** An event that cancels executions. */
 export interface CancelOn {
@@ -165,12 +167,21 @@ const OPTIONS = [
 ] as const satisfies readonly (keyof TriggerOptions<unknown>)[];
 
 /**
+ * Makes a trigger that starts nothing: the event is a signal to the execution whose id its data has. So the data need not be an input.
+ *
+ * @example flow("order", run, { input: Order, on: [on(orderPlaced), on(orderPaid, { signal: "paid", execution: "/order" })] })
+ */
+export function on<Data = Json>(
+  event: EventType<Data> | string,
+  options: TriggerOptions<Data> & { readonly signal: string; readonly execution: string },
+): Trigger<never>;
+/**
  * Makes a trigger that collects events: the input is the list of their data.
  *
  * @example workflow<Row[]>({ name: "load", on: on(rowAdded, { batch: { max: 100, wait: "5s" } }) })
  */
-export function on<Data = Json>(
-  event: EventType<Data> | string,
+export function on<Data>(
+  event: EventType<Data>,
   options: TriggerOptions<Data> & { readonly batch: { readonly max: number; readonly wait: Duration } },
 ): Trigger<Data[]>;
 /**
@@ -178,10 +189,19 @@ export function on<Data = Json>(
  *
  * @example workflow<{ order: string }>({ name: "ship", on: on(orderPaid, { key: "/order", debounce: { quiet: "5s" } }) })
  */
-export function on<Data = Json>(
-  event: EventType<Data> | string,
-  options?: TriggerOptions<Data>,
-): Trigger<Data>;
+export function on<Data>(event: EventType<Data>, options?: TriggerOptions<Data>): Trigger<Data>;
+/**
+ * Makes a trigger from the name of an event, which has no type for its data. It fits every workflow; the schema of the input checks the data.
+ *
+ * @example workflow<{ order: string }>({ name: "ship", on: on("order/paid") })
+ */
+export function on(name: string, options?: TriggerOptions<Json>): Trigger<never>;
+/**
+ * Makes a trigger from the name of an event and the type of its data.
+ *
+ * @example workflow<{ order: string }>({ name: "ship", on: on<{ order: string }>("order/paid") })
+ */
+export function on<Data>(name: string, options?: TriggerOptions<Data>): Trigger<Data>;
 export function on(event: { readonly event: string } | string, options: object = {}): Trigger<never> {
   checkFields(options, "on", OPTIONS);
   const { cancelOn, ...rest } = options as TriggerOptions<unknown>;

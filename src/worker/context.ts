@@ -15,6 +15,7 @@ import type { RefusedUpdate, UpdateAnswer } from "../protocol/update-answer.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { jsonFields } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { sha256 } from "../std/hash.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
@@ -361,10 +362,12 @@ export class TaskContext extends AttemptContext implements ProcessContext {
         ? this.#steps.waitFor(name, options)
         : this.#steps.waitFor(name.join("|"), { ...options, signal: name });
     const parsing = this.shared.code?.parsingWait?.(wait) ?? wait;
-    return (given, options) => {
-      if (!isDeclared(given)) return parsing(given, options);
-      const { name, schema } = given;
-      return parsing(name, { schema, ...options });
+    return (given, { signal, ...options } = {}) => {
+      const more = isDeclared(signal)
+        ? { schema: signal.schema, ...options, signal: signal.name }
+        : { ...options, ...defined({ signal }) };
+      if (!isDeclared(given)) return parsing(given, more);
+      return parsing(given.name, { schema: given.schema, ...more });
     };
   }
 
@@ -591,8 +594,8 @@ export class GroupContext extends AttemptContext implements BatchContext {
   }
 }
 
-function isDeclared(given: string | readonly string[] | Declared): given is Declared {
-  return typeof given === "object" && "name" in given;
+function isDeclared(given: string | readonly string[] | Declared | undefined): given is Declared {
+  return typeof given === "object" && given !== null && "name" in given;
 }
 
 /** Makes the error with which code refuses an update. */

@@ -157,7 +157,10 @@ export interface ProcessContext extends AnswerContext {
    */
   waitFor(
     name: string | readonly string[] | Declared,
-    options?: WaitOptions & { schema?: unknown },
+    options?: Omit<WaitOptions, "signal"> & {
+      readonly signal?: string | readonly string[] | Declared;
+      schema?: unknown;
+    },
   ): Promise<unknown>;
   /** Iterates over the signals of one name. The loop ends if none arrives within `timeout`. */
   signals(

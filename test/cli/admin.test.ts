@@ -89,6 +89,10 @@ test("dead letters are listed, retried and dropped", async () => {
     { execution: "f" },
   ]);
   expect(await rows("dlq", "--limit", "1")).toHaveLength(1);
+  expect((await rondo("dlq", "--limit", "1")).stderr).toBe(
+    "there are more dead letters; --limit shows more\n",
+  );
+  expect((await rondo("dlq", "--limit", "2")).stderr).toBe("");
   expect(await rows("dlq", "--workflow", "other")).toEqual([]);
   await rows("dlq", "drop", String(letters[0]?.id));
   expect(await rows("dlq")).toMatchObject([{ execution: "f" }]);

@@ -22,8 +22,10 @@ export async function listDeadLetters(options: DeadLetterListFlags): Promise<voi
   const { execution, workflow, project } = options;
   return withServer(options, async ({ rondo }) => {
     const query = defined({ execution, workflow, project });
-    const all = await readAll<DeadLetter>(rondo.requester, PATH, query, limit);
-    printRows(all, COLUMNS, { json: options.json, none: "no dead letters" });
+    // Requests one dead letter more than is shown, to find out whether there are more.
+    const all = await readAll<DeadLetter>(rondo.requester, PATH, query, limit + 1);
+    printRows(all.slice(0, limit), COLUMNS, { json: options.json, none: "no dead letters" });
+    if (all.length > limit && !options.json) printLine("there are more dead letters; --limit shows more");
   });
 }
 

@@ -76,6 +76,20 @@ describe("messages", () => {
     ]);
   });
 
+  test("in any number share a request without a warning of Node about listeners", async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ name, message }: Error) => warnings.push(`${name}: ${message}`);
+    process.on("warning", onWarning);
+    const { send } = world((sends) => ({
+      kind: "answered",
+      value: lines(...sends.map((_, i) => ({ i, reply: reply(i) }))),
+    }));
+    await Promise.all(Array.from({ length: 30 }, (_, n) => send("a", `e${n}`, new AbortController().signal)));
+    await new Promise((turn) => setImmediate(turn));
+    process.off("warning", onWarning);
+    expect(warnings).toEqual([]);
+  });
+
   test("are sent one by one to a node that does not know such requests", async () => {
     const { requests, send } = world(() => ({ kind: "unreached", why: "a answered 404", status: 404 }));
     for (let turn = 0; turn < 2; turn++)

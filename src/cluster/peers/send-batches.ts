@@ -85,18 +85,17 @@ export class SendBatches {
       open.get(i)?.answer(answer);
       open.delete(i);
     };
-    const over = new AbortController();
     // If a message's execution has moved to another node, the message waits no longer for its reply. The other messages do.
     const onMoved = (i: number): void => {
       settle(i, { kind: "unreached", why: "another node owns it" });
       if (open.size === 0) abort.abort();
     };
-    for (const [i, { signal }] of items.entries())
-      signal?.addEventListener("abort", () => onMoved(i), { signal: over.signal });
+    const listeners = items.map((_, i) => () => onMoved(i));
+    for (const [i, onAbort] of listeners.entries()) items[i]?.signal?.addEventListener("abort", onAbort);
     const cancel = this.#clock.after(TIMEOUT_MS, () => abort.abort());
     const end = await this.#readLines(url, { items, settle, signal: abort.signal });
     cancel();
-    over.abort();
+    for (const [i, onAbort] of listeners.entries()) items[i]?.signal?.removeEventListener("abort", onAbort);
     const left = [...open];
     if (end.isOlder === true) {
       this.#older.add(url);

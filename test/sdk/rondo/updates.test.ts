@@ -139,3 +139,33 @@ describe("an update", () => {
     await expect(other.result()).rejects.toThrow('the update "n" has been answered already');
   });
 });
+
+describe("a declared signal", () => {
+  const looks = flow("looks", async ({ waitFor }) => {
+    const by: string[] = [];
+    for (let round = 1; round <= 2; round++) {
+      const taken = await waitFor(`look ${round}`, { signal: paid, timeout: "1d" });
+      by.push(taken.by);
+    }
+    return by;
+  });
+
+  test("is waited for again and again, under other names, with the type and the schema of its data", async () => {
+    await using t = await testRondo({ workflows: [looks] });
+    const execution = await t.start(looks, null);
+    await t.settle();
+    expect(await execution.awaits()).toEqual(["paid"]);
+    await execution.signal(paid, { by: "ann" });
+    await t.crash();
+    await execution.signal("paid", { by: "bob" });
+    expect(await execution.result()).toEqual(["ann", "bob"]);
+  });
+
+  test("whose data does not fit fails the attempt that waits for it under another name", async () => {
+    await using t = await testRondo({ workflows: [looks] });
+    const execution = await t.start(looks, null);
+    await execution.signal("paid", { by: 7 });
+    await t.clock.advance("10m");
+    await expect(execution.result()).rejects.toThrow(/by.*expected string/su);
+  });
+});

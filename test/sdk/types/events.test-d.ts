@@ -15,6 +15,12 @@ const paid = event<Paid>("order/paid");
 
 same<Trigger<Paid>>()(on(paid));
 same<Trigger<Paid[]>>()(on(paid, { batch: { max: 10, wait: "1s" } }));
+// An event with a signal starts nothing, so its data need not be an input.
+same<Trigger<never>>()(on(paid, { signal: "paid", execution: "/order" }));
+same<Trigger<Paid>>()(on(paid, { key: "/order", singleton: "signal", signal: "paid" }));
+// A name alone says nothing about the data. The schema of the input checks it at run time.
+same<Trigger<never>>()(on("order/paid"));
+same<Trigger<Paid>>()(on<Paid>("order/paid"));
 
 export const fits = [
   workflow<Paid>({ name: "a", on: on(paid) }),
@@ -28,6 +34,14 @@ export const fits = [
   }),
   flow("f", async (_, input: { order: string }) => input.order, { on: on(paid) }),
   flow("g", async (_, { order }) => order, { input: z.object({ order: z.string() }), on: on(paid) }),
+  flow("h", async (_, { order }) => order, { input: z.object({ order: z.string() }), on: on("order/paid") }),
+  flow("i", async (_, { at }) => at, {
+    input: z.object({ at: z.number() }),
+    on: [on("order/placed", { match: { vip: true } }), on(paid, { signal: "paid", execution: "/order" })],
+  }),
+  workflow<{ at: number }>({ name: "j", on: on("order/paid", { signal: "paid", execution: "/order" }) }),
+  workflow<{ at: number }[]>({ name: "k", on: on("order/placed", { batch: { max: 2, wait: "1s" } }) }),
+  workflow({ name: "l", input: z.object({ at: z.number() }), on: [on("order/placed")] }),
 ];
 
 export const mistakes = [
@@ -43,6 +57,10 @@ export const mistakes = [
   workflow<Paid>({ name: "f", on: on(paid, { batch: { max: 10, wait: "1s" } }) }),
   // @ts-expect-error the data is not the input of the flow
   flow("f", async (_, input: { order: number }) => input.order, { on: on(paid) }),
+  // @ts-expect-error the event also starts executions, and its data is not the input
+  workflow<{ at: number }>({ name: "h", on: on(paid, { singleton: "signal", signal: "paid" }) }),
+  // @ts-expect-error the data has no such member
+  on(paid, { match: { amout: 1 }, signal: "paid", execution: "/order" }),
   // @ts-expect-error the data does not fit the schema
   workflow({ name: "g", input: z.object({ id: z.string() }), on: on(paid) }),
 ];

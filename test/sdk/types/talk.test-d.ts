@@ -16,6 +16,7 @@ export const talking = flow(
   async ({ waitFor, signals, updates, waitForUpdate, stream, publish }) => {
     same<{ by: string; at: Date }>()(await waitFor(approved));
     same<Json>()(await waitFor("any"));
+    same<{ by: string; at: Date }>()(await waitFor("second look", { signal: approved, timeout: "1h" }));
     for await (const { order } of signals(paid)) same<string>()(order);
     for await (const request of updates(add)) {
       same<{ sku: string }>()(request.data);
@@ -35,6 +36,8 @@ export const talking = flow(
     publish(40);
     // @ts-expect-error there is no such option
     await waitFor(approved, { timout: "1h" });
+    // @ts-expect-error the declared signal has a schema of its own
+    await waitFor("second look", { signal: approved, schema: z.string() });
   },
 );
 
