@@ -91,6 +91,16 @@ describe.runIf(hasBrowser)("a user, on any page", () => {
     expect((above?.y ?? 0) + (above?.height ?? 0)).toBeLessThanOrEqual(below?.y ?? 0);
   });
 
+  test("a page that asks for nothing, or whose requests hang, says too that the server is away", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    await page.getByLabel("Open source lines in").waitFor();
+    // No request is answered or refused: the server is stopped, or the network drops everything.
+    await page.route(/\/(v1|healthz)/, () => {});
+    await page.getByText("Connection lost. Reconnecting…").waitFor();
+    await page.unrouteAll();
+    await page.getByText("Connection lost. Reconnecting…").waitFor({ state: "detached" });
+  });
+
   test("what a text hides is shown, and an address that cannot be read is a page", async () => {
     const tags = { long: "y".repeat(180), share: "50%" };
     const started = await server.rondo.start(odd, {}, { id: "odd-1", tags });
