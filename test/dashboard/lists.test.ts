@@ -121,6 +121,29 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.waitForURL("**/queues");
   });
 
+  test("goes from a queue to the executions that wait in it, whatever its handler is called", async () => {
+    const page = await openPage(`${server.url}/queues`);
+    const post = (path: string, body: unknown): Promise<Response> => {
+      const headers = { "content-type": "application/json" };
+      return fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    };
+    const starts = ["frames", "films"].map((name) => async () => {
+      const handlers = { render: { use: "RENDER_FRAMES", tasks: [1], concurrency: 2 } };
+      await post("/v1/workflows", { rondo: 1, name, phases: [{ name: "render", handlers }] });
+      await post("/v1/executions", { workflow: name, id: `${name}-1` });
+    });
+    await starts[0]?.();
+    await page.getByRole("link", { name: "RENDER_FRAMES", exact: true }).click();
+    await page.waitForURL("**/executions?workflow=frames&status=running");
+    await page.getByRole("link", { name: "frames-1" }).waitFor();
+    await starts[1]?.();
+    await page.goto(`${server.url}/queues`);
+    const row = page.getByRole("row").filter({ hasText: "RENDER_FRAMES" }).first();
+    await row.getByRole("link", { name: "frames" }).waitFor();
+    await row.getByRole("link", { name: "films" }).click();
+    await page.getByRole("link", { name: "films-1" }).waitFor();
+  });
+
   test("lists executions with what they wait for, and without children, of chosen days and statuses", async () => {
     const page = await openPage(`${server.url}/executions?workflow=orphan&top=true&since=2020-01-01`);
     const table = page.getByRole("table");

@@ -40,8 +40,7 @@ export function noteLoss(): void {
 }
 
 async function askAgain(): Promise<void> {
-  if (lostSince.value !== null && isVisible.value)
-    await isThere();
+  if (lostSince.value !== null && isVisible.value) await isThere();
   if (lostSince.value !== null) setTimeout(() => void askAgain(), AGAIN_MS);
 }
 
@@ -59,7 +58,8 @@ async function isThere(): Promise<boolean> {
 let isAsking = false;
 
 setInterval(() => {
-  if (!isVisible.value || isAsking || lostSince.value !== null || Date.now() - lastAnswerAt < SILENCE_MS) return;
+  if (!isVisible.value || isAsking || lostSince.value !== null || Date.now() - lastAnswerAt < SILENCE_MS)
+    return;
   isAsking = true;
   void isThere().then((answers) => {
     isAsking = false;
