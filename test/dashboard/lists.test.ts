@@ -81,6 +81,13 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.waitForURL("**over=7d");
     await page.getByRole("cell", { name: "invoices" }).waitFor();
     expect(await findBarriers(page)).toEqual([]);
+    // Durations are in words, and the last runs say what they wait for.
+    await page.goto(`${server.url}/definitions/approval`);
+    await page.getByRole("region", { name: "Phase cool-off" }).getByText("sleeps 1 s").waitFor();
+    const wait = page.getByRole("region", { name: "Phase approved" });
+    await wait.getByText("waits for the signal approved").waitFor();
+    await wait.getByText("timeout 2 d").waitFor();
+    await page.locator(".last-runs").getByText("needs a signal").waitFor();
     await page.goto(`${server.url}/definitions`);
     await page.getByRole("table").getByText("0 %", { exact: true }).waitFor();
   });

@@ -223,7 +223,7 @@ function LastRuns({ schedule, opens }: { readonly schedule: Schedule; readonly o
 }
 
 /** The last executions that the schedule started. Their ids begin with its own. */
-function History({ schedule: { id, workflow, state } }: { readonly schedule: Schedule }) {
+function History({ schedule: { id, workflow, state, timeZone } }: { readonly schedule: Schedule }) {
   const { data } = useLive(
     `runs of ${id}`,
     (signal) =>
@@ -236,8 +236,8 @@ function History({ schedule: { id, workflow, state } }: { readonly schedule: Sch
       {data.data.map(({ id: execution, status, createdAt, finishedAt }) => (
         <li key={execution}>
           <Badge state={status} />
-          <a class="mono clip" href={executionPage(execution)}>
-            {execution}
+          <a class="clip" href={executionPage(execution)} title={execution}>
+            {dueOf(execution, timeZone) ?? execution}
           </a>
           <span class="muted nowrap">
             {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
@@ -250,6 +250,12 @@ function History({ schedule: { id, workflow, state } }: { readonly schedule: Sch
       </li>
     </ul>
   );
+}
+
+/** The time at which an execution was due: its id ends with it. */
+function dueOf(execution: string, timeZone: string): string | null {
+  const due = /~(\d{12,15})$/.exec(execution)?.[1];
+  return due === undefined ? null : momentIn(timeZone, Number(due));
 }
 
 const NEXT = 3;
