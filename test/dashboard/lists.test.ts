@@ -164,6 +164,26 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     expect(await findBarriers(page)).toEqual([]);
   });
 
+  test("comes back from an execution to the place in the list", async () => {
+    const page = await openPage(`${server.url}/executions`, { height: 500 });
+    const table = page.locator(".table");
+    const top = (): Promise<number> => table.evaluate((box) => box.scrollTop);
+    await table.getByRole("link").first().waitFor();
+    await table.evaluate((box) => box.scrollTo(0, 400));
+    const link = table.getByRole("link").nth(14);
+    const id = await link.innerText();
+    await link.click();
+    await page.waitForURL(`**/executions/${id}`);
+    await page.getByRole("tab", { name: "Logs" }).waitFor();
+    expect(await page.evaluate("scrollY")).toBe(0);
+    await page.goBack();
+    await page.getByRole("link", { name: id, exact: true }).waitFor();
+    await expect.poll(top, PATIENCE).toBe(400);
+    // A date that does not exist is no date.
+    await page.goto(`${server.url}/executions?since=2026-99-99`);
+    await table.getByRole("link").first().waitFor();
+  });
+
   test("sorts the list, and finds the order again under the name of a view", async () => {
     const page = await openPage(`${server.url}/executions?workflow=thumbnails`);
     const table = page.getByRole("table");

@@ -119,6 +119,9 @@ describe.runIf(hasBrowser)("a user, on any page", () => {
     expect(await page.evaluate(isWide)).toBe(false);
     await page.goto(`${server.url}/executions/%E0%A4%A`);
     await page.getByText("This page does not exist.").waitFor();
+    await page.goto(`${server.url}/executions/${"a".repeat(3_000)}`);
+    await page.getByText("is not an execution id").waitFor();
+    expect(await page.evaluate(isWide)).toBe(false);
   });
 
   test("a page goes on after it was asked too often, and says so meanwhile", async () => {

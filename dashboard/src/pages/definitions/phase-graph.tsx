@@ -158,7 +158,7 @@ function Phase({
             )}
             {figures === undefined ? null : (
               <span class="muted nowrap graph-figures">
-                {plural(figures.done + figures.failed, "task")}, {successOf(figures)}
+                {plural(figures.done + figures.failed, "task")}, {successOf(figures)} done
                 {/* A sleep or a wait takes no time of a worker. */}
                 {isWait(data) ? "" : `, p95 ${ms(figures.p95Ms)}`}
               </span>
