@@ -269,6 +269,32 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.getByText("host-99").waitFor();
   });
 
+  test("finds one of more schedules than the page loads", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    const [sample] = ((await (await fetch(`${server.url}/v1/schedules`)).json()) as { data: object[] }).data;
+    const asked: string[] = [];
+    await page.route("**/v1/schedules?*", (route) => {
+      const q = new URL(route.request().url()).searchParams.get("q") ?? "";
+      asked.push(q);
+      const ids =
+        q === "" ? Array.from({ length: 500 }, (_, i) => `plan-${i}`) : q === "plan-99" ? ["plan-9999"] : [];
+      return route.fulfill({
+        json: { data: ids.map((id) => ({ ...sample, id })), next: q === "" ? "plan-499" : null },
+      });
+    });
+    await page.goto(`${server.url}/schedules`);
+    await page.getByText("24 of more than 500 schedules.").waitFor();
+    await page.getByRole("searchbox", { name: "Find schedules" }).fill("plan-99");
+    await page.getByText("plan-9999").waitFor();
+    expect(await page.locator(".schedule").count()).toBe(1);
+    await page.getByRole("searchbox", { name: "Find schedules" }).fill("nothing");
+    await page.getByText("No schedules match.").waitFor();
+    expect(new Set(asked)).toEqual(new Set(["", "plan-99", "nothing"]));
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").fill("plan-99");
+    await page.getByRole("option", { name: "plan-9999 schedule" }).waitFor();
+  });
+
   test("sees the error of a large group without scrolling, and each execution once", async () => {
     const body = Array.from({ length: 20 }, (_, i) => ({
       ...{ id: `l-${i}`, execution: `big-${i % 2}`, workflow: "invoices", project: "default", seq: i },

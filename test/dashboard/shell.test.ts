@@ -204,6 +204,8 @@ describe.runIf(hasBrowser)("with tokens", () => {
       body: JSON.stringify({ name: "jo", role: "viewer" }),
     });
     const { token } = (await made.json()) as { token: string };
+    const linked = await openPage(`${server.url}/executions#token=rondo_wrong`);
+    await linked.getByText("This token is not valid on this server.").waitFor();
     const page = await openPage(`${server.url}/executions`);
     await page.getByLabel("Token").fill("rondo_wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
