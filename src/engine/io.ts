@@ -272,6 +272,8 @@ export interface Overview {
     readonly tasks: number;
     /** The time since which no worker has taken work from one of these queues. Missing if the node has an earlier version. */
     readonly since?: number;
+    /** Workflows whose executions have these tasks, a few at most. Missing if the node has an earlier version. */
+    readonly workflows?: readonly string[];
   }[];
   /** The totals of all commits since the node was opened. */
   readonly totals: Readonly<Totals>;

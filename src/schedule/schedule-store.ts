@@ -38,6 +38,8 @@ export interface ScheduleView extends Schedule {
 export interface ScheduleFilter {
   readonly project?: string;
   readonly workflow?: string;
+  /** Words that the id, the workflow, the times, or the state (`paused`, `failing`) of a schedule must contain. */
+  readonly q?: string;
   readonly limit?: number;
   /** The cursor of the page to read: `next` of the page before it. */
   readonly cursor?: string;
@@ -153,7 +155,8 @@ export class ScheduleStore {
   }
 
   async list(filter: ScheduleFilter, now: number): Promise<SchedulePage | Rejection> {
-    const { project, workflow, limit = 50, cursor = "" } = filter;
+    const { project, workflow, q = "", limit = 50, cursor = "" } = filter;
+    const words = q.toLowerCase().split(/\s+/).filter(Boolean);
     for (const [path, name] of Object.entries({ project, workflow })) {
       if (name !== undefined && !NAME_PATTERN.test(name))
         return reject("invalid_input", `${path}: "${name.slice(0, 60)}" is not a name`, { path });
@@ -166,7 +169,7 @@ export class ScheduleStore {
     const data: ScheduleView[] = [];
     let chars = 0;
     const unreadable: DamagedSchedule[] = [];
-    const isFiltered = project !== undefined || workflow !== undefined;
+    const isFiltered = project !== undefined || workflow !== undefined || words.length > 0;
     const page = (next: string | null): SchedulePage => {
       const shown = unreadable.filter(({ id }) => !isFiltered && (next === null || id < next));
       return { data, next, ...(shown.length === 0 ? {} : { damaged: shown }) };
@@ -178,12 +181,20 @@ export class ScheduleStore {
       }
       if (project !== undefined && schedule.project !== project) continue;
       if (workflow !== undefined && schedule.workflow !== workflow) continue;
+      if (!hasWords(schedule, words)) continue;
       if (data.length === limit || chars >= LIST_CHARS) return page(data.at(-1)?.id ?? null);
       data.push(viewSchedule(schedule, now));
       chars += JSON.stringify(schedule.input).length;
     }
     return page(null);
   }
+}
+
+function hasWords({ id, workflow, cron, timeZone, state }: Schedule, words: readonly string[]): boolean {
+  if (words.length === 0) return true;
+  const states = `${state.paused ? "paused" : ""} ${state.lastError === null ? "" : "failing"}`;
+  const text = `${id} ${workflow} ${cron} ${timeZone} ${states}`.toLowerCase();
+  return words.every((word) => text.includes(word));
 }
 
 /** The documents of a schedule, and the damage if one of them cannot be read. */

@@ -177,6 +177,13 @@ describe("schedules", () => {
     } while (cursor !== undefined);
     expect(seen).toEqual(Array.from({ length: 150 }, (_, i) => `s${String(i * 3).padStart(3, "0")}`));
     expect(await schedules.list({ workflow: "other" })).toEqual({ data: [], next: null });
+    // By words, of which each schedule contains all.
+    await schedules.pause("s444");
+    const idsOf = async (q: string): Promise<string[]> =>
+      unwrap(await schedules.list({ q, limit: 100 })).data.map(({ id }) => id);
+    expect(await idsOf("S44")).toEqual(Array.from({ length: 10 }, (_, i) => `s44${i}`));
+    expect(await idsOf(" s44  PAUSED")).toEqual(["s444"]);
+    expect(await idsOf("s44 failing")).toEqual([]);
     expect(await schedules.list({ limit: 0 })).toMatchObject({ code: "invalid_input", path: "limit" });
     expect(await schedules.list({ project: "?" })).toMatchObject({ code: "invalid_input", path: "project" });
   });

@@ -5,6 +5,7 @@
 import { z } from "@hono/zod-openapi";
 import type { RingView } from "../cluster/ring/io.ts";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
+import { READY_WORKFLOWS_MAX } from "../engine/views/overview.ts";
 import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import { defined } from "../std/defined.ts";
@@ -241,7 +242,7 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
       (a, b) => ({
         use: a.use,
         tasks: a.tasks + b.tasks,
-        ...defined({ since: earlier(a.since, b.since) }),
+        ...defined({ since: earlier(a.since, b.since), workflows: some(a.workflows, b.workflows) }),
       }),
     ),
   };
@@ -250,6 +251,15 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
 /** Returns the earlier of two times. Nodes of earlier versions report no time. */
 function earlier(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+}
+
+/** Returns a few of the names of two lists. Nodes of earlier versions report none. */
+function some(
+  a: readonly string[] | undefined,
+  b: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return [...new Set([...a, ...b])].sort().slice(0, READY_WORKFLOWS_MAX);
 }
 
 /** Merges workers of several nodes. A worker inside a node belongs to that node, whatever its name. */

@@ -278,6 +278,24 @@ describe.runIf(hasBrowser)("a user, on the page of an execution", () => {
     await flow.cancel();
   });
 
+  test("a log whose stream was ended by a server that stops goes on at the next one", async () => {
+    const flow = await server.rondo.start(thumbnails, { count: 400, ms: 30_000 }, { id: "ended" });
+    const page = await openPage(server.url);
+    const asked: (string | undefined)[] = [];
+    await page.route(/ended\/logs/, (route) => {
+      asked.push(route.request().headers()["last-event-id"]);
+      const line = { id: "1.0", at: 1, level: "info", phase: "resize", visit: 1, handler: "resize", task: 0 };
+      const body = `id: 1.0\ndata: ${JSON.stringify({ ...line, attempt: 1, text: "before the stop" })}\n\n`;
+      if (asked.length > 1) return route.continue();
+      return route.fulfill({ contentType: "text/event-stream", body });
+    });
+    await page.goto(`${server.url}/executions/ended?tab=logs`);
+    await page.getByText("before the stop").waitFor();
+    await page.locator(".details .light").getByText("live", { exact: true }).waitFor();
+    expect(asked).toEqual([undefined, "1.0"]);
+    await flow.cancel();
+  });
+
   test("opens source lines and traces where the user wants them", async () => {
     const page = await openPage(`${server.url}/settings?tab=appearance`);
     await page.getByLabel("Open source lines in").selectOption("VS Code");

@@ -81,6 +81,13 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.waitForURL("**over=7d");
     await page.getByRole("cell", { name: "invoices" }).waitFor();
     expect(await findBarriers(page)).toEqual([]);
+    // Durations are in words, and the last runs say what they wait for.
+    await page.goto(`${server.url}/definitions/approval`);
+    await page.getByRole("region", { name: "Phase cool-off" }).getByText("sleeps 1 s").waitFor();
+    const wait = page.getByRole("region", { name: "Phase approved" });
+    await wait.getByText("waits for the signal approved").waitFor();
+    await wait.getByText("timeout 2 d").waitFor();
+    await page.locator(".last-runs").getByText("needs a signal").waitFor();
     await page.goto(`${server.url}/definitions`);
     await page.getByRole("table").getByText("0 %", { exact: true }).waitFor();
   });
@@ -121,6 +128,29 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await page.waitForURL("**/queues");
   });
 
+  test("goes from a queue to the executions that wait in it, whatever its handler is called", async () => {
+    const page = await openPage(`${server.url}/queues`);
+    const post = (path: string, body: unknown): Promise<Response> => {
+      const headers = { "content-type": "application/json" };
+      return fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    };
+    const starts = ["frames", "films"].map((name) => async () => {
+      const handlers = { render: { use: "RENDER_FRAMES", tasks: [1], concurrency: 2 } };
+      await post("/v1/workflows", { rondo: 1, name, phases: [{ name: "render", handlers }] });
+      await post("/v1/executions", { workflow: name, id: `${name}-1` });
+    });
+    await starts[0]?.();
+    await page.getByRole("link", { name: "RENDER_FRAMES", exact: true }).click();
+    await page.waitForURL("**/executions?workflow=frames&status=running");
+    await page.getByRole("link", { name: "frames-1" }).waitFor();
+    await starts[1]?.();
+    await page.goto(`${server.url}/queues`);
+    const row = page.getByRole("row").filter({ hasText: "RENDER_FRAMES" }).first();
+    await row.getByRole("link", { name: "frames" }).waitFor();
+    await row.getByRole("link", { name: "films" }).click();
+    await page.getByRole("link", { name: "films-1" }).waitFor();
+  });
+
   test("lists executions with what they wait for, and without children, of chosen days and statuses", async () => {
     const page = await openPage(`${server.url}/executions?workflow=orphan&top=true&since=2020-01-01`);
     const table = page.getByRole("table");
@@ -132,6 +162,26 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await table.getByRole("checkbox", { name: "Select nightly-2026-11-15" }).check();
     await page.getByText("1 selected").waitFor();
     expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("comes back from an execution to the place in the list", async () => {
+    const page = await openPage(`${server.url}/executions`, { height: 500 });
+    const table = page.locator(".table");
+    const top = (): Promise<number> => table.evaluate((box) => box.scrollTop);
+    await table.getByRole("link").first().waitFor();
+    await table.evaluate((box) => box.scrollTo(0, 400));
+    const link = table.getByRole("link").nth(14);
+    const id = await link.innerText();
+    await link.click();
+    await page.waitForURL(`**/executions/${id}`);
+    await page.getByRole("tab", { name: "Logs" }).waitFor();
+    expect(await page.evaluate("scrollY")).toBe(0);
+    await page.goBack();
+    await page.getByRole("link", { name: id, exact: true }).waitFor();
+    await expect.poll(top, PATIENCE).toBe(400);
+    // A date that does not exist is no date.
+    await page.goto(`${server.url}/executions?since=2026-99-99`);
+    await table.getByRole("link").first().waitFor();
   });
 
   test("sorts the list, and finds the order again under the name of a view", async () => {
@@ -217,6 +267,32 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     expect(await findBarriers(page)).toEqual([]);
     await page.getByRole("button", { name: "Show all 100" }).click();
     await page.getByText("host-99").waitFor();
+  });
+
+  test("finds one of more schedules than the page loads", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    const [sample] = ((await (await fetch(`${server.url}/v1/schedules`)).json()) as { data: object[] }).data;
+    const asked: string[] = [];
+    await page.route("**/v1/schedules?*", (route) => {
+      const q = new URL(route.request().url()).searchParams.get("q") ?? "";
+      asked.push(q);
+      const ids =
+        q === "" ? Array.from({ length: 500 }, (_, i) => `plan-${i}`) : q === "plan-99" ? ["plan-9999"] : [];
+      return route.fulfill({
+        json: { data: ids.map((id) => ({ ...sample, id })), next: q === "" ? "plan-499" : null },
+      });
+    });
+    await page.goto(`${server.url}/schedules`);
+    await page.getByText("24 of more than 500 schedules.").waitFor();
+    await page.getByRole("searchbox", { name: "Find schedules" }).fill("plan-99");
+    await page.getByText("plan-9999").waitFor();
+    expect(await page.locator(".schedule").count()).toBe(1);
+    await page.getByRole("searchbox", { name: "Find schedules" }).fill("nothing");
+    await page.getByText("No schedules match.").waitFor();
+    expect(new Set(asked)).toEqual(new Set(["", "plan-99", "nothing"]));
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").fill("plan-99");
+    await page.getByRole("option", { name: "plan-9999 schedule" }).waitFor();
   });
 
   test("sees the error of a large group without scrolling, and each execution once", async () => {

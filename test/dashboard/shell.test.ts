@@ -91,6 +91,16 @@ describe.runIf(hasBrowser)("a user, on any page", () => {
     expect((above?.y ?? 0) + (above?.height ?? 0)).toBeLessThanOrEqual(below?.y ?? 0);
   });
 
+  test("a page that asks for nothing, or whose requests hang, says too that the server is away", async () => {
+    const page = await openPage(`${server.url}/settings?tab=appearance`);
+    await page.getByLabel("Open source lines in").waitFor();
+    // No request is answered or refused: the server is stopped, or the network drops everything.
+    await page.route(/\/(v1|healthz)/, () => {});
+    await page.getByText("Connection lost. Reconnecting…").waitFor();
+    await page.unrouteAll();
+    await page.getByText("Connection lost. Reconnecting…").waitFor({ state: "detached" });
+  });
+
   test("what a text hides is shown, and an address that cannot be read is a page", async () => {
     const tags = { long: "y".repeat(180), share: "50%" };
     const started = await server.rondo.start(odd, {}, { id: "odd-1", tags });
@@ -109,6 +119,9 @@ describe.runIf(hasBrowser)("a user, on any page", () => {
     expect(await page.evaluate(isWide)).toBe(false);
     await page.goto(`${server.url}/executions/%E0%A4%A`);
     await page.getByText("This page does not exist.").waitFor();
+    await page.goto(`${server.url}/executions/${"a".repeat(3_000)}`);
+    await page.getByText("is not an execution id").waitFor();
+    expect(await page.evaluate(isWide)).toBe(false);
   });
 
   test("a page goes on after it was asked too often, and says so meanwhile", async () => {
@@ -191,6 +204,8 @@ describe.runIf(hasBrowser)("with tokens", () => {
       body: JSON.stringify({ name: "jo", role: "viewer" }),
     });
     const { token } = (await made.json()) as { token: string };
+    const linked = await openPage(`${server.url}/executions#token=rondo_wrong`);
+    await linked.getByText("This token is not valid on this server.").waitFor();
     const page = await openPage(`${server.url}/executions`);
     await page.getByLabel("Token").fill("rondo_wrong");
     await page.getByRole("button", { name: "Sign in" }).click();

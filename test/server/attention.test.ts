@@ -3,6 +3,8 @@ import { Fatal, workflow } from "rondo";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { systemClock } from "../../src/std/clock.ts";
+import { partitionOf } from "../../src/store/partition-of.ts";
+import { PARTITIONS } from "../fixtures/cluster/peer-world-fixture.ts";
 import { type Api, serve } from "../fixtures/server/api-fixture.ts";
 import { doubles, idle } from "../fixtures/server/api-workflows.ts";
 import { twoNodes } from "../fixtures/server/two-nodes-fixture.ts";
@@ -78,4 +80,18 @@ test("a node that died is listed until it is back", async () => {
   expect((await attention(b)).filter(({ kind }) => kind === "node")).toMatchObject([
     { name: "http://gone:1", text: expect.stringContaining("is not back") },
   ]);
+});
+
+test("work that no worker serves is listed with the workflows that wait for it, of all nodes", async () => {
+  const { a, b } = await twoNodes();
+  const owner = (id: string): number => partitionOf(id, PARTITIONS) % 2;
+  const ids = Array.from({ length: 20 }, (_, i) => `unserved-${i}`);
+  for (const [i, name] of ["idle", "second"].entries()) {
+    await a.post("/v1/workflows", { ...idle, name });
+    const id = ids.find((one) => owner(one) === i);
+    await a.post("/v1/executions", { workflow: name, input: { bucket: "b" }, id });
+  }
+  const text = "No worker serves it. Executions of idle, second wait for it.";
+  await until("both nodes have queued the tasks", async () => (await attention(b))[0]?.count === 4);
+  expect(await attention(b)).toEqual([{ kind: "unserved", name: "idle.work", count: 4, text }]);
 });

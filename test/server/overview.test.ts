@@ -45,7 +45,9 @@ test("the overview tells of counts, rates, what waits and since when, and which 
     workflow: "idle",
     why: expect.stringContaining("none serves"),
   });
-  expect(body["ready"]).toEqual([{ use: "idle.work", tasks: 2, since: expect.any(Number) }]);
+  expect(body["ready"]).toEqual([
+    { use: "idle.work", tasks: 2, since: expect.any(Number), workflows: ["idle"] },
+  ]);
   expect(body["lights"]).toMatchObject({
     store: { state: "ok" },
     broker: { state: "off" },

@@ -170,6 +170,8 @@ test("the configuration is shown with its origins, without its secrets", async (
       { name: "secret", value: null, origin: "default" },
       { name: "webhooks", value: ["hunter2"], origin: "file rondo.config.ts", isSecret: true },
       { name: "webhookSecrets", value: [], origin: "default", isSecret: true },
+      // Nothing is hidden where nothing is set.
+      { name: "alerts", value: { targets: {} }, origin: "default", isSecret: true },
       {
         name: "stateStores",
         value: { a: { url: "redis://:hunter2@r", password: "hunter2" } },
@@ -186,6 +188,7 @@ test("the configuration is shown with its origins, without its secrets", async (
     { name: "secret", value: null, origin: "default" },
     { name: "webhooks", value: "(secret)", origin: "file rondo.config.ts" },
     { name: "webhookSecrets", value: [], origin: "default" },
+    { name: "alerts", value: { targets: {} }, origin: "default" },
     {
       name: "stateStores",
       value: { a: { url: "redis://:(secret)@r", password: "(secret)" } },

@@ -4,7 +4,7 @@
  */
 import { addressOf, type Choices, decoded } from "../core/address.ts";
 import { Cell } from "../core/cell.ts";
-import { noteAnswer, noteLoss } from "../core/connection.ts";
+import { lossSignal, noteAnswer, noteLoss } from "../core/connection.ts";
 import { dropEarly, takeEarly } from "./early.ts";
 import type { Session } from "./shapes.ts";
 
@@ -77,7 +77,9 @@ export async function change<T>(
 export async function ask(method: string, path: string, sent: Sent = {}): Promise<Response> {
   const { body, query, headers, signal } = sent;
   const request: RequestInit = { method, headers: { ...headers } };
-  if (signal !== undefined) request.signal = signal;
+  // What only reads is given up when the connection is lost. A change may have taken effect, so its answer is waited for.
+  const signals = [...(signal === undefined ? [] : [signal]), ...(method === "GET" ? [lossSignal()] : [])];
+  if (signals.length > 0) request.signal = AbortSignal.any(signals);
   if (body !== undefined) {
     request.body = JSON.stringify(body);
     request.headers = { ...headers, "content-type": "application/json" };

@@ -2,6 +2,7 @@
  * Follows server-sent events: continues after the last event when the connection breaks, and pauses while the page is hidden.
  */
 import type { Choices } from "../core/address.ts";
+import { lostSince } from "../core/connection.ts";
 import { isVisible, pause, untilVisible } from "../core/visible.ts";
 import { ask, Problem } from "./client.ts";
 
@@ -21,6 +22,8 @@ export interface Following {
   readonly take: (events: readonly StreamEvent[]) => void;
   /** Called with whether the connection is open. */
   readonly isOpen?: (isOpen: boolean) => void;
+  /** Whether the stream has no end of its own: it ends only because the node stops, and is followed again. */
+  readonly isEndless?: boolean;
 }
 
 const RETRY_MS = 1_000;
@@ -53,7 +56,7 @@ export async function follow(following: Following, signal: AbortSignal): Promise
         last = events.at(-1)?.id ?? last;
         following.take(events);
       });
-      return;
+      if (following.isEndless !== true) return;
     } catch (thrown) {
       if (thrown instanceof Problem) {
         if (!thrown.mayPass) throw thrown;
@@ -65,9 +68,19 @@ export async function follow(following: Following, signal: AbortSignal): Promise
       signal.removeEventListener("abort", end);
     }
     if (!isVisible.value) continue;
-    await pause(waitMs, signal);
+    await pauseUntilBack(waitMs, signal);
     waitMs = Math.min(RETRY_MS_MAX, waitMs * 2);
   }
+}
+
+/** Waits for a time; ends early when the node answers again. */
+async function pauseUntilBack(ms: number, signal: AbortSignal): Promise<void> {
+  const back = new AbortController();
+  const unwatch = lostSince.watch(() => {
+    if (lostSince.value === null) back.abort();
+  });
+  await pause(ms, AbortSignal.any([signal, back.signal]));
+  unwatch();
 }
 
 async function readEvents(response: Response, take: (events: StreamEvent[]) => void): Promise<void> {

@@ -40,6 +40,7 @@ export function useFollow<T>(
         path,
         query: { ...query, follow: endedAt === null ? true : null },
         after: last.current.id,
+        isEndless: endedAt === null,
         take: (events) => {
           if (abort.signal.aborted) return;
           last.current = { key, id: events.at(-1)?.id ?? "" };

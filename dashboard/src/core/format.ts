@@ -38,6 +38,13 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 86_400)} d${h === 0 ? "" : ` ${h} h`}`;
 }
 
+/** Formats a duration that somebody has chosen, without its zeros: 2 d, 5 m, 1 s. */
+export function chosenDuration(ms: number): string {
+  return duration(ms)
+    .replace(".0 s", " s")
+    .replace(/ 00 [ms]$/, "");
+}
+
 function pad(n: number): string {
   return String(n).padStart(2, "0");
 }

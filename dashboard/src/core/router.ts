@@ -1,5 +1,6 @@
 /** The router. Everything that a page shows by choice (filters, tabs, selections) is in the address. */
 import { Cell, useCell } from "./cell.ts";
+import { forgetPlace, newEntry, returnToPlace, startScroll } from "./scroll.ts";
 
 /** An address of the dashboard. */
 export interface Place {
@@ -16,7 +17,12 @@ export function readPlace(): Place {
 
 /** Handles clicks on links and the browser's back and forward buttons. */
 export function startRouter(): void {
-  addEventListener("popstate", () => place.set(readPlace()));
+  startScroll();
+  addEventListener("popstate", () => {
+    const isOther = location.pathname !== place.value.path;
+    place.set(readPlace());
+    if (isOther) returnToPlace();
+  });
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey)
       return;
@@ -43,7 +49,8 @@ export function usePlace(): Place {
 export function go(address: string): void {
   if (address === location.pathname + location.search) return;
   const isOther = new URL(address, location.origin).pathname !== location.pathname;
-  history.pushState(null, "", address);
+  forgetPlace();
+  history.pushState(newEntry(), "", address);
   place.set(readPlace());
   if (!isOther) return;
   scrollTo(0, 0);
@@ -70,7 +77,7 @@ export function choose(changes: Readonly<Record<string, string | null>>): void {
     (name) => STEPPED.includes(name) || (name === "task" && before.has("task") && query.has("task")),
   );
   if (address === location.pathname + location.search) return;
-  if (isStep) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
+  if (isStep) history.replaceState(history.state, "", address);
+  else history.pushState(newEntry(), "", address);
   place.set(readPlace());
 }

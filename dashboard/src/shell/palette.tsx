@@ -20,6 +20,8 @@ interface Choice {
 }
 
 const FOUND_MAX = 6;
+/** Schedules are also found by their workflow and times; those that are found by their id are shown. */
+const SCHEDULES_MAX = 100;
 const TYPING_MS = 200;
 
 export function Palette({ onClose }: { readonly onClose: () => void }) {
@@ -126,7 +128,7 @@ function useFound(text: string): { readonly found: readonly Choice[]; readonly p
       const [{ data }, workflows, schedules, workers] = await Promise.all([
         get<Page<Summary>>("/v1/executions", { query: { q, limit: FOUND_MAX }, signal }),
         get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
-        get<Page<Schedule>>("/v1/schedules", { query: { limit: 1_000 }, signal }),
+        get<Page<Schedule>>("/v1/schedules", { query: { q, limit: SCHEDULES_MAX }, signal }),
         get<Page<Worker>>("/v1/workers", { signal }).catch(noneIfForbidden),
       ]);
       const isNamed = (name: string): boolean => name.toLowerCase().includes(q.toLowerCase());

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { Problem, refusedLink, signIn } from "../api/client.ts";
 import { asProblem } from "../api/use-live.ts";
+import { useCell } from "../core/cell.ts";
 import { Button } from "../ui/button.tsx";
 import { Trouble } from "../ui/state.tsx";
 import { Mark } from "./mark.tsx";
@@ -8,7 +9,10 @@ import { Mark } from "./mark.tsx";
 /** Asks for a token, which is exchanged for a session cookie and not kept. */
 export function SignIn() {
   const [token, setToken] = useState("");
-  const [problem, setProblem] = useState<Problem | null>(() => explained(refusedLink.value));
+  // The page may be drawn before the token of the link is known to be refused.
+  const refused = useCell(refusedLink);
+  const [failure, setProblem] = useState<Problem | null>(null);
+  const problem = failure ?? explained(refused);
   const [isBusy, setIsBusy] = useState(false);
   const submit = async (): Promise<void> => {
     setIsBusy(true);

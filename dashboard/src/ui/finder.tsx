@@ -17,8 +17,16 @@ export interface Found<T> {
   readonly foot: ComponentChildren;
 }
 
-/** The entries whose text contains what the address looks for. `label` names them in the plural. */
-export function useFinder<T>(label: string, all: readonly T[], textOf: (one: T) => string): Found<T> {
+/**
+ * The entries whose text contains what the address looks for. `label` names them in the plural. `isPart`: there are more entries
+ * than `all`, among which the server looks.
+ */
+export function useFinder<T>(
+  label: string,
+  all: readonly T[],
+  textOf: (one: T) => string,
+  isPart = false,
+): Found<T> {
   const text = usePlace().query.get("q") ?? "";
   const [isAll, setIsAll] = useState(false);
   const words = text.toLowerCase().split(/\s+/);
@@ -32,19 +40,20 @@ export function useFinder<T>(label: string, all: readonly T[], textOf: (one: T) 
           class="input finder"
           type="search"
           aria-label={`Find ${label}`}
-          placeholder={`Find among ${count(all.length)} ${label}`}
+          placeholder={isPart ? `Find ${label}` : `Find among ${count(all.length)} ${label}`}
           value={text}
           onInput={(event) => choose({ q: event.currentTarget.value })}
         />
       ),
     foot:
-      found.length === 0 && all.length > 0 ? (
+      found.length === 0 && (all.length > 0 || text !== "") ? (
         <p class="finder-foot muted">
           No {label} match. <Button onClick={() => choose({ q: null })}>Show all</Button>
         </p>
       ) : shown.length < found.length ? (
         <p class="finder-foot muted">
-          {count(shown.length)} of {count(found.length)} {label}.{" "}
+          {count(shown.length)} of {isPart && text === "" ? "more than " : ""}
+          {count(found.length)} {label}.{" "}
           <Button onClick={() => setIsAll(true)}>Show all {count(found.length)}</Button>
         </p>
       ) : null,

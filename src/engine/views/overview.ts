@@ -8,27 +8,33 @@ import type { AttemptFilter, OpenAttempt, Overview } from "../io.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 
+/** The most workflows that are named for one queue. */
+export const READY_WORKFLOWS_MAX = 5;
+
 export function overviewOf(node: NodeState, working: number): Overview {
-  const ready = new Map<string, { tasks: number; since: number }>();
-  const add = (use: string, tasks: number, since: number) => {
+  const ready = new Map<string, { tasks: number; since: number; workflows: Set<string> }>();
+  const add = (use: string, tasks: number, since: number, workflow: string) => {
     if (tasks <= 0) return;
     const before = ready.get(use);
-    if (before === undefined) ready.set(use, { tasks, since });
+    if (before === undefined) ready.set(use, { tasks, since, workflows: new Set([workflow]) });
     else {
       before.tasks += tasks;
       before.since = Math.min(before.since, since);
+      if (before.workflows.size < READY_WORKFLOWS_MAX) before.workflows.add(workflow);
     }
   };
   let leases = 0;
   for (const slot of node.slots.values()) {
     leases += slot.openLeases;
     if (slot.execution?.open !== true) continue;
+    const { name: workflow } = slot.execution.plan.definition;
     for (const queue of slot.queues) {
       const { state } = queue;
       if (state.finished || state.plan.waits) continue;
       const since = queue.waitsSince;
-      if (queue.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1, since);
-      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(queue, node.now), since);
+      if (queue.wantsEnumeration(node.now))
+        add(state.plan.enumerateUse ?? state.plan.use, 1, since, workflow);
+      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(queue, node.now), since, workflow);
     }
   }
   return {
@@ -43,7 +49,12 @@ export function overviewOf(node: NodeState, working: number): Overview {
     resident: node.slots.size,
     working,
     leases,
-    ready: [...ready].map(([use, waiting]) => ({ use, ...waiting })),
+    ready: [...ready].map(([use, { tasks, since, workflows }]) => ({
+      use,
+      tasks,
+      since,
+      workflows: [...workflows].sort(),
+    })),
     totals: structuredClone(node.totals),
   };
 }

@@ -196,9 +196,14 @@ export function mask({
   origin,
   isSecret,
 }: ShownSetting): Omit<ShownSetting, "isSecret"> {
-  const isEmpty = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-  const hides = (isSecret === true || isSecretName(setting)) && !isEmpty;
+  const hides = (isSecret === true || isSecretName(setting)) && !isHollow(value);
   return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
+}
+
+/** Whether a value says nothing: null, an empty list, or an object of such values. */
+function isHollow(value: unknown): boolean {
+  if (typeof value !== "object") return value === undefined;
+  return value === null || Object.values(value).every(isHollow);
 }
 
 const auditRoute = route({

@@ -139,5 +139,8 @@ function unservedOf({ ready, workers }: ReturnType<typeof mergeOverviews>): Atte
     .filter(({ use, tasks }) => tasks > 0 && !served.has(use))
     .sort((a, b) => b.tasks - a.tasks)
     .slice(0, EACH_MAX)
-    .map(({ use, tasks }) => item("unserved", use, tasks, "No worker serves it."));
+    .map(({ use, tasks, workflows = [] }) => {
+      const waiting = workflows.length === 0 ? "" : ` Executions of ${workflows.join(", ")} wait for it.`;
+      return item("unserved", use, tasks, `No worker serves it.${waiting}`);
+    });
 }

@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { ScheduleView } from "../../schedule/schedule-store.ts";
 import type { Schedules } from "../../schedule/schedules.ts";
+import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import { type Answer, type Ask, json, NO_CONTENT } from "../route.ts";
@@ -130,17 +131,27 @@ export const scheduleRoutes = [
     query: z.strictObject({
       project: name.optional(),
       workflow: name.optional(),
+      q: z
+        .string()
+        .max(200)
+        .optional()
+        .describe(
+          "words that the id, the workflow, the times or the state (`paused`, `failing`) of a schedule contain",
+        ),
       limit: limit(),
       cursor,
     }),
     answers: { 200: { description: "a page", schema: scheduleListSchema } },
-    async handle({ query: { project: wanted, workflow, limit: max, cursor: page }, caller }, { schedules }) {
+    async handle(
+      { query: { project: wanted, workflow, q, limit: max, cursor: page }, caller },
+      { schedules },
+    ) {
       const project = projectFor(caller, wanted);
       if (project === null) return json({ data: [], next: null });
       const found = await schedules.list({
         ...project,
         limit: max,
-        ...(workflow === undefined ? {} : { workflow }),
+        ...defined({ workflow, q }),
         ...(page === undefined ? {} : { cursor: page }),
       });
       return isRejection(found) ? found : json(found);

@@ -105,6 +105,10 @@ export const overviewSchema = z
         since: time
           .optional()
           .describe("since when no worker has taken work from one of the handler's queues, if it is known"),
+        workflows: z
+          .array(z.string())
+          .optional()
+          .describe("workflows whose executions have these tasks, at most 5"),
       }),
     ),
     oldest: z
@@ -136,7 +140,12 @@ export const attentionSchema = z
     workflow: z.string().optional(),
   })
   .openapi("Attention", {
-    example: { kind: "unserved", name: "thumbnails.resize", count: 200, text: "No worker serves it." },
+    example: {
+      kind: "unserved",
+      name: "thumbnails.resize",
+      count: 200,
+      text: "No worker serves it. Executions of thumbnails wait for it.",
+    },
   });
 export type Attention = Shape<typeof attentionSchema>;
 

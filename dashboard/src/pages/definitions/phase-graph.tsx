@@ -4,7 +4,7 @@
  */
 import type { Workflow, WorkflowStats } from "../../api/shapes.ts";
 import { addressOf } from "../../core/address.ts";
-import { count, plural } from "../../core/format.ts";
+import { chosenDuration, count, plural } from "../../core/format.ts";
 import { ms, successOf } from "./stats.tsx";
 
 interface PhaseData {
@@ -21,7 +21,6 @@ interface Edge {
   readonly kind: "next" | "decided" | "error";
 }
 
-const MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"];
 const OPTIONS = ["concurrency", "concurrencyPerKey", "timeout", "tolerate", "priority"];
 const HEAD = 34;
 const LINE = 26;
@@ -149,17 +148,19 @@ function Phase({
         return (
           <p key={handler} class="graph-handler">
             {handler === phase.name ? null : <span>{handler}</span>}
-            <span class="mono muted clip">{modeOf(data)}</span>
+            <span class="muted clip">{modeOf(data)}</span>
             {OPTIONS.map((option) =>
               data[option] === undefined ? null : (
                 <span key={option} class="tag">
-                  {option} {JSON.stringify(data[option])}
+                  {option} {optionText(option, data[option])}
                 </span>
               ),
             )}
             {figures === undefined ? null : (
               <span class="muted nowrap graph-figures">
-                {count(figures.done + figures.failed)} tasks, {successOf(figures)}, p95 {ms(figures.p95Ms)}
+                {plural(figures.done + figures.failed, "task")}, {successOf(figures)} done
+                {/* A sleep or a wait takes no time of a worker. */}
+                {isWait(data) ? "" : `, p95 ${ms(figures.p95Ms)}`}
               </span>
             )}
           </p>
@@ -169,10 +170,23 @@ function Phase({
   );
 }
 
-function modeOf(data: Readonly<Record<string, unknown>>): string {
-  const mode = MODES.find((one) => data[one] !== undefined) ?? "";
-  const value = data[mode];
-  return typeof value === "string" || typeof value === "number" ? `${mode} ${value}` : mode;
+function isWait({ sleep, waitFor }: Readonly<Record<string, unknown>>): boolean {
+  return sleep !== undefined || waitFor !== undefined;
+}
+
+/** What a handler does, in words. */
+function modeOf({ use, sleep, waitFor, command, script, workflow }: Readonly<Record<string, unknown>>) {
+  if (typeof sleep === "number") return `sleeps ${chosenDuration(sleep)}`;
+  if (sleep !== undefined) return "sleeps";
+  if (typeof waitFor === "string") return `waits for the signal ${waitFor}`;
+  if (typeof workflow === "string") return `child executions of ${workflow}`;
+  if (typeof use === "string") return <span class="mono">{use}</span>;
+  return command !== undefined ? "command" : script !== undefined ? "script" : "";
+}
+
+function optionText(option: string, value: unknown): string {
+  if (option === "timeout" && typeof value === "number") return chosenDuration(value);
+  return typeof value === "number" ? count(value) : typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** What follows a phase, in words. */

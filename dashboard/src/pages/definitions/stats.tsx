@@ -5,11 +5,12 @@ import { type Live, useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, moment, plural } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
-import { Badge } from "../../ui/badge.tsx";
+import { activityOf, Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
+import { useProgress } from "../executions/use-progress.ts";
 
 const EVERY_MS = 15_000;
 const LAST = 8;
@@ -46,6 +47,8 @@ export function Stats({
     (signal) => get<Page<Summary>>("/v1/executions", { query: { workflow: name, limit: LAST }, signal }),
     EVERY_MS,
   );
+  const last = runs.data?.data ?? [];
+  const progress = useProgress(last);
   return (
     <Panel
       title="Runs"
@@ -70,9 +73,9 @@ export function Stats({
         </>
       )}
       <ul class="last-runs">
-        {(runs.data?.data ?? []).map(({ id, status, createdAt, finishedAt }) => (
+        {last.map(({ id, status, createdAt, finishedAt }) => (
           <li key={id}>
-            <Badge state={status} />
+            <Badge state={activityOf(progress.get(id)?.status ?? status, progress.get(id)?.waits ?? null)} />
             <a class="mono clip" href={executionPage(id)}>
               {id}
             </a>
@@ -150,10 +153,10 @@ export function ms(value: number | null): string {
   return value === null ? "–" : duration(value);
 }
 
-/** Starts by hour or day, as bars; failed ones are red. */
+/** Starts by hour or day up to now, as bars; the share of failed ones is red. */
 function Volume({ stats: { periods, from, periodMs } }: { readonly stats: WorkflowStats }) {
   if (periods.length === 0) return null;
-  const until = Math.max(...periods.map(({ at }) => at));
+  const until = Math.max(Date.now(), ...periods.map(({ at }) => at));
   const byTime = new Map(periods.map((period) => [period.at, period]));
   const times = Array.from(
     { length: Math.floor((until - from) / periodMs) + 1 },
@@ -161,22 +164,32 @@ function Volume({ stats: { periods, from, periodMs } }: { readonly stats: Workfl
   );
   const most = Math.max(1, ...periods.map(({ started, failed }) => Math.max(started, failed)));
   const unit = periodMs < 86_400_000 ? "hour" : "day";
+  const at = (time: number): string => moment(time).slice(...(unit === "hour" ? [11, 16] : [0, 10]));
   return (
-    <div class="volume" role="img" aria-label={`Starts by ${unit}, at most ${count(most)}`}>
-      {times.map((at) => {
-        const { started = 0, failed = 0, p95Ms = null } = byTime.get(at) ?? {};
-        const height = Math.max(started, failed);
-        return (
-          <span
-            key={at}
-            title={`${moment(at).slice(0, unit === "hour" ? 16 : 10)}: ${plural(started, "start")}, ${count(failed)} failed, p95 ${ms(p95Ms)}`}
-            style={{ height: `${height === 0 ? 2 : Math.max(4, (height / most) * 100)}%` }}
-            class={height === 0 ? "is-none" : ""}
-          >
-            <i style={{ height: `${height === 0 ? 0 : (failed / height) * 100}%` }} />
-          </span>
-        );
-      })}
-    </div>
+    <>
+      <div class="volume" role="img" aria-label={`Starts by ${unit}, at most ${count(most)}`}>
+        {times.map((time) => {
+          const { started = 0, failed = 0, p95Ms = null } = byTime.get(time) ?? {};
+          const height = Math.max(started, failed);
+          return (
+            <span
+              key={time}
+              title={`${moment(time).slice(0, unit === "hour" ? 16 : 10)}: ${plural(started, "start")}, ${count(failed)} failed, p95 ${ms(p95Ms)}`}
+              style={{ height: `${height === 0 ? 2 : Math.max(4, (height / most) * 100)}%` }}
+              class={height === 0 ? "is-none" : ""}
+            >
+              <i style={{ height: `${height === 0 ? 0 : (failed / height) * 100}%` }} />
+            </span>
+          );
+        })}
+      </div>
+      <p class="volume-axis muted small" aria-hidden="true">
+        <span>{at(from)}</span>
+        <span>
+          starts by {unit}, at most {count(most)}
+        </span>
+        <span>now</span>
+      </p>
+    </>
   );
 }

@@ -1,4 +1,4 @@
-import { clock, duration } from "../../core/format.ts";
+import { chosenDuration, clock } from "../../core/format.ts";
 import type { Span } from "./time-view.ts";
 
 /** The possible distances between ticks of a time axis, in milliseconds. */
@@ -35,7 +35,6 @@ export function ticksOf({ from, to }: Span, start: number, many: number): readon
 
 /** Formats a duration precisely enough that neighbouring ticks differ. */
 function precise(ms: number, step: number): string {
-  if (step >= 60_000) return duration(ms).replace(" 00 s", "").replace(" 00 m", "");
-  if (step >= 1_000 || ms < 1_000) return duration(ms);
+  if (step >= 1_000 || ms < 1_000) return chosenDuration(ms);
   return `${(ms / 1_000).toFixed(step >= 100 ? 1 : step >= 10 ? 2 : 3)} s`;
 }

@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../../api/shapes.ts";
-import { count, duration, plural } from "../../core/format.ts";
+import { chosenDuration, count, plural } from "../../core/format.ts";
 
 /** Describes an event in a sentence. */
 export function describeEvent(event: JournalEvent): string {
@@ -62,7 +62,7 @@ export function describeEvent(event: JournalEvent): string {
     case "task.run.crashed":
       return `Run ${text("name")} of ${task} failed`;
     case "timer.set":
-      return `Timer set (${text("purpose")}): wakes in ${duration(number("due") - event.at)}`;
+      return `Timer set (${text("purpose")}): wakes in ${chosenDuration(number("due") - event.at)}`;
     case "timer.fired":
       return `Timer fired (${text("purpose") || text("timer")})`;
     case "timer.cleared":

@@ -42,20 +42,40 @@ export function EventsTab({ path, facts, at }: About) {
           label="Events"
           rows={events}
           rowHeight={28}
+          narrowHeight={44}
           height={380}
           keyOf={({ seq }) => String(seq)}
           onOpen={({ seq }) => choose({ at: seq === facts.revision ? null : String(seq) })}
           onEnd={hasMore && events.length === all.length ? more : undefined}
           chosen={at === null ? null : String(at)}
           columns={[
-            { id: "seq", head: "No.", width: "72px", isNumber: true, cell: ({ seq }) => count(seq) },
+            {
+              id: "seq",
+              head: "No.",
+              width: "72px",
+              isNumber: true,
+              isExtra: true,
+              cell: ({ seq }) => count(seq),
+            },
             {
               id: "at",
               head: "Time",
               width: "110px",
               cell: (event) => <span class="mono muted">{clock(event.at, { withMs: true })}</span>,
             },
-            { id: "what", head: "Event", width: "minmax(200px, 1fr)", cell: (event) => describeEvent(event) },
+            {
+              id: "what",
+              head: "Event",
+              width: "minmax(200px, 1fr)",
+              cell: (event, _, isNarrow) =>
+                isNarrow ? (
+                  <div class="two-lines">
+                    <span class="muted">{count(event.seq)}</span> {describeEvent(event)}
+                  </div>
+                ) : (
+                  describeEvent(event)
+                ),
+            },
           ]}
         />
       )}

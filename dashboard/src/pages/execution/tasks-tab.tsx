@@ -30,18 +30,22 @@ const PAGE = 100;
 /** A map of fewer tasks says less than their rows. */
 const MAP_FROM = 30;
 
-function columnsOf(
-  chosen: ReadonlySet<number>,
-  toggle: (n: number) => void,
-  wait: string,
-): readonly Column<TaskRow>[] {
+function columnsOf(parts: {
+  readonly chosen: ReadonlySet<number>;
+  readonly toggle: (n: number) => void;
+  readonly wait: string;
+  readonly hasChildren: boolean;
+  readonly isOver: boolean;
+}): readonly Column<TaskRow>[] {
+  const { chosen, toggle, wait, hasChildren, isOver } = parts;
   return [
     {
       id: "pick",
       head: <span class="unseen">Selected</span>,
       width: "38px",
       cell: ({ n, status }) =>
-        status === "done" ? null : (
+        // Only what a retry would run can be selected.
+        status === "done" || (status !== "failed" && !isOver) ? null : (
           <input
             type="checkbox"
             aria-label={`Select task ${n}`}
@@ -71,7 +75,7 @@ function columnsOf(
     },
     {
       id: "worker",
-      head: "Worker",
+      head: hasChildren ? "Child" : "Worker",
       width: "minmax(90px, 0.7fr)",
       isExtra: true,
       cell: ({ worker, child }) =>
@@ -91,7 +95,14 @@ function columnsOf(
       id: "outcome",
       head: "Result or error",
       width: "minmax(120px, 3fr)",
-      cell: (row) => <Outcome row={row} wait={wait} />,
+      cell: (row, _, isNarrow) =>
+        isNarrow ? (
+          <div class="two-lines small">
+            <Outcome row={row} wait={wait} />
+          </div>
+        ) : (
+          <Outcome row={row} wait={wait} />
+        ),
     },
   ];
 }
@@ -155,9 +166,16 @@ function TaskRows(about: About & { readonly lane: LaneName; readonly counts: Han
       ) : (
         <Table
           label="Tasks"
-          columns={columnsOf(chosen, toggle, waitOf(about.definition, lane))}
+          columns={columnsOf({
+            chosen,
+            toggle,
+            wait: waitOf(about.definition, lane),
+            hasChildren: rows.some(({ child }) => child !== undefined),
+            isOver: about.isOver,
+          })}
           rows={rows}
           rowHeight={32}
+          narrowHeight={44}
           height={420}
           keyOf={({ n }) => String(n)}
           chosen={task === null ? null : String(task)}

@@ -377,7 +377,7 @@ function columnsOf(parts: {
             {row.id}
           </a>
           {isNarrow ? (
-            <div class="small two-lines">
+            <div class="small two-lines about-lines">
               <span class="muted">
                 {row.workflow}, <Ago at={row.createdAt} />{" "}
               </span>

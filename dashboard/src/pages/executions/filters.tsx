@@ -75,7 +75,8 @@ export function readFilter(query: URLSearchParams): ListFilter {
 }
 
 function dateOf(text: string | null): string | undefined {
-  return text !== null && /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
+  if (text === null || !/^\d{4}-\d\d-\d\d$/.test(text)) return undefined;
+  return Number.isNaN(new Date(`${text}T00:00:00`).getTime()) ? undefined : text;
 }
 
 /** Executions by status, and how many of the running ones sleep or wait for a signal. */

@@ -57,12 +57,15 @@ export function Overview() {
   );
 }
 
+/** The names of parts that the server does not have. */
+const NONE = { store: "no store", broker: "no broker", ring: "single node" } as const;
+
 function Lights({ lights }: { readonly lights: Facts["lights"] }) {
   return (
     <ul class="lights" aria-label="Parts">
       {(["store", "broker", "ring"] as const).map((part) => (
         <li key={part} class={`light ${lights[part].state}`} title={lights[part].text}>
-          {part}
+          {lights[part].state === "off" ? NONE[part] : part}
           <span class="unseen">: {lights[part].text}</span>
           {lights[part].state === "bad" || lights[part].state === "warn" ? (
             <span>{lights[part].text}</span>

@@ -48,7 +48,7 @@ export function Queues() {
         {who.project === null ? (
           <Ready ready={data.ready} workers={workers.data?.data ?? null} paused={paused.data?.data ?? []} />
         ) : null}
-        <Limits limits={limits.data?.data ?? null} />
+        <Limits limits={limits.data?.data ?? null} ready={data.ready} />
       </div>
     </>
   );
@@ -96,10 +96,10 @@ function Ready({
               </tr>
             </thead>
             <tbody>
-              {sorted.map(({ use, tasks, since }) => (
+              {sorted.map(({ use, tasks, since, workflows }) => (
                 <tr key={use}>
                   <td class="mono">
-                    <UseLink use={use} />
+                    <UseLink use={use} workflows={workflows} />
                   </td>
                   <td class="queue-bar">
                     <span class="ready-bar">
@@ -113,7 +113,7 @@ function Ready({
                     {workers === null || paused.some((one) => one.use === use) ? (
                       ""
                     ) : served(use) === 0 ? (
-                      <Badge state="failed" text="no worker" />
+                      <Badge state="worker" />
                     ) : (
                       `${count(served(use))} ${served(use) === 1 ? "worker" : "workers"}`
                     )}
@@ -131,13 +131,40 @@ function Ready({
   );
 }
 
-/** The name of a handler. If it begins with the name of a workflow, it links to the open executions of that workflow. */
-function UseLink({ use, text = use }: { readonly use: string; readonly text?: string }) {
+/**
+ * The name of a handler, as a link to the open executions that wait in its queue. If executions of several workflows do, each
+ * workflow has a link. A queue in which nothing waits belongs to the workflow with whose name it begins.
+ */
+function UseLink(props: {
+  readonly use: string;
+  readonly text?: string;
+  readonly workflows: readonly string[] | undefined;
+}) {
+  const { use, text = use, workflows = [] } = props;
   const { data } = useLive("workflow names", (signal) =>
     get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
   );
-  const workflow = data?.data.find(({ name }) => use.startsWith(`${name}.`))?.name;
-  if (workflow === undefined) return <>{text}</>;
+  const named = data?.data.find(({ name }) => use.startsWith(`${name}.`))?.name;
+  const known = workflows.length > 0 || named === undefined ? workflows : [named];
+  const [first] = known;
+  if (first === undefined) return <>{text}</>;
+  if (known.length === 1) return <WorkflowLink workflow={first} text={text} />;
+  return (
+    <>
+      {text}
+      <div class="small">
+        {known.map((workflow, i) => (
+          <span key={workflow}>
+            {i === 0 ? "" : ", "}
+            <WorkflowLink workflow={workflow} text={workflow} />
+          </span>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function WorkflowLink({ workflow, text }: { readonly workflow: string; readonly text: string }) {
   return (
     <a
       href={addressOf("/executions", { workflow, status: "running" })}
@@ -200,7 +227,20 @@ function QueueButton({ use, isPaused }: { readonly use: string; readonly isPause
   );
 }
 
-function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
+/** The handler of a limit, which is named `project/handler`. */
+function useOf(limit: string): string {
+  return limit.slice(limit.indexOf("/") + 1);
+}
+
+function Limits({
+  limits,
+  ready,
+}: {
+  readonly limits: readonly Limit[] | null;
+  readonly ready: Overview["ready"];
+}) {
+  const workflowsOf = (use: string): readonly string[] | undefined =>
+    ready.find((one) => one.use === use)?.workflows;
   return (
     <Panel title="Limits" isFlush>
       {limits === null ? (
@@ -229,7 +269,7 @@ function Limits({ limits }: { readonly limits: readonly Limit[] | null }) {
                 .map(({ name, max, held, waiting }) => (
                   <tr key={name}>
                     <td class="mono">
-                      <UseLink use={name.slice(name.indexOf("/") + 1)} text={name} />
+                      <UseLink use={useOf(name)} text={name} workflows={workflowsOf(useOf(name))} />
                     </td>
                     <td class="queue-bar">
                       <span

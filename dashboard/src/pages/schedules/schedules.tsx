@@ -1,11 +1,12 @@
 /** The page of schedules: next due times, missed due times, and a button that runs a schedule now. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule, Summary } from "../../api/shapes.ts";
-import { useLive } from "../../api/use-live.ts";
+import { type Live, useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
 import { count, duration, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
+import { usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -23,20 +24,17 @@ import "./schedules.css";
 export function Schedules() {
   const who = useSession();
   const [isMaking, setIsMaking] = useState(false);
-  const { data, problem, reload } = useLive(
-    "schedules",
-    (signal) => get<Page<Schedule>>("/v1/schedules", { query: { limit: 500 }, signal }),
-    8_000,
-  );
+  const { data, problem, reload, isPart } = useSchedules();
   const whyNot = may("operator", who) ? null : `This needs the role operator; ${who.name} is ${who.role}.`;
   // Failing schedules come first: they are what an operator looks for.
   const sorted = (data?.data ?? []).toSorted(
     (a, b) => Number(b.state.lastError !== null) - Number(a.state.lastError !== null),
   );
-  const { shown, field, foot } = useFinder("schedules", sorted, textOf);
+  const { shown, field, foot } = useFinder("schedules", sorted, textOf, isPart);
+  const isSought = (usePlace().query.get("q") ?? "") !== "";
   return (
     <>
-      <PageHead title="Schedules" about={data === null ? "" : aboutOf(data.data)}>
+      <PageHead title="Schedules" about={data === null ? "" : isPart ? "" : aboutOf(data.data)}>
         {field}
         <Button icon="plus" whyNot={whyNot} onClick={() => setIsMaking(true)}>
           New schedule
@@ -48,7 +46,7 @@ export function Schedules() {
         ) : (
           <Trouble problem={problem} onRetry={reload} />
         )
-      ) : data.data.length === 0 ? (
+      ) : data.data.length === 0 && !isSought ? (
         <section class="panel">
           <Empty title="No schedules yet">
             <span>
@@ -74,6 +72,29 @@ export function Schedules() {
       {isMaking ? <ScheduleDialog onClose={() => setIsMaking(false)} onDone={reload} /> : null}
     </>
   );
+}
+
+/** The most schedules that are loaded. If there are more, the server looks for the sought ones. */
+const LOADED = 500;
+const TYPING_MS = 250;
+const EVERY_MS = 8_000;
+
+/** All schedules, or of very many those that the address looks for; `isPart`: there are more than are loaded. */
+function useSchedules(): Live<Page<Schedule>> & { readonly isPart: boolean } {
+  const text = usePlace().query.get("q") ?? "";
+  const [q, setQ] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setQ(text), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const load = (sought: string | null) => (signal: AbortSignal) =>
+    get<Page<Schedule>>("/v1/schedules", { query: { limit: LOADED, q: sought }, signal });
+  const all = useLive("schedules", load(null), EVERY_MS);
+  const isPart = (all.data?.next ?? null) !== null;
+  const found = useLive(isPart && q !== "" ? `schedules ${q}` : null, load(q), EVERY_MS);
+  // What was looked for before says nothing about another text.
+  const isTyping = isPart && text !== q && text !== "";
+  return { ...(isPart && q !== "" ? found : all), ...(isTyping ? { data: null } : {}), isPart };
 }
 
 /** The text in which a schedule is found. */
@@ -223,7 +244,7 @@ function LastRuns({ schedule, opens }: { readonly schedule: Schedule; readonly o
 }
 
 /** The last executions that the schedule started. Their ids begin with its own. */
-function History({ schedule: { id, workflow, state } }: { readonly schedule: Schedule }) {
+function History({ schedule: { id, workflow, state, timeZone } }: { readonly schedule: Schedule }) {
   const { data } = useLive(
     `runs of ${id}`,
     (signal) =>
@@ -236,8 +257,8 @@ function History({ schedule: { id, workflow, state } }: { readonly schedule: Sch
       {data.data.map(({ id: execution, status, createdAt, finishedAt }) => (
         <li key={execution}>
           <Badge state={status} />
-          <a class="mono clip" href={executionPage(execution)}>
-            {execution}
+          <a class="clip" href={executionPage(execution)} title={execution}>
+            {dueOf(execution, timeZone) ?? execution}
           </a>
           <span class="muted nowrap">
             {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
@@ -250,6 +271,12 @@ function History({ schedule: { id, workflow, state } }: { readonly schedule: Sch
       </li>
     </ul>
   );
+}
+
+/** The time at which an execution was due: its id ends with it. */
+function dueOf(execution: string, timeZone: string): string | null {
+  const due = /~(\d{12,15})$/.exec(execution)?.[1];
+  return due === undefined ? null : momentIn(timeZone, Number(due));
 }
 
 const NEXT = 3;

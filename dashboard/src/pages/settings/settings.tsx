@@ -3,7 +3,7 @@ import { get, may } from "../../api/client.ts";
 import type { AuditEntry, Page, Setting } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
-import { duration, moment } from "../../core/format.ts";
+import { chosenDuration, moment } from "../../core/format.ts";
 import { usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { useFinder } from "../../ui/finder.tsx";
@@ -96,9 +96,14 @@ const TIMES = ["retention", "eventsKept", "brokerSilence", "lease", "heartbeat",
 
 function showSetting(name: string, value: unknown): string {
   if (value === null) return "not set";
-  if (typeof value === "object" && Object.keys(value).length === 0) return "none";
-  if (TIMES.includes(name) && typeof value === "number") return duration(value);
+  if (isHollow(value)) return "none";
+  if (TIMES.includes(name) && typeof value === "number") return chosenDuration(value);
   return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** Whether a value is an empty list or object, or has only such values. */
+function isHollow(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.values(value).every(isHollow);
 }
 
 function Audit() {
