@@ -599,7 +599,7 @@ class HandlerTally {
   readonly cancelled = new Bitset();
   /** Tasks of which an attempt has begun or may have begun. */
   readonly begun = new Bitset();
-  /** When these are the counts of a compensation: the tasks that never began and so need no compensation. */
+  /** Only for a handler that compensates another one: the tasks that never began, so that nothing is to be undone. */
   readonly exempt = new Bitset();
   isFinished = false;
   readonly runs = new RunTally();

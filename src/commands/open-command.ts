@@ -145,7 +145,7 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   if (one === undefined || attempt === undefined) return { kind: "none" };
   if (another !== undefined || !one.isSingle) return { kind: "several" };
   const isRival = (other: Sent) =>
-    // Within an execution, the commit of one command's receipt may send the next command, so their times may touch.
+    // Within an execution, the commit that settles one command may send the next one, so the one may end at the time at which the other begins.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
   for await (const head of endedHeads(parts.store, names, hashes)) {

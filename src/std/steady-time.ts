@@ -8,7 +8,7 @@
 const LOOK_MS = 250;
 /** A difference above this counts as a step of the wall clock. */
 const STEP_MS = 500;
-/** The speed of this clock, as a part of normal speed, while it waits for the wall clock to catch up. */
+/** The speed of this clock, as a fraction of normal speed, while it waits for the wall clock to catch up. */
 const SLOW = 0.9;
 
 export class SteadyTime {

@@ -268,7 +268,7 @@ export class ExecutionCache {
   }
 
   /**
-   * Called when a definition was read. `damage` says why the definition cannot be read. A null plan without `damage` means that a
+   * Called when a definition was loaded from the store. `damage` is given if it is damaged. A null plan without `damage` means that a
    * newer version of Rondo wrote the definition.
    */
   definition(hash: string, plan: Plan | null, damage?: string): void {

@@ -78,7 +78,7 @@ export class HandlerQueue {
   /** For each task, the number of claims of its next attempt that lapsed before the attempt started. */
   #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
-  /** Tasks that are set aside for a while: the time until which (0 if not now), and how often so far. */
+  /** Tasks that were set aside: `until` is when the task is queued again (0 if it is queued now), `tries` how often it was set aside. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
   constructor(visit: Visit, state: HandlerState, firstClaim: number) {
