@@ -2,13 +2,12 @@
 import { get } from "../../api/client.ts";
 import type { Page, Summary, WorkflowStats } from "../../api/shapes.ts";
 import { type Live, useLive } from "../../api/use-live.ts";
-import { addressOf, executionPage } from "../../core/address.ts";
+import { addressOf } from "../../core/address.ts";
 import { count, duration, moment, plural } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
-import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
-import { Ago } from "../../ui/time.tsx";
+import { RunList } from "../../ui/run-list.tsx";
 import { Wide } from "../../ui/wide.tsx";
 
 const EVERY_MS = 15_000;
@@ -69,20 +68,7 @@ export function Stats({
           <Volume stats={stats} />
         </>
       )}
-      <ul class="last-runs">
-        {(runs.data?.data ?? []).map(({ id, status, createdAt, finishedAt }) => (
-          <li key={id}>
-            <Badge state={status} />
-            <a class="mono clip" href={executionPage(id)}>
-              {id}
-            </a>
-            <span class="muted nowrap">
-              {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
-              <Ago at={createdAt} />
-            </span>
-          </li>
-        ))}
-      </ul>
+      <RunList runs={runs.data?.data ?? []} />
       <p>
         <a href={addressOf("/executions", { workflow: name })}>All executions</a>
       </p>
