@@ -664,6 +664,7 @@ export function headOf(execution: Execution, partition: number, want: Want): Hea
     status: execution.shownStatus,
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
     want,
+    // Priorities belong to handlers. The column of the stored rows is not in use.
     priority: 0,
     createdAt: execution.createdAt,
     // The first execution of an id is kept until the newest one has ended, so its retention begins with that end.
