@@ -139,7 +139,7 @@ export class Auditor {
   }
 
   /** Sets the stored definition. The auditor checks script runs and compensations against it. */
-  know(definition: string): void {
+  addDefinition(definition: string): void {
     this.#scripts = scriptsIn(definition);
     this.#compensated = compensatedIn(definition);
   }
@@ -212,7 +212,7 @@ export class Auditor {
         this.#status = "running";
         return;
       case "moved":
-        return this.know(event.definition);
+        return this.addDefinition(event.definition);
       case "phase.started":
         return this.#phaseStarted(seq, event.phase, event.visit);
       case "phase.finished":

@@ -158,7 +158,7 @@ export class ClusterNode {
       settings,
       ...defined({ postOps }),
       onCluster: (output) => {
-        if (node !== null) node.#say(output);
+        if (node !== null) node.#onOutput(output);
       },
       mayAct: () => node === null || node.#ownership.mayAct(),
     });
@@ -225,7 +225,7 @@ export class ClusterNode {
 
   #renewed(membership: Membership): void {
     this.#storeFault = null;
-    const wrong = this.#check?.look(membership) ?? null;
+    const wrong = this.#check?.check(membership) ?? null;
     if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
@@ -235,7 +235,7 @@ export class ClusterNode {
   }
 
   /** Sends the engine's messages to other nodes. If a message is lost, the engine sends it again. */
-  #say(output: ClusterOutput): void {
+  #onOutput(output: ClusterOutput): void {
     switch (output.kind) {
       case "fenced":
         return this.#ownership.fenced(output.partitions);
@@ -253,13 +253,13 @@ export class ClusterNode {
           asks: [...asks],
           declares: declares === true ? [partition] : [],
         };
-        if (owner.kind === "peer") this.#tell(owner.url, "permits", body);
+        if (owner.kind === "peer") this.#send(owner.url, "permits", body);
         return;
       }
       case "grant-permits":
-        return this.#tellNode(output.node, { kind: "grants", grants: [...output.grants] });
+        return this.#sendToNode(output.node, { kind: "grants", grants: [...output.grants] });
       case "call-permits":
-        return this.#tellNode(output.node, { kind: "calls", partitions: [...output.partitions] });
+        return this.#sendToNode(output.node, { kind: "calls", partitions: [...output.partitions] });
       case "timers-changed":
         if (output.set.length > 0) this.#ring.input({ kind: "timers-set", timers: output.set });
         if (output.ended.length > 0) this.#ring.input({ kind: "timers-ended", timers: output.ended });
@@ -269,12 +269,12 @@ export class ClusterNode {
     }
   }
 
-  #tellNode(incarnation: string, body: PermitsBody): void {
+  #sendToNode(incarnation: string, body: PermitsBody): void {
     const peer = this.owners.peers.find((one) => one.incarnation === incarnation);
-    if (peer !== undefined) this.#tell(peer.url, "permits", body);
+    if (peer !== undefined) this.#send(peer.url, "permits", body);
   }
 
-  #tell(url: string, name: string, body: unknown): void {
+  #send(url: string, name: string, body: unknown): void {
     void this.#client.call(url, name, body, { timeoutMs: 5_000 });
   }
 
