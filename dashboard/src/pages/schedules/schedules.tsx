@@ -4,7 +4,7 @@ import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule, Summary } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
-import { count, duration, moment, momentIn, plural, relative } from "../../core/format.ts";
+import { count, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
