@@ -5,18 +5,18 @@
  *
  * The alerts are asynchronous code, so the run is too: after each planned call, all promises go on until nothing is left to do.
  */
-import type { Happening } from "../../src/server/alerts/alert.ts";
-import type { FailedExecution, OldQueue } from "../../src/server/alerts/alert-causes.ts";
-import type { AlertMessage } from "../../src/server/alerts/alert-sender.ts";
-import { Alerts, type AlertsOptions } from "../../src/server/alerts/alerts.ts";
-import type { ClusterShown } from "../../src/server/parts.ts";
-import type { FoundGroup } from "../../src/server/services/dead-letter-groups.ts";
-import { type Clock, systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
-import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { StoreFault } from "../../src/store/store.ts";
-import { Timeline } from "./timeline.ts";
-import { must, Trace, type TracedRun, traced } from "./trace.ts";
+import type { Happening } from "../../../src/server/alerts/alert.ts";
+import type { FailedExecution, OldQueue } from "../../../src/server/alerts/alert-causes.ts";
+import type { AlertMessage } from "../../../src/server/alerts/alert-sender.ts";
+import { Alerts, type AlertsOptions } from "../../../src/server/alerts/alerts.ts";
+import type { ClusterShown } from "../../../src/server/parts.ts";
+import type { FoundGroup } from "../../../src/server/services/dead-letter-groups.ts";
+import { type Clock, systemClock } from "../../../src/std/clock.ts";
+import { SeededRandom } from "../../../src/std/random.ts";
+import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
+import { StoreFault } from "../../../src/store/store.ts";
+import { Timeline } from "../timeline.ts";
+import { must, Trace, type TracedRun, traced } from "../trace.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
