@@ -171,6 +171,7 @@ export class ClusterNode {
     return node;
   }
 
+  /** What the server uses to ask the other nodes, to answer their questions, and to make requests at the owner of an execution. */
   get others(): {
     ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
     serve(answer: (question: unknown) => Promise<unknown>): void;
@@ -181,8 +182,8 @@ export class ClusterNode {
       ask: (question) =>
         Promise.all(
           this.owners.peers.map(async ({ url }) => {
-            const said = await this.#client.call<never>(url, "overview", question, { timeoutMs: 2_000 });
-            return { url, facts: said.kind === "answered" ? said.value : null };
+            const answer = await this.#client.call<never>(url, "overview", question, { timeoutMs: 2_000 });
+            return { url, facts: answer.kind === "answered" ? answer.value : null };
           }),
         ),
       serve: (answer) => {
@@ -202,23 +203,24 @@ export class ClusterNode {
   async #taken(owned: Parameters<Owners["taken"]>[0]): Promise<void> {
     await this.#local.cluster.taken(owned);
     this.owners.taken(owned);
-    this.#owns();
+    this.#updateRing();
   }
 
   async #yield(partitions: readonly number[]): Promise<boolean> {
     const isClean = await this.#local.cluster.yield(partitions);
     this.owners.lost(partitions);
-    this.#owns();
+    this.#updateRing();
     return isClean;
   }
 
   #lost(partitions: readonly number[]): void {
     this.#local.cluster.notify({ kind: "lost", partitions });
     this.owners.lost(partitions);
-    this.#owns();
+    this.#updateRing();
   }
 
-  #owns(): void {
+  /** Informs the ring about the partitions of this node. */
+  #updateRing(): void {
     const partitions = this.#ownership.view().owned.map(({ partition }) => partition);
     this.#ring.input({ kind: "owned", partitions });
   }
@@ -282,12 +284,12 @@ export class ClusterNode {
     return {
       overview: (body) => this.#answer(body),
       permits: (body) => {
-        const word = checkPermits(body);
-        if (isRejection(word)) return word;
+        const notice = checkPermits(body);
+        if (isRejection(notice)) return notice;
         const { cluster } = this.#local;
-        if (word.kind === "asks") cluster.notify({ ...word, kind: "permits-asked" });
-        else if (word.kind === "grants") cluster.notify({ kind: "permits-granted", grants: word.grants });
-        else cluster.notify({ kind: "permits-called", partitions: word.partitions });
+        if (notice.kind === "asks") cluster.notify({ ...notice, kind: "permits-asked" });
+        else if (notice.kind === "grants") cluster.notify({ kind: "permits-granted", grants: notice.grants });
+        else cluster.notify({ kind: "permits-called", partitions: notice.partitions });
         return {};
       },
       mail: (body) => {
@@ -300,9 +302,9 @@ export class ClusterNode {
         return {};
       },
       "timer-due": (body) => {
-        const word = checkTimers(body);
-        if (isRejection(word)) return word;
-        this.#local.cluster.notify({ kind: "timers-due", timers: word.timers });
+        const notice = checkTimers(body);
+        if (isRejection(notice)) return notice;
+        this.#local.cluster.notify({ kind: "timers-due", timers: notice.timers });
         return {};
       },
     };

@@ -78,7 +78,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   const stale: string[] = [];
   const into: Collected = { events: NO_EVENTS, effects: { sent: [], logs: [] } };
   const { effects } = into;
-  const letters: string[] = [];
+  const mail: string[] = [];
   const marks: Record<string, number> = {};
   if (slot.execution !== null)
     for (const message of unrecordedAccepts(node, slot))
@@ -97,7 +97,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     const { answer, existed } = stepOne(node, slot, queued, into);
     taken.push({ queued, answer, existed });
     if (queued.kind === "message" && queued.mail !== undefined) {
-      letters.push(queued.mail);
+      mail.push(queued.mail);
       const { mail: id, message } = queued;
       if (message.kind === "signal" && isRejection(answer)) returnSignal(slot, message, id, into);
       if (slot.execution === null) node.emit({ kind: "undelivered", id, to: slot.id, at: node.now, message });
@@ -127,7 +127,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     phases: endedPhases(events, slot.execution),
     messages: count,
     chars,
-    mail: letters,
+    mail,
     carried,
   };
 }
@@ -268,7 +268,7 @@ function startAgain(
       to: gate,
       message: { kind: "gate.ended", execution: slot.id },
     });
-  rejoin(node, slot, { message, letter: mail, answer }, into);
+  rejoin(node, slot, { message, mail, answer }, into);
   return answer;
 }
 
@@ -381,7 +381,7 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
 function rejoin(
   node: NodeState,
   slot: Slot,
-  { message, letter, answer }: { message: StartMessage; letter: string; answer: Answer },
+  { message, mail, answer }: { message: StartMessage; mail: string; answer: Answer },
   into: Collected,
 ): void {
   const { parent } = message;
@@ -391,11 +391,11 @@ function rejoin(
   if (answer.kind === "rejection") {
     const payload = JSON.stringify({ code: answer.code, message: answer.message });
     into.effects.sent.push(
-      endOfChild(slot.id, { id: `${letter}/refused`, parent, status: "cancelled", payload }),
+      endOfChild(slot.id, { id: `${mail}/refused`, parent, status: "cancelled", payload }),
     );
   } else if (execution.status === "done") {
     const payload = execution.output ?? "null";
-    into.effects.sent.push(endOfChild(slot.id, { id: `${letter}/done`, parent, status: "done", payload }));
+    into.effects.sent.push(endOfChild(slot.id, { id: `${mail}/done`, parent, status: "done", payload }));
   } else if (execution.ended)
     run(
       node,
