@@ -130,7 +130,7 @@ export class LocalPostgres {
     await gone;
   }
 
-  /** Ends the server at once without waiting, for the end of this process. */
+  /** Kills the server without waiting for its end, so that it can be called when this process exits. */
   kill(): void {
     this.#process?.kill("SIGQUIT");
   }

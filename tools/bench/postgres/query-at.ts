@@ -18,7 +18,7 @@ export async function queryAt<Row extends pg.QueryResultRow = Record<string, unk
   }
 }
 
-/** Whether a client can connect now. Throws errors that are neither of the network nor of the server. */
+/** Whether a client can connect now. Errors without a code, which come from neither the network nor the server, are thrown. */
 export async function canConnect(url: string): Promise<boolean> {
   const client = new pg.Client(url);
   // The failed connection has the same error.

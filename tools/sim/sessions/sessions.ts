@@ -51,7 +51,7 @@ const PROBE_TASKS = 60;
 const PROBE_MS = 300;
 const PROBE_AT = HEAL_AT + 60 * SECOND;
 const GENTLE_LEASE_MS = 30 * SECOND;
-/** An execution takes less than a lease in odd seeds. */
+/** The longest time of an execution in odd seeds, in which it ends within one lease. */
 const GENTLE_MS = 25 * SECOND;
 const ROUGH_LEASE_MS = 6 * SECOND;
 

@@ -122,7 +122,7 @@ function Figure({ label, value }: { readonly label: string; readonly value: stri
   );
 }
 
-/** The share of those that ended done, cancelled ones apart. */
+/** The share of done ones among those that are done or failed; cancelled ones do not count. */
 export function successOf({ done, failed }: { readonly done: number; readonly failed: number }): string {
   const ended = done + failed;
   if (ended === 0) return "–";
