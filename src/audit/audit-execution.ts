@@ -12,7 +12,7 @@ import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
 /** The most times that the auditor asks the node for its state. The node may be a moment behind the store, so the auditor asks again. */
-const LOOKS_MAX = 20;
+const TRIES_MAX = 20;
 
 /** The methods of a store that the auditor uses. If the store returns no definition, the auditor checks only the order of script runs. */
 type AuditedStore = Pick<Store, "readJournal" | "load"> &
@@ -30,7 +30,7 @@ export async function auditExecution(
 ): Promise<Audit | Rejection> {
   const reading = new Reading(store, id);
   const { auditor } = reading;
-  await reading.learn();
+  await reading.readDefinitions();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
   if (reading.end === 0) auditor.find("chain", 0, "the store has the head of this execution, but no journal");
   // The stored execution is read before the node is asked, because the node may update the stored head while it answers.
@@ -38,7 +38,7 @@ export async function auditExecution(
   const timers = (await store.timersOf?.(id)) ?? null;
   const end = loaded === null || loaded === undefined ? -1 : endOf(loaded);
   let view: ExecutionView | null = null;
-  for (let look = 0; look < LOOKS_MAX && auditor.isWhole; look++) {
+  for (let tries = 0; tries < TRIES_MAX && auditor.isWhole; tries++) {
     const shown = await inspect();
     if (isRejection(shown)) return shown;
     view = shown;
@@ -87,12 +87,12 @@ class Reading {
   }
 
   /** Reads the definition of the execution. If there is none, the auditor checks only the order of script runs. */
-  async learn(): Promise<void> {
+  async readDefinitions(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
     this.hash = first === undefined ? "" : hashOf(first);
     const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: this.hash });
     if (!found) return;
-    if (readDefinition(found.body, found.hash) !== null) this.auditor.know(found.body);
+    if (readDefinition(found.body, found.hash) !== null) this.auditor.addDefinition(found.body);
     else
       this.auditor.find(
         "damaged",

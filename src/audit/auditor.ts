@@ -139,7 +139,7 @@ export class Auditor {
   }
 
   /** Sets the stored definition. The auditor checks script runs and compensations against it. */
-  know(definition: string): void {
+  addDefinition(definition: string): void {
     this.#scripts = scriptsIn(definition);
     this.#compensated = compensatedIn(definition);
   }
@@ -212,7 +212,7 @@ export class Auditor {
         this.#status = "running";
         return;
       case "moved":
-        return this.know(event.definition);
+        return this.addDefinition(event.definition);
       case "phase.started":
         return this.#phaseStarted(seq, event.phase, event.visit);
       case "phase.finished":
@@ -599,7 +599,7 @@ class HandlerTally {
   readonly cancelled = new Bitset();
   /** Tasks of which an attempt has begun or may have begun. */
   readonly begun = new Bitset();
-  /** When these are the counts of a compensation: the tasks that never began and so need no compensation. */
+  /** Only for a handler that compensates another one: the tasks that never began, so that nothing is to be undone. */
   readonly exempt = new Bitset();
   isFinished = false;
   readonly runs = new RunTally();

@@ -8,7 +8,7 @@ import { Auditor } from "./auditor.ts";
 
 function audit(run: KernelRun, events: readonly Recorded[] = run.events) {
   const auditor = new Auditor(run.execution.id);
-  auditor.know(JSON.stringify(run.plan.definition));
+  auditor.addDefinition(JSON.stringify(run.plan.definition));
   for (const recorded of events) auditor.apply(recorded);
   return auditor.end(events === run.events ? viewExecution(run.execution, run.now) : null);
 }

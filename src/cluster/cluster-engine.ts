@@ -164,7 +164,7 @@ export class ClusterEngine implements EnginePort {
         if (refused !== null) return { kind: "answered", value: refused };
         const fresh = start?.fresh === true && !isRepeat;
         const sent = await this.#sends.send(url, { execution, message, fresh }, options);
-        return this.#peerFaults.heard(url, sent);
+        return this.#peerFaults.recorded(url, sent);
       },
     });
     if (isRejection(reply)) return { answer: reply, existed: false };

@@ -158,7 +158,7 @@ export class ClusterNode {
       settings,
       ...defined({ postOps }),
       onCluster: (output) => {
-        if (node !== null) node.#say(output);
+        if (node !== null) node.#onOutput(output);
       },
       mayAct: () => node === null || node.#ownership.mayAct(),
     });
@@ -171,6 +171,7 @@ export class ClusterNode {
     return node;
   }
 
+  /** What the server uses to ask the other nodes, to answer their questions, and to make requests at the owner of an execution. */
   get others(): {
     ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
     serve(answer: (question: unknown) => Promise<unknown>): void;
@@ -181,8 +182,8 @@ export class ClusterNode {
       ask: (question) =>
         Promise.all(
           this.owners.peers.map(async ({ url }) => {
-            const said = await this.#client.call<never>(url, "overview", question, { timeoutMs: 2_000 });
-            return { url, facts: said.kind === "answered" ? said.value : null };
+            const answer = await this.#client.call<never>(url, "overview", question, { timeoutMs: 2_000 });
+            return { url, facts: answer.kind === "answered" ? answer.value : null };
           }),
         ),
       serve: (answer) => {
@@ -202,30 +203,31 @@ export class ClusterNode {
   async #taken(owned: Parameters<Owners["taken"]>[0]): Promise<void> {
     await this.#local.cluster.taken(owned);
     this.owners.taken(owned);
-    this.#owns();
+    this.#updateRing();
   }
 
   async #yield(partitions: readonly number[]): Promise<boolean> {
     const isClean = await this.#local.cluster.yield(partitions);
     this.owners.lost(partitions);
-    this.#owns();
+    this.#updateRing();
     return isClean;
   }
 
   #lost(partitions: readonly number[]): void {
     this.#local.cluster.notify({ kind: "lost", partitions });
     this.owners.lost(partitions);
-    this.#owns();
+    this.#updateRing();
   }
 
-  #owns(): void {
+  /** Informs the ring about the partitions of this node. */
+  #updateRing(): void {
     const partitions = this.#ownership.view().owned.map(({ partition }) => partition);
     this.#ring.input({ kind: "owned", partitions });
   }
 
   #renewed(membership: Membership): void {
     this.#storeFault = null;
-    const wrong = this.#check?.look(membership) ?? null;
+    const wrong = this.#check?.check(membership) ?? null;
     if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
@@ -235,7 +237,7 @@ export class ClusterNode {
   }
 
   /** Sends the engine's messages to other nodes. If a message is lost, the engine sends it again. */
-  #say(output: ClusterOutput): void {
+  #onOutput(output: ClusterOutput): void {
     switch (output.kind) {
       case "fenced":
         return this.#ownership.fenced(output.partitions);
@@ -253,13 +255,13 @@ export class ClusterNode {
           asks: [...asks],
           declares: declares === true ? [partition] : [],
         };
-        if (owner.kind === "peer") this.#tell(owner.url, "permits", body);
+        if (owner.kind === "peer") this.#send(owner.url, "permits", body);
         return;
       }
       case "grant-permits":
-        return this.#tellNode(output.node, { kind: "grants", grants: [...output.grants] });
+        return this.#sendToNode(output.node, { kind: "grants", grants: [...output.grants] });
       case "call-permits":
-        return this.#tellNode(output.node, { kind: "calls", partitions: [...output.partitions] });
+        return this.#sendToNode(output.node, { kind: "calls", partitions: [...output.partitions] });
       case "timers-changed":
         if (output.set.length > 0) this.#ring.input({ kind: "timers-set", timers: output.set });
         if (output.ended.length > 0) this.#ring.input({ kind: "timers-ended", timers: output.ended });
@@ -269,12 +271,12 @@ export class ClusterNode {
     }
   }
 
-  #tellNode(incarnation: string, body: PermitsBody): void {
+  #sendToNode(incarnation: string, body: PermitsBody): void {
     const peer = this.owners.peers.find((one) => one.incarnation === incarnation);
-    if (peer !== undefined) this.#tell(peer.url, "permits", body);
+    if (peer !== undefined) this.#send(peer.url, "permits", body);
   }
 
-  #tell(url: string, name: string, body: unknown): void {
+  #send(url: string, name: string, body: unknown): void {
     void this.#client.call(url, name, body, { timeoutMs: 5_000 });
   }
 
@@ -282,12 +284,12 @@ export class ClusterNode {
     return {
       overview: (body) => this.#answer(body),
       permits: (body) => {
-        const word = checkPermits(body);
-        if (isRejection(word)) return word;
+        const notice = checkPermits(body);
+        if (isRejection(notice)) return notice;
         const { cluster } = this.#local;
-        if (word.kind === "asks") cluster.notify({ ...word, kind: "permits-asked" });
-        else if (word.kind === "grants") cluster.notify({ kind: "permits-granted", grants: word.grants });
-        else cluster.notify({ kind: "permits-called", partitions: word.partitions });
+        if (notice.kind === "asks") cluster.notify({ ...notice, kind: "permits-asked" });
+        else if (notice.kind === "grants") cluster.notify({ kind: "permits-granted", grants: notice.grants });
+        else cluster.notify({ kind: "permits-called", partitions: notice.partitions });
         return {};
       },
       mail: (body) => {
@@ -300,9 +302,9 @@ export class ClusterNode {
         return {};
       },
       "timer-due": (body) => {
-        const word = checkTimers(body);
-        if (isRejection(word)) return word;
-        this.#local.cluster.notify({ kind: "timers-due", timers: word.timers });
+        const notice = checkTimers(body);
+        if (isRejection(notice)) return notice;
+        this.#local.cluster.notify({ kind: "timers-due", timers: notice.timers });
         return {};
       },
     };

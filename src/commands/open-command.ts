@@ -38,7 +38,7 @@ export interface OpenCommandParts {
   /** Reads a definition by its hash; null if there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
   /** Asks the owner of an execution that has not ended for its state. */
-  readonly lookAt: (execution: string) => Promise<SeenExecution>;
+  readonly inspect: (execution: string) => Promise<SeenExecution>;
 }
 
 /** The commands of an execution, with the attempts that wait for a receipt. */
@@ -134,18 +134,18 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
     if (++seen > HEADS_MAX) return { kind: "several" };
     const plan = await parts.planOf(head.hash);
     if (plan === null) continue;
-    const execution = plan.definition.commands === undefined ? null : await parts.lookAt(head.id);
+    const execution = plan.definition.commands === undefined ? null : await parts.inspect(head.id);
     const own = stepsOf(plan, execution?.input ?? {}, hashes);
     if (own.size > 0) steps = own;
     const places = placesOf(plan, own, hashes);
-    if (places.length > 0) sent.push(...sentOf(head.id, execution ?? (await parts.lookAt(head.id)), places));
+    if (places.length > 0) sent.push(...sentOf(head.id, execution ?? (await parts.inspect(head.id)), places));
   }
   const [one, another] = sent.filter(({ attempts }) => attempts.length > 0);
   const attempt = one?.attempts[0];
   if (one === undefined || attempt === undefined) return { kind: "none" };
   if (another !== undefined || !one.isSingle) return { kind: "several" };
   const isRival = (other: Sent) =>
-    // Within an execution, the commit of one command's receipt may send the next command, so their times may touch.
+    // Within an execution, the commit that settles one command may send the next one, so the one may end at the time at which the other begins.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
   for await (const head of endedHeads(parts.store, names, hashes)) {

@@ -38,7 +38,7 @@ export function submissionName(workflowHash: string): string {
 }
 
 /** The range of the names of all submitted workflows. Their definitions are deleted after their last executions. */
-export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
+export const SUBMISSION_NAMES = { prefix: "commands-", includes: isSubmissionName } as const;
 
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);

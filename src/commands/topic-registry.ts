@@ -1,5 +1,5 @@
 /**
- * The role of each topic in the deployment (commands or receipts), The first use of a topic decides its role, which is stored by
+ * The role of each topic in the deployment (commands or receipts). The first use of a topic decides its role, which is stored by
  * compare-and-set.
  */
 import { DamagedData } from "../kernel/journal/damage.ts";

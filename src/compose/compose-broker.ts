@@ -56,7 +56,7 @@ async function finderOf(
   ]);
   return commandFinder({
     store,
-    lookAt: async (execution) => {
+    inspect: async (execution) => {
       // `inspect` loads the execution if it is not in memory.
       const found = await nodes.engine.inspect(execution);
       if (isRejection(found) && found.code !== "not_found")

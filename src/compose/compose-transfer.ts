@@ -21,10 +21,10 @@ import {
   SCHEMA_DEFAULT,
   type SchemaPlace,
 } from "../store/postgres/schema-place.ts";
-import { hasLiveOwner, readOpened } from "../store/sqlite/directory-lock.ts";
-import { restoreBackup } from "../store/sqlite/restore-backup.ts";
+import { hasLiveOwner, readOpened } from "../store/sqlite/files/directory-lock.ts";
+import { restoreBackup } from "../store/sqlite/files/restore-backup.ts";
+import { lostInWal } from "../store/sqlite/files/wal-losses.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
-import { lostInWal } from "../store/sqlite/wal-losses.ts";
 import type { Store } from "../store/store.ts";
 import { exportStore, importStore, isEmpty } from "../transfer/move-store.ts";
 import { type OwnedStore, openOwned } from "../transfer/owned-store.ts";

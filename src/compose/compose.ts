@@ -35,7 +35,7 @@ import { engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
 import { type LazyPostOps, openPostOps } from "./compose-post-ops.ts";
 import type { OpenOptions } from "./open-options.ts";
 
-export { restoreBackup } from "../store/sqlite/restore-backup.ts";
+export { restoreBackup } from "../store/sqlite/files/restore-backup.ts";
 
 /** Options of Rondo's parts: those of `openRondo`, and the test doubles and engine settings of servers, tools and tests. */
 export interface PartOptions extends Omit<OpenOptions, "store"> {

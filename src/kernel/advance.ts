@@ -13,7 +13,7 @@ import type { Execution, FormerEnd, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
-import { startOfSuccessor, tellFirst } from "./succession.ts";
+import { notifyFirst, startOfSuccessor } from "./succession.ts";
 import { failVainWaits } from "./tasks/dependency-failures.ts";
 import { closeRun } from "./tasks/run-notices.ts";
 import { clearTimers } from "./timer-ids.ts";
@@ -188,7 +188,7 @@ function finish(step: Step, { status, output, error }: End): void {
   });
   notifyParent(step);
   // @plant first execution not told of the last end
-  tellFirst(step, false);
+  notifyFirst(step, false);
   // The gate knows the first of the executions that follow one another.
   // @plant gate not told about an end
   if (execution.notifies !== null)

@@ -16,7 +16,7 @@ import { move } from "./move.ts";
 import { carryGate, enterGate, leaveGate } from "./relay/gate.ts";
 import { isRelayName } from "./relay/relay.ts";
 import { answerTo, keepSignal, signal } from "./signals.ts";
-import { newestChanged, tellFirst } from "./succession.ts";
+import { newestChanged, notifyFirst } from "./succession.ts";
 import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
 import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
@@ -100,7 +100,7 @@ export function create(
   if (message.signal !== undefined) keepSignal(step, message.signal);
   for (const kept of message.kept ?? []) keepSignal(step, kept);
   // @plant first execution not told of a begin
-  if (execution.succession !== null) tellFirst(step, true);
+  if (execution.succession !== null) notifyFirst(step, true);
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (deadline !== undefined)
@@ -128,7 +128,7 @@ export function step(execution: Execution, message: Exclude<Message, StartMessag
   const step = new Step(execution, now);
   const wasEnded = execution.ended;
   const answer = handle(step, message);
-  if (wasEnded && !execution.ended && execution.succession !== null) tellFirst(step, true);
+  if (wasEnded && !execution.ended && execution.succession !== null) notifyFirst(step, true);
   // @plant children not cancelled with their parent
   if (execution.draining) cancelChildren(step);
   return { events: step.events, answer, sent: step.messages() };

@@ -89,7 +89,7 @@ function seenIds({ applied }: Execution, kept: readonly { readonly id: string }[
 }
 
 /** Notifies the first execution of the id that this one has begun, opened again or ended. */
-export function tellFirst(step: Step, isOpen: boolean): void {
+export function notifyFirst(step: Step, isOpen: boolean): void {
   const { id, succession } = step.execution;
   if (succession === null) return;
   step.send(succession.first, { kind: "newest", execution: id, number: succession.number, isOpen });

@@ -164,14 +164,14 @@ test("a node forgets its own, behind any number of others' that stay", async () 
 });
 
 describe("definitions that are made for executions", () => {
-  const made = { prefix: "made-", isOne: (name: string) => /^made-\d+$/.test(name) };
+  const generated = { prefix: "made-", includes: (name: string) => /^made-\d+$/.test(name) };
   const names = async (store: MemoryStore) =>
     (await store.listDefinitions({ after: "", max: 5_000 })).map(({ name }) => name);
   const endedOf = (id: string, workflow: string, at: number) =>
     start(id, { head: { ...endedHead(id, at), workflow } });
 
   test("go an hour or so after the last execution of them, whatever else there is", async () => {
-    const { clock, store, info, retention } = await world({ made });
+    const { clock, store, info, retention } = await world({ generated });
     for (const name of ["made-1", "made-2", "made-x", "mine"])
       await store.putDefinition(name, `h ${name}`, name);
     await store.putDefinition("made-1", "h other", "other");
@@ -190,7 +190,7 @@ describe("definitions that are made for executions", () => {
   });
 
   test("stay if somebody begins with one just when it is dropped", async () => {
-    const { clock, store, info, retention } = await world({ made });
+    const { clock, store, info, retention } = await world({ generated });
     await store.putDefinition("made-1", "h", "body");
     const drop = store.dropDefinition.bind(store);
     store.dropDefinition = async (name, hash) => {
@@ -203,7 +203,7 @@ describe("definitions that are made for executions", () => {
   });
 
   test("are looked at a few at a time, all of them in the end", async () => {
-    const { clock, store, retention } = await world({ made });
+    const { clock, store, retention } = await world({ generated });
     for (let i = 0; i < 1_000; i++) await store.putDefinition(`made-${i}`, `h${i}`, "body");
     let looked = 0;
     const list = store.listHeads.bind(store);

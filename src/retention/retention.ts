@@ -8,7 +8,11 @@ import type { Clock } from "../std/clock.ts";
 import { sleep } from "../std/within.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { EVENTS_KEPT_MS, forgetEvents, UNMATCHED_KEPT_MS } from "../triggers/event-log.ts";
-import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from "./unused-definitions.ts";
+import {
+  type GeneratedNames,
+  UnusedDefinitions,
+  type UnusedDefinitionsOptions,
+} from "./unused-definitions.ts";
 
 export interface RetentionOptions {
   readonly clock: Clock;
@@ -17,7 +21,7 @@ export interface RetentionOptions {
    * The names of definitions that were generated for executions. They are deleted after these executions. Left out if there are no such
    * definitions.
    */
-  readonly made?: MadeNames;
+  readonly generated?: GeneratedNames;
   /** Deletes executions that have ended and are not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
   /** Whether this node owns an execution. If it is left out, this node owns all. */
@@ -55,8 +59,9 @@ export class Retention {
   constructor(options: RetentionOptions) {
     this.#options = options;
     const { retentionMs = RETENTION_MS } = options;
-    const { made, clock, store, isMine = () => true } = options;
-    this.#unused = made === undefined ? null : new UnusedDefinitions({ clock, store, made, isMine });
+    const { generated, clock, store, isMine = () => true } = options;
+    this.#unused =
+      generated === undefined ? null : new UnusedDefinitions({ clock, store, generated, isMine });
     this.#retentionMs = retentionMs === 0 ? Number.POSITIVE_INFINITY : retentionMs;
     this.#after(ROUND_MS);
   }

@@ -1,6 +1,6 @@
 /**
  * Deletes generated definitions that are not used any more. Submitted documents of commands become definitions whose names contain the
- * hash of their commands; after the last execution of such a definition is deleted, nobody needs the definition. Each round checks a
+ * hash of their commands; after the last execution of such a definition is deleted, the definition is of no use any more. Each round checks a
  * bounded number of names in order, and the next round continues after them. An unused definition is deleted only after a delay, because
  * a start may be about to use it.
  */
@@ -8,10 +8,11 @@ import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 
 /** The names of generated definitions. */
-export interface MadeNames {
+export interface GeneratedNames {
   /** The common prefix of the names. */
   readonly prefix: string;
-  readonly isOne: (name: string) => boolean;
+  /** Whether a name that begins with the prefix is a generated one. */
+  readonly includes: (name: string) => boolean;
 }
 
 export interface UnusedDefinitionsOptions {
@@ -26,7 +27,7 @@ export interface UnusedDefinitionsOptions {
     | "listDocuments"
     | "putDocument"
   >;
-  readonly made: MadeNames;
+  readonly generated: GeneratedNames;
   /** Whether this node checks the definitions of this name. In a cluster only one node does. */
   readonly isMine: (name: string) => boolean;
 }
@@ -58,17 +59,18 @@ export class UnusedDefinitions {
 
   constructor(options: UnusedDefinitionsOptions) {
     this.#options = options;
-    this.#after = options.made.prefix;
+    this.#after = options.generated.prefix;
   }
 
   /** Checks a bounded number of names, after those of the last round. */
   async round(): Promise<void> {
-    const { store, made, isMine } = this.#options;
+    const { store, generated, isMine } = this.#options;
     const page = await store.listDefinitions({ after: this.#after, max: NAMES_A_ROUND });
-    const names = page.filter(({ name }) => name.startsWith(made.prefix));
+    const names = page.filter(({ name }) => name.startsWith(generated.prefix));
     const isLast = names.length < NAMES_A_ROUND;
-    this.#after = isLast ? made.prefix : (names.at(-1)?.name ?? made.prefix);
-    for (const { name, hash } of names) if (made.isOne(name) && isMine(name)) await this.#check(name, hash);
+    this.#after = isLast ? generated.prefix : (names.at(-1)?.name ?? generated.prefix);
+    for (const { name, hash } of names)
+      if (generated.includes(name) && isMine(name)) await this.#check(name, hash);
   }
 
   async #check(name: string, hash: string): Promise<void> {

@@ -11,7 +11,7 @@ interface Alarm {
   readonly order: number;
 }
 
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 
 export class Alarms {
   readonly #clock: Clock;
@@ -62,11 +62,11 @@ export class Alarms {
     if (at === undefined || at >= this.#armedAt) return;
     this.#cancel?.();
     this.#armedAt = at;
-    const ms = Math.min(LOOK_MS, Math.max(0, at - this.#clock.now()));
-    this.#cancel = this.#clock.after(ms, () => this.#look());
+    const ms = Math.min(CHECK_MS, Math.max(0, at - this.#clock.now()));
+    this.#cancel = this.#clock.after(ms, () => this.#ringDue());
   }
 
-  #look(): void {
+  #ringDue(): void {
     const now = this.#clock.now();
     for (let top = this.#heap.peek(); top !== undefined && top.at <= now; top = this.#heap.peek()) {
       this.#heap.pop();

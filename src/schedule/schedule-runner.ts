@@ -49,7 +49,7 @@ export interface ScheduleRunnerOptions {
 /** The most executions that are being started at a time. */
 const FIRING_MAX = 32;
 /** How often the runner checks whether an awaited execution has ended, in case its end is not reported. */
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 const RETRY = { minMs: 200, maxMs: 30_000 } as const;
 /** Codes of temporary refusals. The start is repeated after them. */
 const PASSING: readonly RejectionCode[] = [
@@ -205,18 +205,18 @@ export class ScheduleRunner {
     if (isRejection(answer) && PASSING.includes(answer.code)) throw new RondoError(answer);
     memory.firedAt = this.#now;
     if (!isRejection(answer)) return fire.started;
-    this.#tellRefusal(schedule, answer);
+    this.#logRefusal(schedule, answer);
     return refused(fire, answer, this.#now);
   }
 
   /** Logs a refusal once. It is logged again after a start has succeeded, or if the reason changes. */
-  #tellRefusal({ id, workflow, state }: Schedule, { code, message }: Rejection): void {
+  #logRefusal({ id, workflow, state }: Schedule, { code, message }: Rejection): void {
     if (state.lastError?.code === code && state.lastError.message === message) return;
     this.#options.onFault(new Error(`schedule ${id} could not start ${workflow}: ${message} (${code})`));
   }
 
   #rest(id: string, { until, untilEnd }: Decision & { kind: "rest" }, memory: Memory): void {
-    const atLatest = untilEnd ? this.#now + LOOK_MS : Number.POSITIVE_INFINITY;
+    const atLatest = untilEnd ? this.#now + CHECK_MS : Number.POSITIVE_INFINITY;
     const at = Math.min(until ?? Number.POSITIVE_INFINITY, atLatest);
     if (at !== Number.POSITIVE_INFINITY) this.#alarms.set(id, at);
     if (!untilEnd) this.#unwatch(memory);

@@ -19,8 +19,8 @@ export interface ScheduleWatchOptions {
   readonly onFault: (fault: Error) => void;
 }
 
-const LOOK_MS = 2_000;
-const LOOKS_PER_READ = 30;
+const CHECK_MS = 2_000;
+const CHECKS_PER_READ = 30;
 
 /** The state of a schedule that was read last. */
 interface Seen {
@@ -32,7 +32,7 @@ export class ScheduleWatch {
   readonly #options: ScheduleWatchOptions;
   #seen = new Map<string, Seen>();
   #mark: string | null = null;
-  #looks = 0;
+  #checks = 0;
   #unlisten: () => void = () => undefined;
   #cancel: () => void = () => undefined;
   #isClosed = false;
@@ -44,7 +44,7 @@ export class ScheduleWatch {
   /** Reads all schedules and begins to watch. Throws if the store fails. */
   async begin(): Promise<void> {
     this.#unlisten = this.#options.onMoved(() => this.#moved());
-    await this.#look();
+    await this.#check();
     this.#later();
   }
 
@@ -56,8 +56,8 @@ export class ScheduleWatch {
 
   #later(): void {
     if (this.#isClosed) return;
-    this.#cancel = this.#options.clock.after(LOOK_MS, () => {
-      void this.#look()
+    this.#cancel = this.#options.clock.after(CHECK_MS, () => {
+      void this.#check()
         .catch((thrown: unknown) => {
           this.#mark = null;
           this.#options.onFault(toError(thrown));
@@ -66,10 +66,10 @@ export class ScheduleWatch {
     });
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const mark = await this.#options.schedules.readMark();
-    if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
-    this.#looks = 0;
+    if (mark === this.#mark && ++this.#checks < CHECKS_PER_READ) return;
+    this.#checks = 0;
     // If schedules change during this read, the mark changes too, and the next check of the mark finds that.
     this.#mark = mark;
     await this.#readAll();

@@ -138,7 +138,7 @@ export function assembleSchedule(id: string, bodies: Bodies): StoredSchedule {
   const run = ran === null ? null : { execution: ran.execution, isStarted: ran.isStarted };
   const state = come === null ? schedule.state : join(schedule, come.state);
   const isTold = run === null || (come !== null && isSame(come.run, run));
-  return { schedule: { ...schedule, state: isTold ? state : tell(state, run) }, run };
+  return { schedule: { ...schedule, state: isTold ? state : withRun(state, run) }, run };
 }
 
 function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, content: T | null): T | null {
@@ -161,7 +161,7 @@ function join({ state: said, timedSince = 0, updatedAt }: Schedule, come: Schedu
   };
 }
 
-function tell(state: ScheduleState, { execution, isStarted }: ManualRun): ScheduleState {
+function withRun(state: ScheduleState, { execution, isStarted }: ManualRun): ScheduleState {
   return { ...state, lastExecution: execution, lastError: isStarted ? null : state.lastError };
 }
 

@@ -50,10 +50,10 @@ export class Metrics {
   }
 
   /** Adds the engine's figures, which are read once per scrape. */
-  watchEngine(look: () => Overview): void {
-    this.pulse.totals = () => look().totals;
+  watchEngine(read: () => Overview): void {
+    this.pulse.totals = () => read().totals;
     const seen = (): Overview => {
-      this.#seen ??= look();
+      this.#seen ??= read();
       return this.#seen;
     };
     this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => seen().leases);
@@ -158,19 +158,19 @@ export class Metrics {
   }
 
   /** Registers a counter whose value is kept outside of the metrics library. */
-  #total(name: string, help: string, look: () => number): void {
+  #total(name: string, help: string, read: () => number): void {
     const collect = function (this: Counter): void {
       this.reset();
-      this.inc(look());
+      this.inc(read());
     };
     new Counter({ name, help, registers: [this.#registry], collect });
   }
 
   /** Registers a counter with a status label whose values are kept outside of the metrics library. */
-  #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
+  #totalBy(name: string, help: string, read: () => Readonly<Record<string, number>>): void {
     const collect = function (this: Counter): void {
       this.reset();
-      for (const [status, count] of Object.entries(look())) this.inc({ status }, count);
+      for (const [status, count] of Object.entries(read())) this.inc({ status }, count);
     };
     new Counter({ name, help, labelNames: ["status"], registers: [this.#registry], collect });
   }
@@ -179,16 +179,16 @@ export class Metrics {
     return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.#registry] });
   }
 
-  #gauge(name: string, help: string, look?: () => number): Gauge {
+  #gauge(name: string, help: string, read?: () => number): Gauge {
     return new Gauge({
       name,
       help,
       registers: [this.#registry],
-      ...(look === undefined
+      ...(read === undefined
         ? {}
         : {
             collect(this: Gauge) {
-              this.set(look());
+              this.set(read());
             },
           }),
     });

@@ -104,7 +104,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     clock,
     store,
     purge: (ids) => engine.purge(ids),
-    made: SUBMISSION_NAMES,
+    generated: SUBMISSION_NAMES,
     retentionMs: parts.retentionMs,
     ...defined({ eventsKeptMs: parts.eventsKeptMs }),
     onFault,

@@ -5,10 +5,10 @@
  */
 
 /** How often the wall clock is compared with elapsed time. */
-const LOOK_MS = 250;
+const CHECK_MS = 250;
 /** A difference above this counts as a step of the wall clock. */
 const STEP_MS = 500;
-/** The speed of this clock, as a part of normal speed, while it waits for the wall clock to catch up. */
+/** The speed of this clock, as a fraction of normal speed, while it waits for the wall clock to catch up. */
 const SLOW = 0.9;
 
 export class SteadyTime {
@@ -31,8 +31,8 @@ export class SteadyTime {
   /** Milliseconds since 1970. */
   now(): number {
     const wall = this.#wall();
-    if (this.#behind !== null || wall < this.#last || wall - this.#seen.now >= LOOK_MS)
-      return this.#look(wall);
+    if (this.#behind !== null || wall < this.#last || wall - this.#seen.now >= CHECK_MS)
+      return this.#measure(wall);
     this.#last = wall;
     return wall;
   }
@@ -42,7 +42,7 @@ export class SteadyTime {
     return this.#stepped;
   }
 
-  #look(wall: number): number {
+  #measure(wall: number): number {
     const elapsed = this.#elapsed();
     if (wall < this.#last) this.#behind ??= { from: this.#last, elapsed };
     let now = wall;

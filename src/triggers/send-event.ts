@@ -170,7 +170,7 @@ interface Found {
   readonly refused: RefusedTrigger[];
 }
 
-/** Why an event has too many targets, or too much data for them; null if it has not. */
+/** The rejection of an event that has too many targets, or too much data for them; null if the event can be sent. */
 function tooLarge(found: Found, event: Sending): Rejection | null {
   const { length } = found.messages;
   if (length > TARGETS_MAX)

@@ -557,7 +557,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
       },
       isOver: () => this.ending !== null,
       ask: (report) => this.ask(report),
-      tell: (report) => {
+      send: (report) => {
         this.flushLog();
         this.shared.around.reporter.add(report);
       },

@@ -62,7 +62,7 @@ export interface StepsOptions {
   /** Ends the attempt because the task waits for something. */
   readonly suspend: (waits: readonly TaskWait[]) => void;
   /** Reports an event of the attempt, without waiting for its verdict. */
-  readonly tell: (report: Report) => void;
+  readonly send: (report: Report) => void;
   /** Ends the attempt because this worker no longer has its lease. */
   readonly lose: () => void;
 }
@@ -506,8 +506,8 @@ export class JournaledSteps {
     if (Object.keys(times).length === 0 && failures.length === 0) return;
     this.#unreported = {};
     for (const name of failures) this.#failures.set(name, true);
-    const { grant, item, tell } = this.#options;
-    tell({ ...reportedAttempt(grant, item), kind: "noted", times, failures });
+    const { grant, item, send } = this.#options;
+    send({ ...reportedAttempt(grant, item), kind: "noted", times, failures });
   }
 
   /** Suspends the code at a sleep or wait. The promise resolves only if a sleep ends within this attempt. */

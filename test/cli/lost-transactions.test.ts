@@ -3,8 +3,8 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { lostInWal } from "../../src/store/sqlite/files/wal-losses.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { lostInWal } from "../../src/store/sqlite/wal-losses.ts";
 import { cli, folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 import { commit, start } from "../fixtures/store/example-writes.ts";
 

@@ -11,7 +11,7 @@ test("definitions are stored for a worker of all projects, left for one of a pro
   const register = (token: string) =>
     registerDefinitions({ addresses: [api.url], token }, [doubles], {
       isOver: new Promise(() => {}),
-      tell: (what) => said.push(what),
+      note: (what) => said.push(what),
     });
   const stored = async () => (await api.get("/v1/workflows")).body["data"];
   await expect(register(await api.makeToken("viewer"))).rejects.toMatchObject({ code: "forbidden" });

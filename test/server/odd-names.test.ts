@@ -2,11 +2,9 @@
 
 import { workflow } from "rondo";
 import { connect } from "rondo/client";
-import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
-import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
+import { expect, test } from "vitest";
 import { type Api, serve } from "../fixtures/server/api-fixture.ts";
+import { startRemoteWorker } from "../fixtures/workers/remote-worker-fixture.ts";
 
 const IDS = [
   "a/b",
@@ -50,29 +48,7 @@ async function remoteWorker(api: Api): Promise<void> {
   const rondo = connect({ url: api.url });
   await rondo.start(child, null, { id: "first-child" });
   const first = await rondo.start(odd, null, { id: "first" });
-  const worker = new RemoteWorker({
-    addresses: [api.url],
-    name: "odd",
-    capacity: 50,
-    workflows: [odd, child],
-    spool: null,
-    statusPort: null,
-    version: "0",
-    clock: systemClock({ hold: true }),
-    random: new SeededRandom("odd"),
-    onLog: () => {},
-    onTrouble: () => {},
-    onRegistered: () => {},
-    onDrain: () => {},
-    onDropped: (attempt, why) => {
-      throw new Error(`${attempt}: ${why.message}`);
-    },
-    onBug: (thrown) => {
-      throw thrown;
-    },
-  });
-  await worker.start();
-  onTestFinished(() => worker.stop(0));
+  await startRemoteWorker({ addresses: [api.url], capacity: 50, workflows: [odd, child] });
   await first.cancel();
 }
 

@@ -1,16 +1,7 @@
 // Requests as spans, where the process has an OpenTelemetry SDK; a small one stands in for it here.
-import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  type Attributes,
-  type Context,
-  type ContextManager,
-  context,
-  ROOT_CONTEXT,
-  type Span,
-  type SpanOptions,
-  trace,
-} from "@opentelemetry/api";
+import { type Attributes, context, type Span, type SpanOptions, trace } from "@opentelemetry/api";
 import { afterEach, expect, test } from "vitest";
+import { registerContexts } from "../fixtures/sdk/trace-context-fixture.ts";
 import { serve, until } from "../fixtures/server/api-fixture.ts";
 import { approval } from "../fixtures/server/api-workflows.ts";
 
@@ -46,15 +37,7 @@ function register(): Ended[] {
     return span as unknown as Span;
   };
   trace.setGlobalTracerProvider({ getTracer: () => ({ startSpan, startActiveSpan: () => {} }) as never });
-  const storage = new AsyncLocalStorage<Context>();
-  const manager: ContextManager = {
-    active: () => storage.getStore() ?? ROOT_CONTEXT,
-    with: (active, run, self, ...args) => storage.run(active, () => run.apply(self, args)),
-    bind: (_, target) => target,
-    enable: () => manager,
-    disable: () => manager,
-  };
-  context.setGlobalContextManager(manager);
+  registerContexts();
   return ended;
 }
 

@@ -3,7 +3,7 @@ import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
-import { restoreBackup } from "../../src/store/sqlite/restore-backup.ts";
+import { restoreBackup } from "../../src/store/sqlite/files/restore-backup.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { StoreThread } from "../../src/store/sqlite/store-thread.ts";
 import { commit, endedHead, entry, start } from "../fixtures/store/example-writes.ts";

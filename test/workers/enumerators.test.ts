@@ -1,12 +1,11 @@
 // Who enumerates, over HTTP with real workers: a fan-out has the same tasks whoever connects first, and waits with a
 // reason while nobody is there that enumerates.
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Claimed, EventsAnswer, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
-import { systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
-import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
+import type { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
 import { type Api, type Got, type Loose, serve, textOf } from "../fixtures/server/api-fixture.ts";
 import { until } from "../fixtures/until.ts";
+import { startRemoteWorker } from "../fixtures/workers/remote-worker-fixture.ts";
 
 const TASKS = 100;
 const USE = "resize";
@@ -30,29 +29,12 @@ async function join(api: Api, name: string, enumerates: boolean): Promise<Remote
     process: ({ task }: { task: unknown }) => task,
     ...(enumerates ? { enumerate: () => Array(TASKS).keys() } : {}),
   };
-  const worker = new RemoteWorker({
+  const worker = await startRemoteWorker({
     addresses: [api.url],
     name,
-    capacity: 10,
     workflows: [{ name: "fan", definition: FAN, handlers: [code] }] as never,
-    spool: null,
-    statusPort: null,
-    version: "0",
-    clock: systemClock({ hold: true }),
-    random: new SeededRandom(name),
-    onLog: () => {},
-    onTrouble: () => {},
     onRegistered: registered,
-    onDrain: () => {},
-    onDropped: (attempt, why) => {
-      throw new Error(`${attempt}: ${why.message}`);
-    },
-    onBug: (thrown) => {
-      throw thrown;
-    },
   });
-  onTestFinished(() => worker.stop(0));
-  await worker.start();
   await isRegistered;
   return worker;
 }

@@ -9,10 +9,9 @@ import { scriptsOf } from "../../src/compose/compose.ts";
 import { openServer } from "../../src/compose/compose-server.ts";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { WorkerInquiry } from "../../src/server/worker-protocol/ask-worker.ts";
-import { systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
 import { type HostedWorkflow, withChildren } from "../../src/worker/handler-code.ts";
-import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/http/remote-worker.ts";
+import type { RemoteWorker, RemoteWorkerOptions } from "../../src/worker/http/remote-worker.ts";
+import { startRemoteWorker } from "../fixtures/workers/remote-worker-fixture.ts";
 import { Proxy } from "../fixtures/workers/worker-proxy-fixture.ts";
 
 async function serve(): Promise<RondoServer> {
@@ -39,30 +38,12 @@ async function work(
       headers: { "content-type": "application/json" },
       body: JSON.stringify(definition),
     });
-  const worker = new RemoteWorker({
+  const worker = await startRemoteWorker({
     addresses: [server.url],
-    name: "test",
-    capacity: 10,
     workflows,
-    spool: null,
-    statusPort: null,
-    version: "0",
-    clock: systemClock({ hold: true }),
-    random: new SeededRandom("remote"),
-    onLog: () => {},
-    onTrouble: () => {},
     onRegistered: (id) => ids.push(id),
-    onDrain: () => {},
-    onDropped: (attempt, why) => {
-      throw new Error(`${attempt}: ${why.message}`);
-    },
-    onBug: (thrown) => {
-      throw thrown;
-    },
     ...more,
   });
-  onTestFinished(() => worker.stop(0));
-  await worker.start();
   return { worker, ids };
 }
 

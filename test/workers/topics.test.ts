@@ -2,11 +2,9 @@
 import { topic } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../src/compose/compose-server.ts";
-import { systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
 import { command } from "../fixtures/kernel/kernel-run-fixture.ts";
+import { startRemoteWorker } from "../fixtures/workers/remote-worker-fixture.ts";
 import { SessionFixture } from "../fixtures/workers/session-fixture.ts";
 
 test("a command is claimed by its topic, marked with workflow, step, attempt and token, and done by its receipt", async () => {
@@ -51,9 +49,8 @@ test("a remote worker serves topics beside handlers", async () => {
   const server = await openServer({ store: "memory:", port: 0, onStop: () => {} });
   onTestFinished(() => server.close({ graceMs: 0 }));
   const seen: unknown[] = [];
-  const worker = new RemoteWorker({
+  await startRemoteWorker({
     addresses: [server.url],
-    name: "test",
     capacity: 4,
     workflows: [
       topic("CMD_A", ({ cmd, attempt }) => {
@@ -61,24 +58,7 @@ test("a remote worker serves topics beside handlers", async () => {
         return { ok: true };
       }),
     ],
-    spool: null,
-    statusPort: null,
-    version: "0",
-    clock: systemClock({ hold: true }),
-    random: new SeededRandom("topics"),
-    onLog: () => {},
-    onTrouble: () => {},
-    onRegistered: () => {},
-    onDrain: () => {},
-    onDropped: (attempt, why) => {
-      throw new Error(`${attempt}: ${why.message}`);
-    },
-    onBug: (thrown) => {
-      throw thrown;
-    },
   });
-  onTestFinished(() => worker.stop(0));
-  await worker.start();
   const post = async (path: string, body: unknown) => {
     const response = await fetch(`${server.url}${path}`, {
       method: "POST",

@@ -6,7 +6,7 @@ export interface KillLatency {
   readonly name: string;
   /** How the attempt ended; "killed time" is expected. */
   readonly end: string;
-  /** From the limit to the end that the pool reports, the worst of all repetitions. */
+  /** The time from reaching the limit until the pool reports the end; the longest of all repetitions. */
   readonly lateMs: number;
 }
 

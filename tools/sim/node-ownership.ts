@@ -79,7 +79,7 @@ export class NodeOwnership {
   #node = new OwnershipNode(OWNERSHIP);
   /** Its session in the database, as of the last renewal that took effect there. */
   session: string | null = null;
-  /** The end of its membership, by the database. */
+  /** The time of the database at which its membership ends unless it is renewed. */
   leaseUntil = 0;
   #sessions = 0;
   readonly #alarm: Alarm;

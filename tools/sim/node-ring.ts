@@ -152,7 +152,7 @@ export class NodeRing {
     }
   }
 
-  /** An answer counts only in time; null: it came too late or not at all. */
+  /** Sends a message and calls `onAnswer` with its answer, or with null if the answer comes too late or not at all. */
   #ask(to: string, message: RingMessage, onAnswer: (answer: unknown) => void): void {
     let isOver = false;
     const node = this.#node;

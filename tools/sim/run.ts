@@ -1,14 +1,15 @@
 /** Runs one seed, and shrinks a failure. */
-import { runAlerts } from "./alerts.ts";
+
 import { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
-import { entitiesWorld } from "./entities.ts";
-import { eventsWorld } from "./event-races.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
-import { racesWorld } from "./races.ts";
+import { runAlerts } from "./modes/alerts.ts";
+import { entitiesWorld } from "./modes/entities.ts";
+import { eventsWorld } from "./modes/event-races.ts";
+import { racesWorld } from "./modes/races.ts";
+import { versionsWorld } from "./modes/version-moves.ts";
 import { runSessions } from "./sessions/sessions.ts";
 import { Violation } from "./trace.ts";
-import { versionsWorld } from "./version-moves.ts";
 import { World } from "./world.ts";
 
 /** Kinds of runs and of workloads. Each is an option of the command line. */

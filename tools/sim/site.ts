@@ -37,7 +37,7 @@ export interface Site {
   toAll(input: Input): void;
   /** Everything runs and is reachable from now on. */
   heal(): void;
-  /** The first part that has not settled yet after all faults are over; null: all have. */
+  /** After the end of all faults: the first part that has not come to rest yet; null if all have. */
   unsettled(): string | null;
   /** Whether the network between two nodes is cut. */
   isCut(from: string, to: string): boolean;

@@ -31,6 +31,31 @@ export class Violation extends Error {
   override name = "Violation";
 }
 
+/** The result of one seed of a small simulation: its trace, and the broken invariant, if it found one. */
+export interface TracedRun {
+  readonly hash: string;
+  readonly violation: string | null;
+  readonly kinds: ReadonlySet<string>;
+  readonly lines: number;
+}
+
+/** Runs a small simulation until it ends or finds a broken invariant. Other errors are thrown. */
+export async function traced(world: {
+  readonly trace: Trace;
+  readonly kinds: ReadonlySet<string>;
+  readonly run: () => Promise<void>;
+}): Promise<TracedRun> {
+  let violation: string | null = null;
+  try {
+    await world.run();
+  } catch (thrown) {
+    if (!(thrown instanceof Violation)) throw thrown;
+    violation = thrown.message;
+  }
+  const { trace, kinds } = world;
+  return { hash: trace.hash, violation, kinds, lines: trace.lines };
+}
+
 /** Throws a violation unless the invariant holds. */
 export function must(holds: boolean, invariant: string): asserts holds {
   if (!holds) throw new Violation(invariant);

@@ -30,7 +30,7 @@ export interface Timing {
   readonly everyMs?: number | null;
   /** Data that this data follows: if it is another object, this data is loaded again. */
   readonly follows?: unknown;
-  /** The shortest time between two loads because of `follows`. */
+  /** The shortest time between two loads that changes of `follows` cause. */
   readonly gapMs?: number;
 }
 

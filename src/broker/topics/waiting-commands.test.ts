@@ -1,6 +1,6 @@
 // Commands that are only in the store, and the receipt topics that they wait at.
 import { expect, test } from "vitest";
-import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
+import { RETRY_TIMER } from "../../engine/commit/execution-write.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { SentAt } from "../../protocol/work.ts";
 import { systemClock } from "../../std/clock.ts";

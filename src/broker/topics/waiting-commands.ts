@@ -6,7 +6,7 @@
  * 3. A search reads these rows until a command is known for each of the topics. It asks the engine whether a command is open.
  * 4. A topic without a command is not consumed.
  */
-import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
+import { RETRY_TIMER } from "../../engine/commit/execution-write.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { SentAt } from "../../protocol/work.ts";

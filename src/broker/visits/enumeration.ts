@@ -214,7 +214,7 @@ export class Enumeration {
     if (counts !== null && counts.ready > 0) return;
     const { total } = this.#end.outcome;
     if (++this.#strikes < STRIKES_MAX) return;
-    // A short `enumerated` has no total by which missing tasks could be noticed.
+    // A short `enumerated` message does not say how many tasks there are. So tasks are missing only if some were refused.
     if (this.#end?.isShort === true && this.#refused > 0)
       return this.#fail({
         name: "TasksRefused",

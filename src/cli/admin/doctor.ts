@@ -248,7 +248,7 @@ interface StateFinding {
   readonly says: string;
 }
 
-const LOOK_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /** Checks each configured state store outside of Rondo's own store. */
 async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]> {
@@ -262,7 +262,7 @@ async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]
     if (settings.kind === "embedded") continue;
     const store = await openStateStore(name, settings, () => {});
     try {
-      await store.get({ store: name, key: "rondo doctor", partition: null }, { timeoutMs: LOOK_MS });
+      await store.get({ store: name, key: "rondo doctor", partition: null }, { timeoutMs: TIMEOUT_MS });
       findings.push({ what: "state", verdict: "ok", says: `${name} (${settings.kind}) answers` });
     } catch (thrown) {
       if (!(thrown instanceof Error)) throw thrown;

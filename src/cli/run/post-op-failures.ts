@@ -29,14 +29,14 @@ interface FailedBroadcast {
 }
 
 const DEAD_LETTERS_MAX = 1_000;
-const LOOK_MS = 100;
-const LOOKS_MAX = 50;
+const POLL_MS = 100;
+const POLLS_MAX = 50;
 
 /** Reads a workflow that has ended. It waits until each broadcast was tried once, for 5 s at most. */
 export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
   let document = await rondo.submitted(project, id);
-  for (let looks = 0; looks < LOOKS_MAX && isUntried(document); looks++) {
-    await sleep(systemClock({ hold: true }), LOOK_MS);
+  for (let polls = 0; polls < POLLS_MAX && isUntried(document); polls++) {
+    await sleep(systemClock({ hold: true }), POLL_MS);
     document = await rondo.submitted(project, id);
   }
   return withDeadLetters(rondo, document);

@@ -21,7 +21,7 @@ import { ProcessGuard } from "./guard-process.ts";
 import type { RunOptions, Wanted } from "./run-options.ts";
 
 const LISTENS_WITHIN_MS = 3_000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 /** Runs a workflow and returns the exit code. */
 export async function run(target: string, options: RunOptions): Promise<ExitCode> {
@@ -92,9 +92,9 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
  * Rondo has no socket.
  */
 async function comesToListen(store: string): Promise<boolean> {
-  for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
+  for (let waitedMs = 0; !hasSocket(store); waitedMs += POLL_MS) {
     if (waitedMs >= LISTENS_WITHIN_MS) return false;
-    await sleep(systemClock({ hold: true }), LOOK_MS);
+    await sleep(systemClock({ hold: true }), POLL_MS);
   }
   return true;
 }

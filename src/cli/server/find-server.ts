@@ -175,16 +175,16 @@ function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean
       );
 }
 
-const LOOK_MS = 25;
+const POLL_MS = 25;
 /** How long a process that has opened the directory may take until it listens, even on a busy machine. */
 const PATIENCE_MS = 3_000;
 
 /** Waits until the process that has the directory open listens. Returns its process id if it runs but does not listen. */
 export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
-  for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     const silent = silentOwner(directory);
     if (silent === null || waitedMs >= PATIENCE_MS) return { silent };
-    await sleep(systemClock({ hold: true }), LOOK_MS);
+    await sleep(systemClock({ hold: true }), POLL_MS);
   }
 }
 

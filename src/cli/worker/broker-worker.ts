@@ -54,8 +54,8 @@ export async function runBrokerWorker(
     const loaded = await loadAll(config.files);
     const workflows = withChildren(loaded.workflows);
     if (addresses.length > 0) {
-      const tell = (what: string): void => screen.note(what);
-      const options = { isOver: shutdown.asked, tell };
+      const note = (what: string): void => screen.note(what);
+      const options = { isOver: shutdown.asked, note };
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
         return EXIT.ok;
     } else printUnregistered(screen, workflows);
@@ -133,11 +133,11 @@ async function work(parts: WorkParts): Promise<void> {
     onNote: (what) => screen.note(what),
     onBug: (thrown) => guard.stop("worker", thrown),
   });
-  const telling = setInterval(() => {
+  const reporting = setInterval(() => {
     if (process.connected) process.send?.({ kind: "load", held: worker.held, capacity: worker.capacity });
   }, settings.sampleMs);
   await Promise.race([shutdown.asked, worker.start().then(() => shutdown.asked)]);
-  clearInterval(telling);
+  clearInterval(reporting);
   if (!json)
     screen.print("leaving: running tasks may finish, no new ones begin; press Ctrl-C again to stop at once");
   await worker.stop(settings.graceMs);

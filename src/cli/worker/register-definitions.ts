@@ -48,7 +48,7 @@ export async function findAddresses(
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
-  options: { readonly isOver: Promise<void>; readonly tell: (what: string) => void },
+  options: { readonly isOver: Promise<void>; readonly note: (what: string) => void },
 ): Promise<boolean> {
   const backOff = new BackOff({ random: systemRandom });
   let isOver = false;
@@ -65,7 +65,7 @@ export async function registerDefinitions(
         connections.map((connection) => postAll(connection, workflows, timeoutMs)),
       );
       if (kept !== null)
-        options.tell(
+        options.note(
           `this token is bound to the project "${kept}" and cannot register definitions: the server uses the definitions that it has`,
         );
       return true;
@@ -74,7 +74,7 @@ export async function registerDefinitions(
       // A refusal is thrown, because it would come again. A server that cannot be reached may answer later, so the request is repeated.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
-      if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
+      if (round === 0) options.note(`waiting for the server: ${absence(addresses, errors)}`);
       // This timer keeps the process alive; the worker has nothing else yet that would.
       await atMost(systemClock({ hold: true }), backOff.next(), over);
     } finally {

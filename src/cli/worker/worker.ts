@@ -69,7 +69,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     });
     const isThere = await registerDefinitions({ addresses, token }, workflows, {
       isOver: shutdown.asked,
-      tell: (what) => screen.note(what),
+      note: (what) => screen.note(what),
     });
     if (isThere) await host.run();
     return EXIT.ok;
@@ -115,10 +115,10 @@ class WorkerHost {
       hasCode ? this.#start({ ...this.#options(true), workflows: [...workflows, ...topics] }) : null,
       this.#startScripts(!hasCode),
     ]);
-    const telling = setInterval(() => this.#reportLoad(), settings.sampleMs);
+    const reporting = setInterval(() => this.#reportLoad(), settings.sampleMs);
     await Promise.race([shutdown.asked, started.then(() => shutdown.asked)]);
     this.#isLeaving = true;
-    clearInterval(telling);
+    clearInterval(reporting);
     if (!flags.json)
       screen.print(
         "leaving: running tasks may finish, no new ones begin; press Ctrl-C again to stop at once",

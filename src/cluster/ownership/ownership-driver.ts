@@ -195,7 +195,7 @@ export class OwnershipDriver {
     try {
       await this.#options.engine.taken(owned);
     } catch (thrown) {
-      this.#tellFault(thrown);
+      this.#reportFault(thrown);
       this.fenced(owned.map(({ partition }) => partition));
     }
   }
@@ -205,7 +205,7 @@ export class OwnershipDriver {
     try {
       isClean = (await this.#options.engine.yield(partitions)) !== false;
     } catch (thrown) {
-      this.#tellFault(thrown);
+      this.#reportFault(thrown);
     }
     this.#input({ kind: isClean ? "yielded" : "yield-failed", yield: number });
   }
@@ -221,14 +221,14 @@ export class OwnershipDriver {
       this.#backOff.reset();
       return input;
     } catch (thrown) {
-      this.#tellFault(thrown);
+      this.#reportFault(thrown);
       await sleep(this.#options.clock, this.#backOff.next());
       return { kind: "call-failed" };
     }
   }
 
   /** Reports temporary faults and rethrows everything else. */
-  #tellFault(thrown: unknown): void {
+  #reportFault(thrown: unknown): void {
     if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
     if (!this.#hasEnded) this.#options.onFault?.(thrown);
   }

@@ -59,11 +59,9 @@ export class OwnershipNode {
   readonly #yielded = new Set<number>();
   /** The partitions in the release call that is under way. */
   #releasing: readonly number[] = [];
-  /**
-   * As of the last renewal: the partitions that this node will take, and the partitions that it owns in the store but neither serves nor
-   * wants.
-   */
+  /** The partitions that this node will take, computed at each renewal of its lease. */
   #wanted: readonly number[] = [];
+  /** The partitions that belong to this node in the store although it neither serves nor wants them, computed at each renewal. */
   #strays: readonly number[] = [];
   /** The partitions that this node handed over last. */
   #givenUp: readonly number[] = [];

@@ -45,7 +45,7 @@ interface Following {
 }
 
 const STREAMS_MAX = 1_000;
-const LOOK_MS = 2_000;
+const POLL_MS = 2_000;
 const SILENCE_MS = 3 * ALIVE_MS;
 
 export class Followers {
@@ -152,7 +152,7 @@ export class Followers {
     const work =
       this.#streams < streamsMax
         ? this.#stream(following, owner.url, abort.signal)
-        : this.#look(following, owner.url, abort.signal);
+        : this.#poll(following, owner.url, abort.signal);
     void work.then((isHeard) => {
       if (abort.signal.aborted) return;
       if (isHeard) following.tries = 0;
@@ -165,8 +165,8 @@ export class Followers {
     const { execution } = following;
     let isCut = false;
     const stops = [
-      engine.watch(execution, (seq, end) => this.#tell(following, seq, end)),
-      engine.watchLogs(execution, () => this.#tellLogged(following)),
+      engine.watch(execution, (seq, end) => this.#notify(following, seq, end)),
+      engine.watchLogs(execution, () => this.#notifyLogged(following)),
     ];
     following.cut = () => {
       isCut = true;
@@ -177,7 +177,7 @@ export class Followers {
     void engine.inspect(execution).then((found) => {
       if (isCut) return;
       if (isRejection(found) && found.code === "not_owner") this.#later(following);
-      else this.#heardOf(following, found);
+      else this.#onState(following, found);
     });
   }
 
@@ -208,8 +208,8 @@ export class Followers {
         isHeard = true;
         cancel();
         cancel = clock.after(SILENCE_MS, () => silence.abort());
-        if (seq !== undefined) this.#tell(following, seq, end);
-        if (logged === true) this.#tellLogged(following);
+        if (seq !== undefined) this.#notify(following, seq, end);
+        if (logged === true) this.#notifyLogged(following);
       }
     } catch (thrown) {
       // The stream was cut. The caller opens another one at the present owner.
@@ -221,7 +221,7 @@ export class Followers {
     return isHeard;
   }
 
-  async #look(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
+  async #poll(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const body = { v: 1, execution: following.execution };
     const answer: PeerAnswer<{ inspection: Inspection | Rejection }> = await client.call(
@@ -233,27 +233,27 @@ export class Followers {
       },
     );
     if (signal.aborted || answer.kind !== "answered") return false;
-    this.#heardOf(following, answer.value.inspection);
-    await sleep(clock, LOOK_MS, signal);
+    this.#onState(following, answer.value.inspection);
+    await sleep(clock, POLL_MS, signal);
     return true;
   }
 
   /** Passes the state of an execution to its watchers, if they do not know it yet. */
-  #heardOf(following: Following, found: Inspection | Rejection): void {
+  #onState(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
     // The polled state may be older than one that has arrived by the stream in the meantime.
-    if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
-    this.#tellLogged(following);
+    if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#notify(following, seq, end);
+    this.#notifyLogged(following);
   }
 
-  #tell(following: Following, ...[seq, end]: Parameters<Progress>): void {
+  #notify(following: Following, ...[seq, end]: Parameters<Progress>): void {
     following.seq = seq;
     following.isDamaged = isDamage(end);
     for (const progress of [...following.progress]) progress(seq, end);
   }
 
-  #tellLogged(following: Following): void {
+  #notifyLogged(following: Following): void {
     for (const logged of [...following.logged]) logged();
   }
 }

@@ -47,11 +47,12 @@ const other = (now: number, since: number) => node("other", { since, leaseUntil:
 test("another secret than that of older nodes that are alive is refused", async () => {
   const { store } = await check("one");
   const { check: mine } = await check("two", { store, isStranger: true });
-  expect(mine.look(members(0, node("me"), other(0, 0)))).toBeNull();
+  expect(mine.check(members(0, node("me"), other(0, 0)))).toBeNull();
   await settled();
-  expect(mine.look(members(3_000, node("me"), other(3_000, 0)))).toContain("another RONDO_SECRET");
+  expect(mine.check(members(3_000, node("me"), other(3_000, 0)))).toContain("another RONDO_SECRET");
   const { check: right } = await check("one", { store });
-  for (const now of [0, 3_000, 6_000]) expect(right.look(members(now, node("me"), other(now, 0)))).toBeNull();
+  for (const now of [0, 3_000, 6_000])
+    expect(right.check(members(now, node("me"), other(now, 0)))).toBeNull();
 });
 
 test("a secret that was changed is noted by the oldest of the nodes that start, and found by the others", async () => {
@@ -59,11 +60,11 @@ test("a secret that was changed is noted by the oldest of the nodes that start, 
   const { check: oldest } = await check("two", { store });
   const { check: second } = await check("two", { store });
   for (const now of [0, 3_000, 6_000, 9_000]) {
-    expect(second.look(members(now, node("me"), other(now, 0)))).toBeNull();
+    expect(second.check(members(now, node("me"), other(now, 0)))).toBeNull();
     await settled();
   }
   expect(await store.getDocument("cluster-secret", "g1")).toBe("one");
-  expect(oldest.look(members(9_000, node("me"), other(9_000, 2)))).toBeNull();
+  expect(oldest.check(members(9_000, node("me"), other(9_000, 2)))).toBeNull();
   expect(await store.getDocument("cluster-secret", "g1")).toBe("two");
 });
 
@@ -72,7 +73,7 @@ test("what killed nodes left behind does not keep a secret that was changed from
   const { check: oldest } = await check("two", { store });
   const killed = node("killed", { since: -1 });
   for (const now of [0, 3_000, 6_000]) {
-    expect(oldest.look(members(now, node("me"), killed, other(now, 2)))).toBeNull();
+    expect(oldest.check(members(now, node("me"), killed, other(now, 2)))).toBeNull();
     await settled();
   }
   expect(await store.getDocument("cluster-secret", "g1")).toBe("two");
@@ -83,17 +84,17 @@ test("in a restored store all nodes are new: those that start together do not ta
   const { check: a } = await check("one of g2", { store, generation: "g2" });
   const { check: b } = await check("one of g2", { store, generation: "g2" });
   for (const now of [0, 3_000, 6_000])
-    for (const one of [a, b]) expect(one.look(members(now, node("me"), other(now, 0)))).toBeNull();
+    for (const one of [a, b]) expect(one.check(members(now, node("me"), other(now, 0)))).toBeNull();
 });
 
 test("of two live nodes at one URL the younger goes; what a killed one left behind is nobody", async () => {
   const { check: young } = await check("one");
   const left = (leaseUntil: number) => node("other", { url: "http://me", leaseUntil, since: 0 });
-  expect(young.look(members(0, node("me"), left(5_000)))).toBeNull();
-  expect(young.look(members(0, node("me"), left(5_000)))).toBeNull();
-  expect(young.look(members(0, node("me"), left(6_000)))).toContain("another node is alive at http://me");
+  expect(young.check(members(0, node("me"), left(5_000)))).toBeNull();
+  expect(young.check(members(0, node("me"), left(5_000)))).toBeNull();
+  expect(young.check(members(0, node("me"), left(6_000)))).toContain("another node is alive at http://me");
   const { check: old } = await check("one");
   const newer = (leaseUntil: number) => node("other", { url: "http://me", leaseUntil, since: 2 });
-  expect(old.look(members(0, node("me"), newer(5_000)))).toBeNull();
-  expect(old.look(members(0, node("me"), newer(6_000)))).toBeNull();
+  expect(old.check(members(0, node("me"), newer(5_000)))).toBeNull();
+  expect(old.check(members(0, node("me"), newer(6_000)))).toBeNull();
 });

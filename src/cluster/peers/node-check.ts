@@ -48,7 +48,7 @@ export class NodeCheck {
   }
 
   /** Returns why this node may not be a member of the cluster; null if it may. */
-  look({ incarnation, nodes, now }: Membership): string | null {
+  check({ incarnation, nodes, now }: Membership): string | null {
     const own = nodes.find((node) => node.incarnation === incarnation);
     if (own === undefined) return null;
     const others = nodes.filter((node) => node !== own);

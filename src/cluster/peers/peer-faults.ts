@@ -27,7 +27,7 @@ export class PeerFaults {
    * Records the answer to a message that was passed on to another node. If the message could not be written, it counts as lost, so that
    * it is sent again.
    */
-  heard<T>(url: string, answer: PeerAnswer<T>): PeerAnswer<T> {
+  recorded<T>(url: string, answer: PeerAnswer<T>): PeerAnswer<T> {
     if (answer.kind === "answered") this.#last = null;
     if (answer.kind !== "refused" || answer.rejection.code !== "store_unavailable") return answer;
     const why = `${url}: ${answer.rejection.message}`;

@@ -5,11 +5,11 @@ import type { Rejection } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { checkBody } from "./peer-wire.ts";
 
-const WORDS_MAX = 100_000;
+const ENTRIES_MAX = 100_000;
 
 const count = z.number().int().min(0);
 const name = z.string().min(1).max(2_000);
-const partitions = z.array(count).max(WORDS_MAX);
+const partitions = z.array(count).max(ENTRIES_MAX);
 
 const ask: z.ZodType<PermitAsk> = z.object({
   name,
@@ -29,8 +29,13 @@ const timer: z.ZodType<StoredTimer> = z.object({ execution: name, timer: name, d
 
 /** A notice about limits: a request for permits, a grant of permits, or facts that the node that serves a limit needs. */
 const permits = z.union([
-  z.object({ kind: z.literal("asks"), node: name, asks: z.array(ask).max(WORDS_MAX), declares: partitions }),
-  z.object({ kind: z.literal("grants"), grants: z.array(grant).max(WORDS_MAX) }),
+  z.object({
+    kind: z.literal("asks"),
+    node: name,
+    asks: z.array(ask).max(ENTRIES_MAX),
+    declares: partitions,
+  }),
+  z.object({ kind: z.literal("grants"), grants: z.array(grant).max(ENTRIES_MAX) }),
   z.object({ kind: z.literal("calls"), partitions }),
 ]);
 
@@ -41,7 +46,7 @@ export function checkPermits(body: unknown): PermitsBody | Rejection {
 }
 
 export function checkTimers(body: unknown): { readonly timers: readonly StoredTimer[] } | Rejection {
-  return checkBody(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
+  return checkBody(z.object({ timers: z.array(timer).max(ENTRIES_MAX) }), body);
 }
 
 export function checkMail(body: unknown): { readonly partitions: readonly number[] } | Rejection {

@@ -75,7 +75,7 @@ export class ReportRouter {
       }
       await Promise.all(
         this.#byOwner(left).map(async ({ url, items }) => {
-          const heard = await this.#say(
+          const heard = await this.#send(
             url,
             worker,
             items.map(({ report }) => report),
@@ -103,7 +103,7 @@ export class ReportRouter {
   }
 
   /** Sends reports and returns the verdicts. Returns null if there was no answer; the reports may have arrived all the same. */
-  async #say(
+  async #send(
     url: string | null,
     worker: string,
     reports: readonly Report[],

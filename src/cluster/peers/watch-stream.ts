@@ -42,8 +42,8 @@ export class WatchStream {
     this.#outgoing.on("error", () => this.end());
     // The subscription begins before the state is read, so that no change is missed.
     this.#stops.push(
-      engine.watch(execution, (seq, end) => (end === "stopped" ? this.end() : this.#say({ seq, end }))),
-      engine.watchLogs(execution, () => this.#say({ logged: true })),
+      engine.watch(execution, (seq, end) => (end === "stopped" ? this.end() : this.#push({ seq, end }))),
+      engine.watchLogs(execution, () => this.#push({ logged: true })),
     );
     const found = await engine.inspect(execution);
     // The execution may not exist yet because it is about to start.
@@ -89,7 +89,7 @@ export class WatchStream {
     });
   }
 
-  #say(line: WatchLine): void {
+  #push(line: WatchLine): void {
     const last = this.#waiting.at(-1);
     const isMore = last !== undefined && !isEnd(last) && !isEnd(line);
     if (isMore) this.#waiting[this.#waiting.length - 1] = { ...last, ...line };

@@ -109,7 +109,7 @@ export class RingDriver {
         return this.#track(this.#scan(output));
       case "timer-due":
         if (output.to === this.#options.url) return this.#options.timersDue(output.timers);
-        if (output.to !== null) this.#track(this.#tell(output.to, output.timers));
+        if (output.to !== null) this.#track(this.#send(output.to, output.timers));
         return;
       default:
         return unreachable(output);
@@ -142,7 +142,7 @@ export class RingDriver {
     }
   }
 
-  async #tell(to: string, timers: readonly StoredTimer[]): Promise<void> {
+  async #send(to: string, timers: readonly StoredTimer[]): Promise<void> {
     await this.#options.client.call(to, "timer-due", { timers }, { timeoutMs: ANSWER_MS });
   }
 
@@ -154,7 +154,7 @@ export class RingDriver {
 }
 
 const MEMBERS_MAX = 1_000;
-const WORDS_MAX = 10_000;
+const ENTRIES_MAX = 10_000;
 
 const count = z.number().int().min(0);
 const url = z.string().min(1).max(2_000);
@@ -167,9 +167,9 @@ const message = z.object({
   number: count,
   urgent: z.boolean(),
   hops: count,
-  hints: z.array(z.object({ partition: count, count })).max(WORDS_MAX),
-  timers: z.array(timerName.extend({ due: z.number() })).max(WORDS_MAX),
-  ended: z.array(timerName).max(WORDS_MAX),
+  hints: z.array(z.object({ partition: count, count })).max(ENTRIES_MAX),
+  timers: z.array(timerName.extend({ due: z.number() })).max(ENTRIES_MAX),
+  ended: z.array(timerName).max(ENTRIES_MAX),
   scan: z.boolean(),
   watchers: z.array(url).max(MEMBERS_MAX),
   deaths: z.array(z.object({ url, incarnation: z.string().max(200), by: url })).max(MEMBERS_MAX),
@@ -190,7 +190,7 @@ const stateSchema: z.ZodType<RingState> = z.object({
   v: z.literal(1),
   asOf: z.number().int(),
   members: z.array(z.object({ url, incarnation: z.string().max(200) })).max(MEMBERS_MAX),
-  owners: z.array(z.number().int().min(-1)).max(WORDS_MAX),
+  owners: z.array(z.number().int().min(-1)).max(ENTRIES_MAX),
 });
 
 /** Checks messages from other nodes of the ring. */

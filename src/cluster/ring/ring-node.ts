@@ -135,7 +135,7 @@ export class RingNode {
     }
     const scan = this.#watch.wantedScan(this.#now);
     if (scan !== null) this.#emit({ kind: "scan-timers", ...scan });
-    this.#tellDue();
+    this.#notifyDue();
     const outputs = this.#outputs;
     this.#outputs = [];
     return outputs;
@@ -205,7 +205,7 @@ export class RingNode {
   }
 
   #receive(token: Token, from: string): void {
-    this.#suspects.heard(from);
+    this.#suspects.clear(from);
     if (!isNewer(token, this.#seen)) {
       this.#dropped++;
       return;
@@ -342,7 +342,7 @@ export class RingNode {
     this.#queue.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
   }
 
-  #tellDue(): void {
+  #notifyDue(): void {
     const byOwner = new Map<string | null, StoredTimer[]>();
     for (const timer of this.#watch.takeDue(this.#now)) {
       const owner = this.#map.ownerOf(partitionOf(timer.execution, this.#map.partitions))?.url ?? null;

@@ -38,7 +38,7 @@ export class Suspects {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);
   }
 
-  heard(url: string): void {
+  clear(url: string): void {
     this.#until.delete(url);
   }
 

@@ -8,7 +8,7 @@ import type { RingSettings } from "./settings.ts";
 import type { Death, TokenMessage } from "./token.ts";
 
 /** The last change of a timer; `due` is null if the timer has fired or was cleared. */
-interface TimerWord {
+interface TimerChange {
   readonly execution: string;
   readonly timer: string;
   readonly due: number | null;
@@ -17,7 +17,7 @@ interface TimerWord {
 export class TokenOutbox {
   readonly #settings: RingSettings;
   readonly #hints = new Map<number, number>();
-  readonly #timers = new Map<string, TimerWord>();
+  readonly #timers = new Map<string, TimerChange>();
   readonly #deaths = new Map<string, Death>();
   /** Timers that were sent to the nodes that watch them. Only for these is it necessary to send their end. */
   readonly #told = new Set<string>();
@@ -45,14 +45,14 @@ export class TokenOutbox {
   }
 
   timerSet({ execution, timer, due }: StoredTimer): void {
-    this.#say({ execution, timer, due });
+    this.#add({ execution, timer, due });
   }
 
   timerEnded({ execution, timer }: StoredTimer): void {
     const key = `${execution}/${timer}`;
     // A timer that was both set and ended since the token was last here is not sent.
     if (this.#timers.has(key) && !this.#told.has(key)) this.#timers.delete(key);
-    else this.#say({ execution, timer, due: null });
+    else this.#add({ execution, timer, due: null });
   }
 
   death(death: Death): void {
@@ -87,7 +87,7 @@ export class TokenOutbox {
       urgent: this.isUrgent,
       hops: 0,
       hints: Array.from(this.#hints, ([partition, count]) => ({ partition, count })),
-      timers: words.flatMap((word) => (word.due === null ? [] : [{ ...word, due: word.due }])),
+      timers: words.flatMap((change) => (change.due === null ? [] : [{ ...change, due: change.due }])),
       ended: words.flatMap(({ execution, timer, due }) => (due === null ? [{ execution, timer }] : [])),
       scan: this.#scan,
       watchers: words.length > 0 || this.#scan ? sender.watchers : [],
@@ -117,8 +117,8 @@ export class TokenOutbox {
     // Reports of dead members are not kept, because each is sent only once.
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
-    for (const timer of back.timers) this.#sayAgain(timer);
-    for (const name of back.ended) this.#sayAgain({ ...name, due: null });
+    for (const timer of back.timers) this.#addAgain(timer);
+    for (const name of back.ended) this.#addAgain({ ...name, due: null });
   }
 
   /** Called when the message was not sent: all its entries go into the next message. */
@@ -127,11 +127,11 @@ export class TokenOutbox {
     this.home(null, watchers);
   }
 
-  #say(word: TimerWord): void {
+  #add(change: TimerChange): void {
     this.isUrgent = true;
     // A scan of the store finds all timers, so their changes need not be sent.
     if (this.#scan) return;
-    this.#timers.set(`${word.execution}/${word.timer}`, word);
+    this.#timers.set(`${change.execution}/${change.timer}`, change);
     if (this.#timers.size <= this.#settings.messageTimersMax) return;
     this.#timers.clear();
     this.#told.clear();
@@ -139,10 +139,10 @@ export class TokenOutbox {
   }
 
   /** Keeps the entry of a timer for the next message, unless there is a newer entry. */
-  #sayAgain(word: TimerWord): void {
-    if (this.#timers.has(`${word.execution}/${word.timer}`)) return;
+  #addAgain(change: TimerChange): void {
+    if (this.#timers.has(`${change.execution}/${change.timer}`)) return;
     const wasUrgent = this.isUrgent;
-    this.#say(word);
+    this.#add(change);
     this.isUrgent = wasUrgent;
   }
 

@@ -19,8 +19,8 @@ export interface TimerScan {
 
 interface Watched extends StoredTimer {
   /** When the owner of the timer is notified next. */
-  readonly tellAt: number;
-  readonly tellings: number;
+  readonly notifyAt: number;
+  readonly notices: number;
   readonly order: number;
 }
 
@@ -43,7 +43,7 @@ export class TimerWatch {
   #isStale = false;
   #scannedAt = Number.NEGATIVE_INFINITY;
   #nextScanAt = Number.POSITIVE_INFINITY;
-  #nextTellAt = Number.NEGATIVE_INFINITY;
+  #nextNotifyAt = Number.NEGATIVE_INFINITY;
   /** The time up to which all watched timers are in memory. */
   #knownUntil = Number.NEGATIVE_INFINITY;
   /** Timers whose change was reported during a scan. The report is newer than the result of the scan, so it counts. */
@@ -126,26 +126,26 @@ export class TimerWatch {
   takeDue(now: number): StoredTimer[] {
     const due: StoredTimer[] = [];
     const { repeatMs } = this.#settings;
-    if (now < this.#nextTellAt) return due;
+    if (now < this.#nextNotifyAt) return due;
     while (due.length < this.#settings.dueMax) {
       const top = this.#heap.peek();
-      if (top === undefined || top.tellAt > now) break;
+      if (top === undefined || top.notifyAt > now) break;
       this.#heap.pop();
       const key = `${top.execution}/${top.timer}`;
       if (this.#watched.get(key) !== top) continue;
-      if (top.tellings === 0) this.#noteLate(now - top.due);
-      const again = backOffMs(top.tellings, { minMs: repeatMs, maxMs: repeatMs * REPEAT_FACTOR_MAX });
-      this.#put(key, { ...top, tellAt: now + again, tellings: top.tellings + 1 });
+      if (top.notices === 0) this.#noteLate(now - top.due);
+      const again = backOffMs(top.notices, { minMs: repeatMs, maxMs: repeatMs * REPEAT_FACTOR_MAX });
+      this.#put(key, { ...top, notifyAt: now + again, notices: top.notices + 1 });
       due.push({ execution: top.execution, timer: top.timer, due: top.due });
     }
-    if (due.length === this.#settings.dueMax) this.#nextTellAt = now + this.#settings.dueEveryMs;
+    if (due.length === this.#settings.dueMax) this.#nextNotifyAt = now + this.#settings.dueEveryMs;
     return due;
   }
 
   nextAt(): number {
-    const tellAt = this.#heap.peek()?.tellAt ?? Number.POSITIVE_INFINITY;
+    const notifyAt = this.#heap.peek()?.notifyAt ?? Number.POSITIVE_INFINITY;
     const scanAt = this.#scanning === null ? this.#nextScanAt : Number.POSITIVE_INFINITY;
-    return Math.min(Math.max(tellAt, this.#nextTellAt), scanAt);
+    return Math.min(Math.max(notifyAt, this.#nextNotifyAt), scanAt);
   }
 
   #replace(scan: TimerScan, timers: readonly StoredTimer[]): void {
@@ -167,8 +167,8 @@ export class TimerWatch {
   #keep(timer: StoredTimer): void {
     const key = `${timer.execution}/${timer.timer}`;
     if (this.#watched.get(key)?.due === timer.due) return;
-    const tellAt = timer.due + this.#settings.graceMs;
-    this.#put(key, { ...timer, tellAt, tellings: 0, order: this.#order++ });
+    const notifyAt = timer.due + this.#settings.graceMs;
+    this.#put(key, { ...timer, notifyAt, notices: 0, order: this.#order++ });
   }
 
   #put(key: string, watched: Watched): void {
@@ -190,5 +190,5 @@ export class TimerWatch {
 }
 
 function soonestFirst(): Heap<Watched> {
-  return new Heap((a, b) => a.tellAt < b.tellAt || (a.tellAt === b.tellAt && a.order < b.order));
+  return new Heap((a, b) => a.notifyAt < b.notifyAt || (a.notifyAt === b.notifyAt && a.order < b.order));
 }

@@ -42,7 +42,9 @@ export class Performer implements PostOps {
   /** Tries the post-operation once. */
   async perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome> {
     try {
-      return task.op === "persistence" ? await this.#persist(task, signal) : await this.#tell(task, signal);
+      return task.op === "persistence"
+        ? await this.#persist(task, signal)
+        : await this.#broadcast(task, signal);
     } catch (thrown) {
       return failure(thrown);
     }
@@ -96,7 +98,7 @@ export class Performer implements PostOps {
     );
   }
 
-  async #tell(task: PostOpTask & { op: "broadcast" }, signal: AbortSignal): Promise<PostOpOutcome> {
+  async #broadcast(task: PostOpTask & { op: "broadcast" }, signal: AbortSignal): Promise<PostOpOutcome> {
     const { url, timeoutMs } = task.plan;
     const body = await this.#inTurn(`${task.execution}/${task.receipt}`, this.#bodyOf(task));
     if (body === undefined) return noResult(task);

@@ -63,10 +63,10 @@ export class StateStores {
 export async function openStateStore(
   name: string,
   settings: Exclude<StateStoreSettings, { kind: "embedded" }>,
-  tell: (fault: Error) => void,
+  onAnyFault: (fault: Error) => void,
 ): Promise<StateStore> {
   const onFault = (fault: Error): void =>
-    tell(new Error(`state store "${name}": ${fault.message}`, { cause: fault }));
+    onAnyFault(new Error(`state store "${name}": ${fault.message}`, { cause: fault }));
   switch (settings.kind) {
     case "postgres": {
       const { PostgresState } = await import("./postgres-state.ts");

@@ -268,7 +268,7 @@ export class ExecutionCache {
   }
 
   /**
-   * Called when a definition was read. `damage` says why the definition cannot be read. A null plan without `damage` means that a
+   * Called when a definition was loaded from the store. `damage` is given if it is damaged. A null plan without `damage` means that a
    * newer version of Rondo wrote the definition.
    */
   definition(hash: string, plan: Plan | null, damage?: string): void {
@@ -386,8 +386,8 @@ export class ExecutionCache {
     const unreadable = restoreSlot(node, slot, loaded, plan);
     if (unreadable?.kind === "newer") return this.#giveUp(slot, unreadable.why);
     if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
-    const letter = node.damagedMail.get(slot.id);
-    if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
+    const mail = node.damagedMail.get(slot.id);
+    if (mail !== undefined) return this.#damaged(slot, { damage: mail, head, readable: slot.execution });
     if (head.status === DAMAGED && !this.#isMailKnown()) return void this.#waitingForMail.add(slot);
     slot.isDoubted = false;
     if (head.status === DAMAGED || !canWant(slot, head)) this.#ownership().mended(slot);

@@ -7,7 +7,7 @@ import { replay } from "../../kernel/journal/replay.ts";
 import { readSnapshot, snapshotKey } from "../../kernel/journal/snapshot.ts";
 import { sealState } from "../../std/seal.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead } from "../../store/store.ts";
-import { headKeyOf } from "../commit/stepping.ts";
+import { headKeyOf } from "../commit/execution-write.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { restoreSent } from "../dispatch/sent-commands.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";

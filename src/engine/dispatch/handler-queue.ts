@@ -80,7 +80,7 @@ export class HandlerQueue {
   #heldAlone = 0;
   /** The tasks that are parked, set aside, or held to run alone. They return to the queue from there, and only from there. */
   readonly #isOut = new SparseSet<number>();
-  /** Tasks that are set aside for a while: the time until which (0 if not now), and how often so far. */
+  /** Tasks that were set aside: `until` is when the task is queued again (0 if it is queued now), `tries` how often it was set aside. */
   #aside: Map<number, { until: number; tries: number }> | null = null;
 
   constructor(visit: Visit, state: HandlerState, firstClaim: number) {

@@ -6,8 +6,8 @@ import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
-import { addLease, isSameAttempt, isSent, type Lease } from "../leases/lease.ts";
-import { requestStop } from "../leases/report-intake.ts";
+import { addLease, isSent, type Lease, leaseOf } from "../leases/lease.ts";
+import { queueOf, requestStop } from "../leases/report-intake.ts";
 import { areEventsOut } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { receiptDueAt } from "./command-work.ts";
@@ -18,11 +18,11 @@ export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]
   const touched: Slot[] = [];
   for (const beat of beats) {
     const slot = node.slots.get(beat.execution);
-    const queue = slot?.handlerQueue(beat);
-    if (slot === undefined || queue === undefined || queue.visit.round !== beat.round) continue;
-    for (const { task, attempt, claim } of beat.attempts) {
-      const lease = queue.leases.get(task);
-      if (lease?.worker !== worker || !isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
+    const queue = slot === undefined ? undefined : queueOf(slot, beat);
+    if (slot === undefined || queue === undefined) continue;
+    for (const attempt of beat.attempts) {
+      const lease = leaseOf(queue, attempt, beat.epoch);
+      if (lease?.worker !== worker) continue;
       if (lease.sentAt === 0) lease.sentAt = node.now;
     }
     touched.push(slot);

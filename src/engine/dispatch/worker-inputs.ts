@@ -6,9 +6,9 @@ import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Queued, ReportAnswer, Slot } from "../cache/slot.ts";
 import type { AfterCommit } from "../commit/after-commit.ts";
 import type { Input, JoinOptions } from "../io.ts";
-import { isSameAttempt } from "../leases/lease.ts";
+import { leaseOf } from "../leases/lease.ts";
 import { endHold } from "../leases/lease-granter.ts";
-import { areHeld, beat, noteArrival } from "../leases/report-intake.ts";
+import { areHeld, beat, noteArrival, queueOf } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 import { noteSent } from "./sent-commands.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -169,12 +169,11 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   const touched = new Set<Slot>();
   for (const beat of beats) {
     const slot = node.slots.get(beat.execution);
-    const queue = slot?.handlerQueue(beat);
-    if (slot === undefined || queue === undefined || queue.visit.round !== beat.round) continue;
-    for (const { task, attempt, claim } of beat.attempts) {
-      const lease = queue.leases.get(task);
+    const queue = slot === undefined ? undefined : queueOf(slot, beat);
+    if (slot === undefined || queue === undefined) continue;
+    for (const attempt of beat.attempts) {
+      const lease = leaseOf(queue, attempt, beat.epoch);
       if (lease === undefined || lease.reported || lease.worker !== worker) continue;
-      if (!isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
       node.lapse(slot, queue, lease);
       touched.add(slot);
     }

@@ -129,6 +129,16 @@ export function isSameAttempt(lease: Lease, attempt: number, claim: number, epoc
   return lease.anyClaim === true || (lease.claim === claim && lease.epoch === epoch);
 }
 
+/** Returns the lease of exactly this attempt, claim and epoch; undefined if the task has no lease or another one. */
+export function leaseOf(
+  queue: HandlerQueue | undefined,
+  { task, attempt, claim }: { readonly task: number; readonly attempt: number; readonly claim: number },
+  epoch: number,
+): Lease | undefined {
+  const lease = queue?.leases.get(task);
+  return lease !== undefined && isSameAttempt(lease, attempt, claim, epoch) ? lease : undefined;
+}
+
 /** Whether the command is at a broker and holds no permits, so that its execution can leave memory until a receipt arrives. */
 export function isSent({ queued, sentAt, reported, permits }: Lease): boolean {
   return queued && sentAt > 0 && !reported && permits.length === 0;

@@ -28,7 +28,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
-import { addLease, ENUMERATION, type HeldLease, isSameAttempt, type Lease } from "./lease.ts";
+import { addLease, ENUMERATION, type HeldLease, isSameAttempt, type Lease, leaseOf } from "./lease.ts";
 
 /** Updates leases when a report arrives, before its commit: ended attempts free their worker, and started attempts count as begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
@@ -36,35 +36,32 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   if (queue === undefined) return;
   if (report.kind === "receipts") {
     for (const receipt of report.receipts) {
-      const lease = queue.leases.get(receipt.task);
-      if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
-        continue;
+      const lease = leaseOf(queue, receipt, report.epoch);
+      if (lease === undefined) continue;
       countStart(node, lease, node.now);
       node.noteReported(queue, lease);
     }
   } else if (report.kind === "enumeration") {
-    const lease = queue.leases.get(ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      node.noteReported(queue, lease);
+    const lease = leaseOf(queue, enumerationIn(report), report.epoch);
+    if (lease !== undefined) node.noteReported(queue, lease);
   } else if (report.kind === "accepted") {
-    for (const { task, attempt, claim } of report.attempts) {
-      const lease = queue.leases.get(task);
-      if (lease === undefined || !isSameAttempt(lease, attempt, claim, report.epoch)) continue;
+    for (const accepted of report.attempts) {
+      const lease = leaseOf(queue, accepted, report.epoch);
+      if (lease === undefined) continue;
       lease.accepted ??= "said";
       slot.hasAccepted = true;
     }
   } else if (report.kind === "started") {
     for (const begun of report.attempts) {
-      const lease = queue.leases.get(begun.task);
-      if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
+      const lease = leaseOf(queue, begun, report.epoch);
+      if (lease === undefined) continue;
       const at = node.now - (begun.ms ?? 0);
       countStart(node, lease, at);
       start(node, slot, { queue, lease }, at);
     }
   } else {
-    const lease = queue.leases.get("task" in report ? report.task : ENUMERATION);
-    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      start(node, slot, { queue, lease });
+    const lease = leaseOf(queue, "task" in report ? report : enumerationIn(report), report.epoch);
+    if (lease !== undefined) start(node, slot, { queue, lease });
   }
 }
 
@@ -72,10 +69,7 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
 export function areHeld(slot: Slot, report: Extract<Report, { kind: "accepted" | "started" }>): boolean {
   const queue = queueOf(slot, report);
   if (queue === undefined) return false;
-  return report.attempts.every(({ task, attempt, claim }) => {
-    const lease = queue.leases.get(task);
-    return lease !== undefined && isSameAttempt(lease, attempt, claim, report.epoch);
-  });
+  return report.attempts.every((attempt) => leaseOf(queue, attempt, report.epoch) !== undefined);
 }
 
 /**
@@ -141,8 +135,8 @@ export function toMessage(
     }
     case "page":
     case "enumeration": {
-      const lease = queue?.leases.get(ENUMERATION);
-      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) {
+      const lease = leaseOf(queue, enumerationIn(report), report.epoch);
+      if (lease === undefined) {
         freeEnumeration(node, slot, report, report.attempt);
         return null;
       }
@@ -331,8 +325,8 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   // A late receipt of an earlier round may have settled a task that a worker is running in this round.
   const isRound = queue.visit.round === report.round;
   if (report.kind === "enumeration") {
-    const lease = isRound ? queue.leases.get(ENUMERATION) : undefined;
-    if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
+    const lease = isRound ? leaseOf(queue, enumerationIn(report), report.epoch) : undefined;
+    if (lease === undefined) return;
     const { sealed, enumeration } = queue.state;
     if (sealed || enumeration.ended >= report.attempt) node.endLease(queue, lease);
     // The report was not accepted, so the lease ends without an entry in the journal.
@@ -341,8 +335,8 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   }
   if (report.kind === "child") {
     // An attempt ends if the child that it requests cannot exist.
-    const lease = isRound ? queue.leases.get(report.task) : undefined;
-    if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
+    const lease = isRound ? leaseOf(queue, report, report.epoch) : undefined;
+    if (lease === undefined) return;
     if (queue.state.tasks.ended(report.task) >= report.attempt || queue.state.isClosed(report.task))
       node.endLease(queue, lease);
     return;
@@ -373,8 +367,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
   // Only a committed cancel counts. Workers are not notified of a cancel before its commit.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
   for (const attempt of beat.attempts) {
-    const known = queue?.leases.get(attempt.task);
-    const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
+    const isKnown = leaseOf(queue, attempt, beat.epoch) !== undefined;
     if (!isKnown && !adopt(node, slot, beat, { ...attempt, worker })) {
       gone.push(attempt);
       if (attempt.task === ENUMERATION) freeEnumeration(node, slot, beat, attempt.attempt);
@@ -397,9 +390,8 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
 /** Returns the worker that holds an attempt's lease, and whether the attempt must stop; null if memory has no such lease. */
 export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
   const queue = slot === undefined ? undefined : queueOf(slot, at);
-  const lease = queue?.leases.get(at.task);
-  if (lease === undefined || lease.reported || !isSameAttempt(lease, at.attempt, at.claim, at.epoch))
-    return null;
+  const lease = leaseOf(queue, at, at.epoch);
+  if (lease === undefined || lease.reported) return null;
   const step = queue?.state.plan.command?.step;
   return {
     worker: lease.worker,
@@ -432,10 +424,9 @@ export function requestStop(
 /** Called when the worker's own status API says that these attempts are still running: extends each of their leases once. */
 export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
   const queue = queueOf(slot, beat);
-  for (const { task, attempt, claim } of beat.attempts) {
-    const lease = queue?.leases.get(task);
-    if (queue === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
-      continue;
+  for (const attempt of beat.attempts) {
+    const lease = leaseOf(queue, attempt, beat.epoch);
+    if (queue === undefined || lease === undefined) continue;
     if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(queue.state.plan);
   }
 }
@@ -551,6 +542,11 @@ export function recordConfirmed(node: NodeState): void {
 export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
   const queue = slot.handlerQueue(place);
   return queue?.visit.round === place.round ? queue : undefined;
+}
+
+/** The enumeration that a report is about, as `leaseOf` takes it. */
+function enumerationIn({ attempt, claim }: { readonly attempt: number; readonly claim: number }) {
+  return { task: ENUMERATION, attempt, claim };
 }
 
 function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {

@@ -58,8 +58,8 @@ interface LimitState {
   adopted: number;
   /** Whether the limit is dropped when it is not used any more. Limits of keys are. */
   isTransient: boolean;
-  /** Whether the limit has room only while no permit of it is held. */
-  isGate: boolean;
+  /** Whether the limit is a barrier: its waiters go on when no permit of it is held any more. */
+  isBarrier: boolean;
   /** For the rate of a key: the time of its next check; Infinity if none is scheduled. */
   watchedAt: number;
   /** The window of starts, if the limit is a rate. */
@@ -219,9 +219,9 @@ export class Limits {
     return limit.window.nextAt();
   }
 
-  /** Declares a limit that has room only while no permit of it is held. */
-  declareGate(name: string): void {
-    this.#at(name, true).isGate = true;
+  /** Declares a barrier: a limit whose waiters go on when no permit of it is held any more. */
+  declareBarrier(name: string): void {
+    this.#at(name, true).isBarrier = true;
   }
 
   /** Whether a permit is free. */
@@ -237,8 +237,8 @@ export class Limits {
 
   /** The number of free permits. */
   #room(name: string, now: number): number {
-    const { max = Number.POSITIVE_INFINITY, held = 0, isGate = false } = this.#limits.get(name) ?? {};
-    if (this.isBlocked(name, now) || (isGate && held > 0)) return 0;
+    const { max = Number.POSITIVE_INFINITY, held = 0, isBarrier = false } = this.#limits.get(name) ?? {};
+    if (this.isBlocked(name, now) || (isBarrier && held > 0)) return 0;
     // @plant limit off by one
     return Math.min(max - held, this.shares?.room(name, held) ?? Number.POSITIVE_INFINITY);
   }
@@ -465,7 +465,7 @@ export class Limits {
         held: 0,
         adopted: 0,
         isTransient,
-        isGate: false,
+        isBarrier: false,
         watchedAt: Number.POSITIVE_INFINITY,
         window: null,
         queue: null,

@@ -39,7 +39,7 @@ export function acquirePermits(
   const adopted = adoptedScope(scope);
   if (concurrencyPerKey !== undefined && (node.limits.find(adopted)?.held ?? 0) > 0) {
     // While adopted attempts have unknown keys, no task with a key is leased.
-    node.limits.declareGate(adopted);
+    node.limits.declareBarrier(adopted);
     node.limits.wait(adopted, who, again);
     return "full";
   }

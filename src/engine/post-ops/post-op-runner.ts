@@ -17,11 +17,11 @@ export class PostOpRunner {
 
   constructor(
     { postOps, clock }: { readonly postOps?: PostOps; readonly clock: Clock },
-    tell: (performed: Extract<Input, { kind: "performed" }>) => void,
+    onPerformed: (performed: Extract<Input, { kind: "performed" }>) => void,
   ) {
     this.#postOps = postOps ?? null;
     this.#clock = clock;
-    this.#onPerformed = tell;
+    this.#onPerformed = onPerformed;
   }
 
   /** Begins one try of a post-operation. If this engine has no performer, the post-operation stays owed. */

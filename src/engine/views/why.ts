@@ -513,9 +513,7 @@ function whoServes(node: NodeState, { use, range }: Wanted, project: string): st
       ? ""
       : ` (there are ${versions.map((v) => v || "one without a version").join(", ")})`;
   const but =
-    node.roster.queued === null
-      ? ""
-      : " over HTTP or in process, since workers at the broker have no versions,";
+    node.roster.queued === null ? "" : " over HTTP or in process (workers at RabbitMQ have no versions)";
   return `${name} in a version that fits "${range}"${there}${but}`;
 }
 

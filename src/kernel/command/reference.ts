@@ -149,7 +149,7 @@ interface Place {
   readonly members: Map<string, Place>;
 }
 
-/** Decides which parts of results are kept for these references. */
+/** Plans which parts of the results of earlier commands must be kept, so that these references can be filled in later. */
 export function planReferred(references: readonly Reference[]): Referred {
   const byStep = new Map<number, Reference[]>();
   const keptFor = new Map<string, Reference>();

@@ -104,7 +104,7 @@ function checkSignals(parsed: Definition): void {
     if (singleton === "signal" && signal !== undefined && !known.has(signal))
       throw wrong(
         `on[${i}].signal`,
-        `"${signal}" is a signal that the workflow never waits for`,
+        `the workflow never waits for the signal "${signal}"`,
         "add it to signals",
       );
 }

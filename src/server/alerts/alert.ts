@@ -18,7 +18,7 @@ export interface AlertRule {
   readonly afterMs?: number | undefined;
   /** The name of a target of the configuration file, or a URL. */
   readonly to: string;
-  /** Causes before this time are ignored. */
+  /** When the rule was made. Failures and other causes before this time raise no alert. */
   readonly createdAt: number;
 }
 

@@ -173,7 +173,7 @@ export class Alerts {
   /** Looks for causes of alerts, and sends the alerts that are due. */
   async round(): Promise<void> {
     const rules = await this.rules();
-    if (rules.length > 0 && this.#looks()) {
+    if (rules.length > 0 && this.#checksStore()) {
       await this.#findFailures(rules.filter(({ when }) => when === "execution.failed"));
       await this.#findGroups(rules.filter(({ when }) => when === "error.new"));
       await this.#findQueues(rules.filter(({ when }) => when === "queue.old"));
@@ -208,7 +208,7 @@ export class Alerts {
   }
 
   /** Whether this node looks for causes in the store: one node of a cluster does, the first in the ring. */
-  #looks(): boolean {
+  #checksStore(): boolean {
     const ring = this.#options.ring();
     if (ring === null) return true;
     const [first] = ring.ring.nodes

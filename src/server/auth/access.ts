@@ -34,7 +34,7 @@ export interface AccessOptions {
 }
 
 /** How long the server waits for the store before it refuses an unknown token. */
-const LOOK_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 /** The caller for the worker inside another node. */
 const NODE: Caller = { name: "node", role: "worker", project: null, token: null, countedBy: null };
 const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
@@ -89,7 +89,7 @@ export class Access {
 
   /** Limits how long a request waits for a store that hangs. */
   #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
-    return within<T | Rejection>(this.#options.clock, LOOK_MS, work, () =>
+    return within<T | Rejection>(this.#options.clock, TIMEOUT_MS, work, () =>
       reject("store_unavailable", "the store did not answer in time, so this token could not be checked"),
     );
   }

@@ -136,13 +136,13 @@ export function cutIfUnread(
   // No timer is needed if the operating system has accepted the whole answer already, which is usual.
   if (isTaken || outgoing.destroyed || socket.destroyed) return;
   let cancel = (): void => {};
-  const look = (before: number): void => {
+  const check = (before: number): void => {
     cancel = clock.after(stallMs, () => {
       if (socket.bytesWritten === before) socket.destroy();
-      else look(socket.bytesWritten);
+      else check(socket.bytesWritten);
     });
   };
-  look(socket.bytesWritten);
+  check(socket.bytesWritten);
   outgoing.once("finish", () => cancel()).once("close", () => cancel());
 }
 

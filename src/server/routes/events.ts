@@ -28,7 +28,7 @@ const route = routesOf("executions");
 export const STREAM = "text/event-stream";
 const ROWS = 32;
 /** The most journal rows that are read for one page if a filter by kind is given. */
-const ROWS_LOOKED = 2_000;
+const ROWS_READ_MAX = 2_000;
 
 export const follow = flag("true: the stream continues after the end of the execution; only for streams");
 export const STREAM_HEADERS = {
@@ -229,7 +229,7 @@ async function eventPage(
   let next = options.from;
   let count = 0;
   let text = "";
-  for (let rows = 0; kinds === null || rows < ROWS_LOOKED; ) {
+  for (let rows = 0; kinds === null || rows < ROWS_READ_MAX; ) {
     const entries = await store.readJournal({ execution, from: next, rowsMax: ROWS, charsMax: PAGE_CHARS });
     if (entries.length === 0) return page(text, null);
     for (const entry of entries) {

@@ -16,7 +16,7 @@ const route = routesOf("node");
 /** How far into the future timers are listed by default: a year. */
 const HORIZON_MS = 366 * 86_400_000;
 /** The most timers that are read for one page if the caller is bound to a project, and therefore may not see all of them. */
-const LOOKED_MAX = 500;
+const READ_MAX = 500;
 
 const attemptsRoute = route({
   id: "listAttempts",
@@ -110,7 +110,7 @@ async function timerPage(
   options: { readonly from: TimerPlace; readonly until: number; readonly max: number },
 ): Promise<{ data: readonly StoredTimer[]; next: string | null }> {
   const { from, until, max } = options;
-  const wanted = caller.project === null ? max : Math.max(max, LOOKED_MAX);
+  const wanted = caller.project === null ? max : Math.max(max, READ_MAX);
   const found = await services.store.scanTimers({
     from: from.due,
     until,

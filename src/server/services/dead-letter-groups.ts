@@ -5,7 +5,7 @@ import type { Store, StoredDeadLetter } from "../../store/store.ts";
 import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 
 /** How many dead letters are grouped, read at the same time, and cached. */
-const LOOKED_MAX = 500;
+const READ_MAX = 500;
 const TOGETHER = 16;
 const KEPT_MAX = 5_000;
 
@@ -44,7 +44,7 @@ export class DeadLetterGroups {
     readonly workflow?: string;
     readonly execution?: string;
   }): Promise<{ readonly groups: readonly FoundGroup[]; readonly isAll: boolean }> {
-    const letters = await this.#store.listDeadLetters(filter, { before: null, max: LOOKED_MAX });
+    const letters = await this.#store.listDeadLetters(filter, { before: null, max: READ_MAX });
     const groups = new Map<string, { parts: [StoredDeadLetter, Part][]; tasks: number }>();
     for (let from = 0; from < letters.length; from += TOGETHER) {
       const together = letters.slice(from, from + TOGETHER);
@@ -59,7 +59,7 @@ export class DeadLetterGroups {
     }
     const found = [...groups].map(([id, { parts }]) => foundOf(id, parts));
     found.sort((a, b) => b.group.tasks - a.group.tasks);
-    return { groups: found, isAll: letters.length < LOOKED_MAX };
+    return { groups: found, isAll: letters.length < READ_MAX };
   }
 
   /** The tasks of a dead letter that belong to a group. */

@@ -76,7 +76,7 @@ export class Definitions {
    * the definition was the newest before, or has not become the newest.
    */
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
-    const known = await this.#know(data);
+    const known = await this.#prepare(data);
     if (isRejection(known)) return known;
     const wrong =
       (await this.#wrongPlace(known.plan)) ??
@@ -101,7 +101,7 @@ export class Definitions {
 
   /** Compiles a parsed definition of a submission, without storing it. */
   async compile(definition: Definition): Promise<KnownDefinition | Rejection> {
-    const known = await this.#know(definition, (parsed) => parsed);
+    const known = await this.#prepare(definition, (parsed) => parsed);
     return isRejection(known) ? known : ((await this.#wrongPlace(known.plan)) ?? known);
   }
 
@@ -165,10 +165,10 @@ export class Definitions {
 
   async #read(found: { readonly hash: string; readonly body: string }): Promise<KnownDefinition | Rejection> {
     const definition = usableDefinition(found);
-    return isRejection(definition) ? definition : this.#know(definition, parseStored);
+    return isRejection(definition) ? definition : this.#prepare(definition, parseStored);
   }
 
-  async #know<T>(
+  async #prepare<T>(
     data: T,
     parse: (data: T) => Definition | Rejection = parseDefinition,
   ): Promise<KnownDefinition | Rejection> {

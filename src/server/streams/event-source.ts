@@ -45,9 +45,9 @@ export function eventSource(
       return { bytes: Buffer.from(text), next: String(next), isLast: isAll, endsAt };
     },
     isOver: () => isOver(engine, execution),
-    watch: (tell) =>
+    watch: (notify) =>
       engine.watch(execution, (_, end) =>
-        tell(end === null ? "more" : end === "stopped" ? "stopped" : "end"),
+        notify(end === null ? "more" : end === "stopped" ? "stopped" : "end"),
       ),
   };
 }

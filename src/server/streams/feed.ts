@@ -31,9 +31,9 @@ export interface FeedSource {
   /** Whether the source has ended, so that no more entries will follow. */
   isOver(): Promise<boolean>;
   /**
-   * Calls `tell` when the source has more, may have ended, or cannot change any more. Returns a function that stops the calls.
+   * Calls `notify` when the source has more, may have ended, or cannot change any more. Returns a function that stops the calls.
    */
-  watch(tell: (what: "more" | "end" | "stopped") => void): () => void;
+  watch(notify: (what: "more" | "end" | "stopped") => void): () => void;
 }
 
 export interface Piece extends SourcePiece {

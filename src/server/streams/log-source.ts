@@ -55,10 +55,10 @@ export function logSource<Item>(
       return { bytes, next: showPosition(next), isLast, endsAt: endsHere ? bytes.length : null };
     },
     isOver: () => isOver(engine, execution),
-    watch(tell) {
-      const unwatchLogs = engine.watchLogs(execution, () => tell("more"));
+    watch(notify) {
+      const unwatchLogs = engine.watchLogs(execution, () => notify("more"));
       const unwatch = engine.watch(execution, (_, end) => {
-        if (end !== null) tell(end === "stopped" ? "stopped" : "end");
+        if (end !== null) notify(end === "stopped" ? "stopped" : "end");
       });
       return () => {
         unwatchLogs();

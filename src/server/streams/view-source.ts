@@ -30,9 +30,9 @@ export function viewSource(
       return { bytes, next: String(Math.max(revision, Number(from))), isLast: true, endsAt };
     },
     isOver: () => isOver(engine, execution),
-    watch: (tell) =>
+    watch: (notify) =>
       engine.watch(execution, (_, end) =>
-        tell(end === null ? "more" : end === "stopped" ? "stopped" : "end"),
+        notify(end === null ? "more" : end === "stopped" ? "stopped" : "end"),
       ),
   };
 }

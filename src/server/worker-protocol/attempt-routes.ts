@@ -152,7 +152,7 @@ const readRoutes = [
   }),
 ];
 
-const sayRoutes = [
+const reportRoutes = [
   route({
     id: "addAttemptLogs",
     request: "POST /v1/attempts/{id}/logs",
@@ -288,4 +288,4 @@ function verdictAnswer(answer: Rejection | EventsAnswer, attempt: AttemptRecord)
   return json({ attempt: attempt.id, verdict });
 }
 
-export const attemptRoutes = [...readRoutes, ...sayRoutes];
+export const attemptRoutes = [...readRoutes, ...reportRoutes];

@@ -68,7 +68,7 @@ export class SilenceWatch {
   /** Watches a worker session that has begun or whose claim has ended. */
   watch({ silentAt }: WorkerSession): void {
     const { clock, expiryMs } = this.#options;
-    this.#lookBy(Math.min(silentAt, clock.now() + expiryMs / 3));
+    this.#checkBy(Math.min(silentAt, clock.now() + expiryMs / 3));
   }
 
   stop(): void {
@@ -76,7 +76,7 @@ export class SilenceWatch {
     this.#dueAt = Number.NEGATIVE_INFINITY;
   }
 
-  #lookBy(due: number): void {
+  #checkBy(due: number): void {
     if (due >= this.#dueAt) return;
     const { clock } = this.#options;
     this.#stopTimer();
@@ -97,6 +97,6 @@ export class SilenceWatch {
     if (sessions.size === 0) return;
     let due = now + expiryMs / 3;
     for (const { silentAt } of sessions.values()) due = Math.min(due, silentAt);
-    this.#lookBy(due);
+    this.#checkBy(due);
   }
 }

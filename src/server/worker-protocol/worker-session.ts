@@ -98,7 +98,7 @@ export class WorkerSession implements WorkerLink {
   /** Lost attempts, which the answer to the worker's next heartbeat names. */
   readonly #lost = new Set<string>();
   /** The node URLs that the worker got in its last answer. */
-  #toldNodes: readonly string[] | null = null;
+  #sentNodes: readonly string[] | null = null;
   #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
   constructor(id: string, registration: CheckedRegistration, parts: SessionParts) {
@@ -139,9 +139,9 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** Returns the URLs of the cluster's nodes if the worker does not have them yet; null if it has. */
-  tellNodes(): readonly string[] | null {
-    this.#toldNodes = this.#parts.nodes();
-    return this.#toldNodes;
+  nodesToSend(): readonly string[] | null {
+    this.#sentNodes = this.#parts.nodes();
+    return this.#sentNodes;
   }
 
   /** Answers a waiting claim if the nodes of the cluster have changed. */
@@ -279,7 +279,7 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** The answer to a heartbeat of an attempt: go on, stop, or the lease is lost. */
-  wordOn(id: string): "continue" | "cancel" | "lost" {
+  answerFor(id: string): "continue" | "cancel" | "lost" {
     if (this.#lost.delete(id)) {
       this.#lostNews.delete(id);
       return "lost";
@@ -328,7 +328,7 @@ export class WorkerSession implements WorkerLink {
       (max > 0 && this.#ready.length > 0) ||
       this.#cancelNews.size > 0 ||
       this.#lostNews.size > 0 ||
-      !isSameList(this.#toldNodes, this.#parts.nodes())
+      !isSameList(this.#sentNodes, this.#parts.nodes())
     );
   }
 
@@ -353,7 +353,7 @@ export class WorkerSession implements WorkerLink {
       cancel: [...this.#cancelNews],
       lost: [...this.#lostNews],
       drain: this.isDraining,
-      nodes: this.tellNodes(),
+      nodes: this.nodesToSend(),
       isBrief: open.isBrief,
     });
     this.#cancelNews.clear();

@@ -117,7 +117,7 @@ export class WorkerSessions {
     session.join();
     session.seen();
     this.#silence.watch(session);
-    const nodes = session.tellNodes();
+    const nodes = session.nodesToSend();
     return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }), logFields: true };
   }
 
@@ -228,7 +228,7 @@ export class WorkerSessions {
     }
     // If attempts have lost their lease, the engine notifies the session during this call.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
-    return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
+    return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.answerFor(id)]));
   }
 
   /**

@@ -47,7 +47,7 @@ export class CommitBatch {
   /** The known partitions of mailbox messages that the batch deletes, by message id. */
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
-  #learnsAll = false;
+  #readsAll = false;
   /** Writes that should create an execution, but its id exists already. */
   #exists = new Set<ExecutionWrite>();
   /** Writes that create an execution, in their order within the call. */
@@ -68,7 +68,7 @@ export class CommitBatch {
    * Returns the executions that must be read before the call: those that are not cached. New executions are not read, unless
    * another write of the batch sends a message with the same id.
    */
-  toLearn(knowledge: KnownExecutions): Map<string, number> {
+  toRead(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
     for (const place of this.#places.values()) place.known = knowledge.get(place.id, place.epoch);
@@ -76,7 +76,7 @@ export class CommitBatch {
     for (const [i, write] of this.#writes.entries()) {
       const place = this.#placeOf[i] as Place;
       if (this.#refused.has(place.partition)) continue;
-      const mayBeUnknown = write.create && place.count === 1 && !this.#learnsAll;
+      const mayBeUnknown = write.create && place.count === 1 && !this.#readsAll;
       if (isUnknown(place) && !mayBeUnknown) wanted.set(place.id, place.epoch);
       if (write.mail === undefined) continue;
       for (const { id } of write.mail) {
@@ -90,12 +90,12 @@ export class CommitBatch {
 
   /** Discards what was read of all executions, so that they are read again. */
   startOver(): void {
-    this.#learnsAll = true;
+    this.#readsAll = true;
     for (const place of this.#places.values()) place.isFresh = false;
   }
 
   /** Records that these executions have been read from the database. */
-  learnt(ids: Iterable<string>, knowledge: KnownExecutions): void {
+  noteRead(ids: Iterable<string>, knowledge: KnownExecutions): void {
     for (const id of ids) {
       const place = this.#places.get(id) as Place;
       place.isFresh = true;

@@ -95,15 +95,15 @@ export class CommitQueue {
       if ("alone" in first) {
         this.#waiting.shift();
         await first.alone();
-      } else this.#tellSoon(await this.#writeOrFail(this.#take(first)));
+      } else this.#answerSoon(await this.#writeOrFail(this.#take(first)));
     }
     this.#running = null;
   }
 
   /** Starts the next call before it returns the verdicts of the last one, so that the database is never idle. */
-  #tellSoon(tell: () => void): void {
-    if (this.#waiting.length === 0) tell();
-    else this.#options.clock.soon(tell);
+  #answerSoon(answer: () => void): void {
+    if (this.#waiting.length === 0) answer();
+    else this.#options.clock.soon(answer);
   }
 
   /** Removes the commits of the next call from the queue. */
@@ -146,10 +146,10 @@ export class CommitQueue {
     for (let tries = 0; ; tries++) {
       assert(tries < TRIES_MAX + partitions, "a commit is written or refused after a few tries");
       const session = await knowledge.session();
-      await this.#learn(batch, batch.toLearn(knowledge));
+      await this.#read(batch, batch.toRead(knowledge));
       let ends = batch.checkEnds();
       if (ends.doubtful.size > 0) {
-        await this.#learn(batch, ends.doubtful);
+        await this.#read(batch, ends.doubtful);
         ends = batch.checkEnds();
       }
       if (ends.wrong.size > 0 && pendings.length > 1) {
@@ -165,11 +165,11 @@ export class CommitQueue {
   }
 
   /** Reads executions into the cache. `epochs` has the ids of the executions, with the epochs of their partitions. */
-  async #learn(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
+  async #read(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
     if (epochs.size === 0) return;
     const { knowledge } = this.#options;
-    await knowledge.learn(epochs);
-    batch.learnt(epochs.keys(), knowledge);
+    await knowledge.read(epochs);
+    batch.noteRead(epochs.keys(), knowledge);
   }
 
   /** Sends the batch to the database. Returns false if it must be tried again with newer data. */

@@ -83,7 +83,7 @@ export class KnownExecutions {
   }
 
   /** Reads executions into the cache. `epochs` has their ids, with the epochs of their partitions. */
-  async learn(epochs: ReadonlyMap<string, number>): Promise<void> {
+  async read(epochs: ReadonlyMap<string, number>): Promise<void> {
     const ids = [...epochs.keys()];
     this.forget(ids);
     type Row = [id: string, e: number, epoch: number, end: number, phase: string | null];

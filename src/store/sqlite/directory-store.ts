@@ -12,12 +12,13 @@ import { assert, Bug } from "../../std/assert.ts";
 import { joinParts, type SyncStore } from "../derived-store.ts";
 import { type CommitVerdict, type Fence, StoreFault, type StoreInfo, type TableFinding } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
-import { copyDatabase } from "./copy-database.ts";
-import { DirectoryLock } from "./directory-lock.ts";
 import { type Bytes, type Connection, type Driver, integer, text, textOf } from "./driver.ts";
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
+import { copyDatabase } from "./files/copy-database.ts";
+import { DirectoryLock } from "./files/directory-lock.ts";
+import { OpenFiles } from "./files/open-files.ts";
+import { isLogLost } from "./files/wal-losses.ts";
 import { damageMark, databaseFile, openDatabase } from "./open-database.ts";
-import { OpenFiles } from "./open-files.ts";
 import { type Packed, unpackWrites } from "./packed-commit.ts";
 import { Purger, Shrinker } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
@@ -26,7 +27,6 @@ import { SearchIndex, SearchReader } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
-import { isLogLost } from "./wal-losses.ts";
 
 /** The methods of the store port that the parts of this store implement. TypeScript checks that no method is missing. */
 type Answers = Omit<SyncStore, "commit" | "readLogs" | "purge" | "auditTables"> &

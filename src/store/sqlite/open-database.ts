@@ -11,11 +11,11 @@ import { dirname, join } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { randomHex, systemRandom } from "../../std/random.ts";
 import type { Connection, Driver } from "./driver.ts";
-import { removeDatabase, syncDirectory } from "./durable-files.ts";
+import { removeDatabase, syncDirectory } from "./files/durable-files.ts";
+import { APPLICATION_ID, verifyFile } from "./files/verify-file.ts";
+import { lostInWal } from "./files/wal-losses.ts";
 import { rebuildIndexes } from "./index-repair.ts";
 import { MIGRATIONS } from "./migrations.ts";
-import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
-import { lostInWal } from "./wal-losses.ts";
 
 const CACHE_KIB = 32_768;
 /** The size to which the WAL file is truncated when it is reset, if a very large commit has made it larger. */

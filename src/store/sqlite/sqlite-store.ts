@@ -23,10 +23,10 @@ import {
   type StoreInfo,
   type TableFinding,
 } from "../store.ts";
-import { reserveFile } from "./copy-database.ts";
-import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
 import type { ThreadMethods } from "./directory-store.ts";
 import { faultOf } from "./faults.ts";
+import { reserveFile } from "./files/copy-database.ts";
+import { claimInProcess, releaseInProcess } from "./files/directory-lock.ts";
 import { packWrites } from "./packed-commit.ts";
 import { StoreThread } from "./store-thread.ts";
 

@@ -1,33 +1,14 @@
 // Beats of a worker: which attempts they name, and what becomes of the answers. Virtual time; the server is the test.
 import { expect, test } from "vitest";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import type { ReportedAttempt } from "../../protocol/work.ts";
+import { heldAttempts, idOf } from "../../../test/fixtures/workers/worker-fixture.ts";
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Heartbeats } from "./heartbeats.ts";
-import { HeldAttempts } from "./held-attempts.ts";
 import type { Called } from "./server-link.ts";
-
-const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
 
 function setUp(tasks: number, answer: (request: HeartbeatRequest) => Called<HeartbeatAnswer>) {
   const clock = new VirtualClock();
-  const held = new HeldAttempts();
-  for (let task = 0; task < tasks; task++) {
-    const id = idOf(task);
-    const at = decodeAttempt(id) as ReportedAttempt;
-    const rest = {
-      heartbeatMs: 30_000,
-      since: 0,
-      kept: [],
-      n: 1,
-      hasStarted: true,
-      hasEnded: false,
-      runs: new Map(),
-    };
-    const where = { home: "a", queued: 0, left: 0 };
-    held.add({ id, token: `t${task}`, at, ...rest, ...where });
-  }
+  const held = heldAttempts(tasks, { n: 1, hasStarted: true });
   const sent: HeartbeatRequest[] = [];
   const words: string[] = [];
   const homes: string[] = [];

@@ -292,7 +292,7 @@ export class Membership {
   }
 
   /**
-   * Registers at the addresses of this round that have not failed the worker. The addresses that have failed it are tried a little later.
+   * Registers at the addresses of this round at which the worker had no connection errors. The other addresses are tried a little later.
    */
   #tryMore(session: MemberSession, now: number): void {
     const whole = session.round.filter((address) => !this.#broken.has(address));

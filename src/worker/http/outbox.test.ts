@@ -1,19 +1,16 @@
 // Events on their way: numbers, batches, acknowledgements, repeats, refusals. The server is the test.
 import { describe, expect, test } from "vitest";
-import { makeGrant } from "../../../test/fixtures/workers/worker-fixture.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import type { Report, ReportedAttempt } from "../../protocol/work.ts";
+import { heldAttempts, idOf, makeGrant } from "../../../test/fixtures/workers/worker-fixture.ts";
+import type { Report } from "../../protocol/work.ts";
 import type { EventsAnswer, EventsRequest } from "../../protocol/worker-wire.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { reportPlace } from "../attempt-place.ts";
 import { EventQueue } from "./event-queue.ts";
-import { HeldAttempts } from "./held-attempts.ts";
 import { type Entry, Outbox } from "./outbox.ts";
 import type { Called } from "./server-link.ts";
 
 const PLACE = reportPlace(makeGrant([]));
-const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
 
 interface Sent extends EventsRequest {
   readonly reply: (called: Called<EventsAnswer>) => Promise<void>;
@@ -21,22 +18,7 @@ interface Sent extends EventsRequest {
 }
 
 function setUp(tasks: number) {
-  const held = new HeldAttempts();
-  for (let task = 0; task < tasks; task++) {
-    const id = idOf(task);
-    const at = decodeAttempt(id) as ReportedAttempt;
-    const rest = {
-      heartbeatMs: 30_000,
-      since: 0,
-      kept: [],
-      n: 0,
-      hasStarted: false,
-      hasEnded: false,
-      runs: new Map(),
-    };
-    const where = { home: "a", queued: 0, left: 0 };
-    held.add({ id, token: `t${task}`, at, ...rest, ...where });
-  }
+  const held = heldAttempts(tasks);
   const sent: Sent[] = [];
   const dropped: string[] = [];
   const gone = { isGone: false };

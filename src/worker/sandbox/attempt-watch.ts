@@ -24,7 +24,7 @@ export interface WatchOptions {
 const GRACE_MS = 50;
 /** The longest time until a run starts, counted from the request to the child or from the end of the previous run. */
 const START_MS = 2_000;
-const MEMORY_LOOK_MS = 50;
+const MEMORY_CHECK_MS = 50;
 /**
  * The memory that Node itself needs in the child. The limit of a script is counted `MEMORY_COPIES` times, because garbage of
  * the previous run may still be in memory.
@@ -176,7 +176,7 @@ export class AttemptWatch {
 
   #checkMemory(): void {
     const { child, clock, limits } = this.#options;
-    this.#stopLooking = clock.after(MEMORY_LOOK_MS, () => {
+    this.#stopLooking = clock.after(MEMORY_CHECK_MS, () => {
       const bytes = child.residentBytes();
       this.#memoryBytes = bytes ?? this.#memoryBytes;
       if (bytes !== null && bytes > NODE_BYTES + MEMORY_COPIES * limits.memoryBytes)

@@ -39,7 +39,7 @@ async function find(
       const found = await store.getDefinition({ hash });
       return found === null ? null : compilePlan(unwrap(parseStored(JSON.parse(found.body))));
     },
-    lookAt: async (execution) => {
+    inspect: async (execution) => {
       const { engine } = api.server;
       const { commands = [], view } = unwrap(await engine.inspect(execution));
       return { commands, attempts: await attemptsOf({ engine }, execution), input: view.input };
@@ -149,7 +149,7 @@ test("hashes that are none find nothing", async () => {
   const nothing = {
     store,
     planOf: async () => null,
-    lookAt: async () => ({ commands: [], attempts: [] }),
+    inspect: async () => ({ commands: [], attempts: [] }),
   };
   const hashes = { workflowHash: "x", cmdHash: "../..", receiptTopic: "A_RECEIPT" };
   expect(await findOpenCommand(nothing, hashes)).toEqual({ kind: "none" });

@@ -281,7 +281,7 @@ describe("a node that owns nothing", () => {
     let now = 0;
     const faults = new PeerFaults(() => now);
     const rejection = reject("store_unavailable", "the store takes no writes: full");
-    expect(faults.heard("http://b", { kind: "refused", rejection })).toMatchObject({ kind: "unreached" });
+    expect(faults.recorded("http://b", { kind: "refused", rejection })).toMatchObject({ kind: "unreached" });
     expect(faults.fault?.message).toContain("http://b");
     now = 10_001;
     expect(faults.fault).toBeNull();

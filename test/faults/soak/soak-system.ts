@@ -18,8 +18,9 @@ import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import pg from "pg";
+import type pg from "pg";
 import { freePorts } from "../../../tools/bench/free-ports.ts";
+import { queryAt } from "../../../tools/bench/postgres/query-at.ts";
 import { forward } from "../../../tools/demo/harm/forward.ts";
 import type { ExecutionView, JournalEvent } from "../../fixtures/faults/audit.ts";
 import { FaultProcess } from "../../fixtures/faults/fault-process-fixture.ts";
@@ -359,22 +360,6 @@ export async function terminate(one: FaultProcess): Promise<void> {
   });
   const { code } = await ended;
   if (code !== 0) throw new Error(`${describe(one)} ended with ${code}: ${one.lines.slice(-20).join("\n")}`);
-}
-
-async function queryAt<Row extends pg.QueryResultRow>(
-  url: string,
-  sql: string,
-  values: unknown[] = [],
-): Promise<Row[]> {
-  const client = new pg.Client(url);
-  // Faults cut connections; the query throws then.
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    return (await client.query<Row>(sql, values)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 function descriptors(pid: number): number {

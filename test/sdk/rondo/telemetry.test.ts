@@ -1,12 +1,10 @@
 // OpenTelemetry with the public SDK's API and a collector made here: parents, links, retries, waits, steps and metrics.
-import { AsyncLocalStorage } from "node:async_hooks";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   type Attributes,
   type Context,
-  type ContextManager,
   context as contextApi,
   type Link,
   metrics,
@@ -20,6 +18,7 @@ import { flow, openRondo, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 import { all, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
+import { registerContexts } from "../../fixtures/sdk/trace-context-fixture.ts";
 
 interface Collected {
   readonly name: string;
@@ -76,15 +75,7 @@ function collect(): { spans: Collected[]; values: [name: string, value: number, 
   metrics.setGlobalMeterProvider({
     getMeter: () => ({ createCounter: instrument, createHistogram: instrument }) as never,
   });
-  const storage = new AsyncLocalStorage<Context>();
-  const manager: ContextManager = {
-    active: () => storage.getStore() ?? ROOT_CONTEXT,
-    with: (active, run, self, ...args) => storage.run(active, () => run.apply(self, args)),
-    bind: (_, target) => target,
-    enable: () => manager,
-    disable: () => manager,
-  };
-  contextApi.setGlobalContextManager(manager);
+  registerContexts();
   return { spans, values };
 }
 

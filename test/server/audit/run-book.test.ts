@@ -21,7 +21,7 @@ type Run = readonly [name: string, index: number, attempt?: number];
 
 function findings(runs: readonly (Run | "retried")[], definition: string | null): string[] {
   const auditor = new Auditor("e");
-  if (definition !== null) auditor.know(definition);
+  if (definition !== null) auditor.addDefinition(definition);
   const begin = [{ kind: "created" }, { kind: "phase.started", ...at }, { kind: "handler.started", ...at }];
   const finished = { kind: "finished", status: "failed", output: null, error: null };
   const events = runs.flatMap((run): readonly object[] =>

@@ -121,7 +121,7 @@ export class LocalRabbit {
     await this.start();
   }
 
-  /** Ends all processes of the server at once without waiting, for the end of this process. */
+  /** Kills all processes of the server without waiting for their end, so that it can be called when this process exits. */
   kill(): void {
     this.#process?.kill("SIGKILL");
     this.#portMapper?.kill("SIGKILL");

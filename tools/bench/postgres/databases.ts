@@ -1,9 +1,9 @@
 /** The PostgreSQL server of the scenarios, with a database for each scenario that is dropped afterwards. */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import pg from "pg";
 import { freePort } from "../free-ports.ts";
 import { LocalPostgres } from "./local-postgres.ts";
+import { queryAt } from "./query-at.ts";
 
 export class Databases {
   readonly #url: string;
@@ -35,7 +35,7 @@ export class Databases {
   /** Creates an empty database; returns its URL. */
   async make(scenario: string): Promise<string> {
     const name = `rondo_bench_${process.pid}_${scenario.replaceAll("-", "_")}`;
-    await ask(this.#url, `CREATE DATABASE ${name}`);
+    await queryAt(this.#url, `CREATE DATABASE ${name}`);
     this.#made.add(name);
     const url = new URL(this.#url);
     url.pathname = `/${name}`;
@@ -44,7 +44,7 @@ export class Databases {
 
   async drop(url: string): Promise<void> {
     const name = new URL(url).pathname.slice(1);
-    await ask(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    await queryAt(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
     this.#made.delete(name);
   }
 
@@ -52,7 +52,7 @@ export class Databases {
   async close(keep: boolean): Promise<void> {
     if (this.#local !== null) return this.#local.stop();
     if (keep) return;
-    for (const name of this.#made) await ask(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    for (const name of this.#made) await queryAt(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
   }
 
   /** Ends a private server at once, for when this process ends. */
@@ -69,20 +69,9 @@ async function makeLocal(folder: string): Promise<LocalPostgres> {
   return new LocalPostgres(place, await freePort());
 }
 
-/** Runs one statement over its own connection. */
-export async function ask(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
 async function describe(url: string): Promise<string> {
   const shown = ["synchronous_commit", "fsync", "full_page_writes", "shared_buffers", "max_wal_size"];
-  const [row] = await ask(
+  const [row] = await queryAt(
     url,
     `SELECT current_setting('server_version') AS version${shown.map((name) => `, current_setting('${name}') AS ${name}`).join("")}`,
   );

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import pg from "pg";
+import { canConnect } from "./query-at.ts";
 
 const START_MS = 60_000;
 const ASK_MS = 20;
@@ -70,7 +70,7 @@ export class LocalPostgres {
     const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     const until = performance.now() + START_MS;
     let child = this.#spawn(args);
-    while (!(await letsIn(this.url))) {
+    while (!(await canConnect(this.url))) {
       const isOver = performance.now() > until;
       // After a kill, processes of the former server may still exist for a moment, and prevent the start.
       if (
@@ -130,7 +130,7 @@ export class LocalPostgres {
     await gone;
   }
 
-  /** Ends the server at once without waiting, for the end of this process. */
+  /** Kills the server without waiting for its end, so that it can be called when this process exits. */
   kill(): void {
     this.#process?.kill("SIGQUIT");
   }
@@ -151,20 +151,6 @@ export class LocalPostgres {
 
 function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
-}
-
-async function letsIn(url: string): Promise<boolean> {
-  const client = new pg.Client(url);
-  // The same error is thrown below.
-  client.on("error", () => {});
-  try {
-    await client.connect();
-    await client.end();
-    return true;
-  } catch (error) {
-    if (error instanceof Error && "code" in error) return false;
-    throw error;
-  }
 }
 
 /** Finds PostgreSQL: the newest version in Debian's layout, or the one in the PATH; null: there is none. */

@@ -1,7 +1,7 @@
 /** Jobs of a million: tasks of which some are retried, and finished executions that are kept. */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { ask } from "../postgres/databases.ts";
+import { queryAt } from "../postgres/query-at.ts";
 import type { Bench, Figures } from "../scenario.ts";
 import { median } from "../statistics.ts";
 import { tasksIn } from "./in-process.ts";
@@ -137,7 +137,7 @@ async function bytesOf({ database, directory }: Bench): Promise<number> {
     return readdirSync(directory, { withFileTypes: true })
       .filter((entry) => entry.isFile())
       .reduce((sum, { name }) => sum + statSync(join(directory, name)).size, 0);
-  const [row] = await ask(database, "SELECT pg_database_size(current_database())::bigint AS bytes");
+  const [row] = await queryAt(database, "SELECT pg_database_size(current_database())::bigint AS bytes");
   return Number(row?.["bytes"]);
 }
 

@@ -2,8 +2,9 @@
  * The same loads on 1, 2 or 4 nodes over one database. On a machine with few cores the rates are flat, so the CPU time of nodes and
  * database for each task and chain, the transactions and the bytes of the write-ahead log carry the extrapolation (docs/scaling.md).
  */
-import { ask } from "../postgres/databases.ts";
+
 import { type Load, NodeProcess } from "../postgres/node-process.ts";
+import { queryAt } from "../postgres/query-at.ts";
 import { cpuMsOf } from "../process-cpu.ts";
 import { type Bench, databaseOf, type Figures, NODE_FLAGS, type Scenario } from "../scenario.ts";
 
@@ -100,12 +101,12 @@ async function measure(
 }
 
 async function usedBy(url: string, nodes: readonly NodeProcess[]): Promise<Used> {
-  const [row] = await ask(
+  const [row] = await queryAt(
     url,
     `SELECT xact_commit::bigint AS transactions, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::text AS bytes
      FROM pg_stat_database WHERE datname = current_database()`,
   );
-  const servers = await ask(url, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+  const servers = await queryAt(url, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
   return {
     nodeCpuMs: sum(nodes.map(({ pid }) => cpuMsOf(pid))),
     databaseCpuMs: sum(servers.map(({ pid }) => cpuMsOf(Number(pid)))),
@@ -118,7 +119,7 @@ async function usedBy(url: string, nodes: readonly NodeProcess[]): Promise<Used>
 async function untilShared(url: string, count: number): Promise<void> {
   const until = performance.now() + SHARE_MS;
   for (;;) {
-    const owners = await ask(
+    const owners = await queryAt(
       url,
       "SELECT count(*)::int AS had FROM rondo.partitions WHERE owner IS NOT NULL GROUP BY owner",
     );

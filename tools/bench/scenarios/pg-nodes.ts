@@ -8,8 +8,8 @@ import { openRondo, type Rondo, workflow } from "../../../src/index.ts";
 import { RondoProcess } from "../http/rondo-process.ts";
 import { inParallel } from "../in-parallel.ts";
 import { startMany } from "../loads.ts";
-import { ask } from "../postgres/databases.ts";
 import { type Load, NodeProcess } from "../postgres/node-process.ts";
+import { queryAt } from "../postgres/query-at.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
 import { type Bench, databaseOf, type Figures, type Scenario } from "../scenario.ts";
 import { median, spread } from "../statistics.ts";
@@ -120,7 +120,7 @@ async function inTurns(
 async function untilShared(url: string): Promise<void> {
   const until = performance.now() + SHARE_MS;
   for (;;) {
-    const owners = await ask(url, "SELECT count(*)::int AS had FROM rondo.partitions GROUP BY owner");
+    const owners = await queryAt(url, "SELECT count(*)::int AS had FROM rondo.partitions GROUP BY owner");
     const had = owners.map((row) => Number(row["had"]));
     const all = had.reduce((sum, count) => sum + count, 0);
     if (had.length === 2 && Math.min(...had) >= all / 4) return;
@@ -183,7 +183,7 @@ async function runIdle(bench: Bench): Promise<Figures> {
   rondo.serve(sleeping);
   bench.progress(`starting ${open} executions that sleep for 10 hours`);
   await startMany(rondo, sleeping, open);
-  await ask(url, "VACUUM ANALYZE");
+  await queryAt(url, "VACUUM ANALYZE");
   await sleep(TIDY_MS);
   const ms = bench.isShort ? 5_000 : 20_000;
   bench.progress(`idle for ${ms / 1_000} s`);

@@ -3,8 +3,8 @@
  * beside plain inserts over one connection in the same run. Node has the flags of the container image.
  */
 import { chains, latencies, starts } from "../loads.ts";
-import { ask } from "../postgres/databases.ts";
 import { type MeteredNode, openMeteredNode } from "../postgres/metered-node.ts";
+import { queryAt } from "../postgres/query-at.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
 import { type Bench, databaseOf, type Figures, NODE_FLAGS, type Scenario } from "../scenario.ts";
 import { median, spread } from "../statistics.ts";
@@ -92,7 +92,7 @@ async function packedSeconds(
   url: string,
   commits: number,
 ): Promise<{ seconds: number; bytes: number }> {
-  const rows = await ask(
+  const rows = await queryAt(
     url,
     "SELECT body FROM rondo.journal WHERE e = (SELECT max(e) FROM rondo.executions) ORDER BY seq",
   );

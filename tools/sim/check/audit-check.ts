@@ -12,7 +12,7 @@ import type { Model } from "./model.ts";
 export function checkAudit(tables: MemoryTables, { id, created: plan }: Model): void {
   const rows = tables.readJournal({ execution: id, from: 1 });
   const auditor = new Auditor(id);
-  auditor.know(JSON.stringify(plan.definition));
+  auditor.addDefinition(JSON.stringify(plan.definition));
   for (const row of rows) for (const recorded of decodeEntry(row)) auditor.apply(recorded);
   const execution = replay(new Execution(id, plan), rows);
   const [finding] = auditor.end(viewExecution(execution, execution.now)).findings;

@@ -25,7 +25,7 @@ import { KillableProcess } from "../../../src/testing/killable-process.ts";
 import { VirtualClock } from "../../../src/testing/virtual-clock.ts";
 import type { HostedWorkflow } from "../../../src/worker/handler-code.ts";
 import { RemoteWorker } from "../../../src/worker/http/remote-worker.ts";
-import { must, Trace, Violation } from "../trace.ts";
+import { must, Trace, type TracedRun, traced, Violation } from "../trace.ts";
 import { type NetworkFaults, NO_FAULTS, SimConnection, SimHttp, type SimServer } from "./sim-http.ts";
 
 const SECOND = 1_000;
@@ -51,7 +51,7 @@ const PROBE_TASKS = 60;
 const PROBE_MS = 300;
 const PROBE_AT = HEAL_AT + 60 * SECOND;
 const GENTLE_LEASE_MS = 30 * SECOND;
-/** An execution takes less than a lease in odd seeds. */
+/** The longest time of an execution in odd seeds, in which it ends within one lease. */
 const GENTLE_MS = 25 * SECOND;
 const ROUGH_LEASE_MS = 6 * SECOND;
 
@@ -80,24 +80,9 @@ interface WorkerProcess {
   readonly connections: SimConnection[];
 }
 
-export interface SessionsRun {
-  readonly hash: string;
-  readonly violation: string | null;
-  readonly kinds: ReadonlySet<string>;
-  readonly lines: number;
-}
-
 /** Runs the worker sessions of a seed. */
-export async function runSessions(seed: number, show: ((line: string) => void) | null): Promise<SessionsRun> {
-  const world = new SessionsWorld(seed, show);
-  let violation: string | null = null;
-  try {
-    await world.run();
-  } catch (thrown) {
-    if (!(thrown instanceof Violation)) throw thrown;
-    violation = thrown.message;
-  }
-  return { hash: world.trace.hash, violation, kinds: world.kinds, lines: world.trace.lines };
+export function runSessions(seed: number, show: ((line: string) => void) | null): Promise<TracedRun> {
+  return traced(new SessionsWorld(seed, show));
 }
 
 class SessionsWorld {

@@ -2,13 +2,13 @@
 import { get } from "../../api/client.ts";
 import type { Page, Summary, WorkflowStats } from "../../api/shapes.ts";
 import { type Live, useLive } from "../../api/use-live.ts";
-import { addressOf, executionPage } from "../../core/address.ts";
+import { addressOf } from "../../core/address.ts";
 import { count, duration, moment, plural } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
-import { activityOf, Badge } from "../../ui/badge.tsx";
+import { activityOf } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Panel } from "../../ui/panel.tsx";
-import { Ago } from "../../ui/time.tsx";
+import { RunList } from "../../ui/run-list.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import { useProgress } from "../executions/use-progress.ts";
 
@@ -72,20 +72,12 @@ export function Stats({
           <Volume stats={stats} />
         </>
       )}
-      <ul class="last-runs">
-        {last.map(({ id, status, createdAt, finishedAt }) => (
-          <li key={id}>
-            <Badge state={activityOf(progress.get(id)?.status ?? status, progress.get(id)?.waits ?? null)} />
-            <a class="mono clip" href={executionPage(id)}>
-              {id}
-            </a>
-            <span class="muted nowrap">
-              {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
-              <Ago at={createdAt} />
-            </span>
-          </li>
-        ))}
-      </ul>
+      <RunList
+        runs={last}
+        stateOf={({ id, status }) =>
+          activityOf(progress.get(id)?.status ?? status, progress.get(id)?.waits ?? null)
+        }
+      />
       <p>
         <a href={addressOf("/executions", { workflow: name })}>All executions</a>
       </p>
@@ -139,7 +131,7 @@ function Figure({ label, value }: { readonly label: string; readonly value: stri
   );
 }
 
-/** The share of those that ended done, cancelled ones apart. */
+/** The share of done ones among those that are done or failed; cancelled ones do not count. */
 export function successOf({ done, failed }: { readonly done: number; readonly failed: number }): string {
   const ended = done + failed;
   if (ended === 0) return "–";

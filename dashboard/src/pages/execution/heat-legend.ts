@@ -49,7 +49,7 @@ const HUES = [
   "#5b6ee1",
 ];
 
-/** The part of a byte that the map shows. */
+/** Returns the value in the byte of a task: its state in the lower four bits, its attempts in the upper four; other maps use the whole byte. */
 export function valueOf(by: HeatBy, byte: number): number {
   if (by === "state") return byte & 15;
   return by === "attempts" ? byte >> 4 : byte;

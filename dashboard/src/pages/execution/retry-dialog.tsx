@@ -1,11 +1,12 @@
 /** Retries tasks of an execution, after a dry run has told how many will run. */
 import { useEffect, useState } from "preact/hooks";
-import { change, type Problem } from "../../api/client.ts";
-import type { RetriedTasks } from "../../api/shapes.ts";
+import { change, may, type Problem } from "../../api/client.ts";
+import type { RetriedTasks, Session } from "../../api/shapes.ts";
 import { asProblem } from "../../api/use-live.ts";
 import { plural } from "../../core/format.ts";
 import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { tell } from "../../ui/toast.tsx";
+import type { About } from "./execution.tsx";
 
 /** The tasks of a retry: of a handler (all failed ones, or these numbers), or of an error group. */
 export interface RetryChoice {
@@ -14,6 +15,13 @@ export interface RetryChoice {
   readonly handler?: string;
   readonly numbers?: readonly number[];
   readonly error?: string;
+}
+
+/** Returns why the user cannot retry tasks of this execution, whatever their status is; null if there is no such reason. */
+export function whyNoRetry({ at, facts }: Pick<About, "at" | "facts">, who: Session): string | null {
+  if (!may("operator", who)) return `This needs the role operator; ${who.name} is ${who.role}.`;
+  if (at !== null) return "This is an earlier state. Go back to now first.";
+  return facts.cleanedUp === true ? "The execution has cleaned up after itself. Start a new one." : null;
 }
 
 export function RetryDialog(props: {

@@ -3,7 +3,7 @@
  * result and steps. Failures are walked through with n and p while it stays open.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, may } from "../../api/client.ts";
+import { get } from "../../api/client.ts";
 import type { LogLine, Page, TaskHistory } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
@@ -20,7 +20,7 @@ import { Loading, Trouble } from "../../ui/state.tsx";
 import { copy } from "../../ui/toast.tsx";
 import type { About } from "./execution.tsx";
 import { type LaneName, laneText } from "./place.ts";
-import { RetryDialog } from "./retry-dialog.tsx";
+import { RetryDialog, whyNoRetry } from "./retry-dialog.tsx";
 import { type Attempt, type ReadHistory, readHistory, reasonText } from "./task-history.ts";
 
 const LINES = 500;
@@ -97,6 +97,11 @@ export function TaskDrawer(
   );
 }
 
+function whyNotTask(status: TaskHistory["task"]["status"], hasEnded: boolean): string | null {
+  if (status === "done") return "The task is done.";
+  return status === "failed" || hasEnded ? null : "The task has not failed.";
+}
+
 function Actions({
   path,
   lane,
@@ -106,19 +111,8 @@ function Actions({
   row,
   id,
 }: About & { readonly lane: LaneName; readonly task: number; readonly row: TaskHistory["task"] }) {
-  const who = useSession();
   const [isRetrying, setIsRetrying] = useState(false);
-  const whyNot = !may("operator", who)
-    ? `This needs the role operator; ${who.name} is ${who.role}.`
-    : at !== null
-      ? "This is an earlier state. Go back to now first."
-      : facts.cleanedUp === true
-        ? "The execution has cleaned up after itself. Start a new one."
-        : row.status === "done"
-          ? "The task is done."
-          : row.status === "failed" || facts.finishedAt !== null
-            ? null
-            : "The task has not failed.";
+  const whyNot = whyNoRetry({ at, facts }, useSession()) ?? whyNotTask(row.status, facts.finishedAt !== null);
   const everything = (): string =>
     [
       `execution ${id}, ${lane.phase}/${lane.handler}, task ${task}: ${row.status}`,

@@ -1,6 +1,6 @@
 /** The tab with the errors of the execution in groups, and with the tasks of the selected handler as a map and as rows. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, may, type Problem } from "../../api/client.ts";
+import { get, type Problem } from "../../api/client.ts";
 import {
   type HandlerView,
   type Page,
@@ -23,7 +23,7 @@ import { ErrorGroups, readGroup } from "./error-groups.tsx";
 import type { About } from "./execution.tsx";
 import { HeatMap } from "./heat-map.tsx";
 import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
-import { RetryDialog } from "./retry-dialog.tsx";
+import { RetryDialog, whyNoRetry } from "./retry-dialog.tsx";
 import { reasonText } from "./task-history.ts";
 
 const PAGE = 100;
@@ -200,15 +200,8 @@ function RetryButtons({
   readonly chosen: ReadonlySet<number>;
   readonly failed: number;
 }) {
-  const who = useSession();
   const [isAsking, setIsAsking] = useState<"chosen" | "failed" | null>(null);
-  const whyNot = !may("operator", who)
-    ? `This needs the role operator; ${who.name} is ${who.role}.`
-    : at !== null
-      ? "This is an earlier state. Go back to now first."
-      : facts.cleanedUp === true
-        ? "The execution has cleaned up after itself. Start a new one."
-        : null;
+  const whyNot = whyNoRetry({ at, facts }, useSession());
   return (
     <>
       {chosen.size === 0 ? null : (

@@ -3,8 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule, Summary } from "../../api/shapes.ts";
 import { type Live, useLive } from "../../api/use-live.ts";
-import { addressOf, executionPage } from "../../core/address.ts";
-import { count, duration, moment, momentIn, plural, relative } from "../../core/format.ts";
+import { addressOf } from "../../core/address.ts";
+import { count, moment, momentIn, plural, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
 import { usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
@@ -13,6 +13,7 @@ import { Button } from "../../ui/button.tsx";
 import { useFinder } from "../../ui/finder.tsx";
 import { PageHead, Panel } from "../../ui/panel.tsx";
 import { ReasonDialog } from "../../ui/reason-dialog.tsx";
+import { RunList } from "../../ui/run-list.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { attempt, tell, tellUndo } from "../../ui/toast.tsx";
@@ -253,23 +254,11 @@ function History({ schedule: { id, workflow, state, timeZone } }: { readonly sch
   );
   if (data === null || data.data.length === 0) return null;
   return (
-    <ul class="last-runs" aria-label="Last runs">
-      {data.data.map(({ id: execution, status, createdAt, finishedAt }) => (
-        <li key={execution}>
-          <Badge state={status} />
-          <a class="clip" href={executionPage(execution)} title={execution}>
-            {dueOf(execution, timeZone) ?? execution}
-          </a>
-          <span class="muted nowrap">
-            {finishedAt === null ? "" : `${duration(finishedAt - createdAt)}, `}
-            <Ago at={createdAt} />
-          </span>
-        </li>
-      ))}
+    <RunList runs={data.data} labelOf={({ id: execution }) => dueOf(execution, timeZone)}>
       <li>
         <a href={addressOf("/executions", { workflow, q: `${id}~` })}>All runs</a>
       </li>
-    </ul>
+    </RunList>
   );
 }
 

@@ -1,8 +1,8 @@
 /** Verifies a database file before it is opened for writing, so that a damaged file, or one of another program, is refused unchanged. */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
-import { type Connection, type Driver, SqliteError } from "./driver.ts";
-import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
-import { isOfIndex } from "./index-repair.ts";
+import { type Connection, type Driver, SqliteError } from "../driver.ts";
+import { faultOf, StoreUnreadable, type UnreadableReason } from "../faults.ts";
+import { isOfIndex } from "../index-repair.ts";
 
 /** The application id in the header of a SQLite file: "Rond" marks it as a database of Rondo. */
 export const APPLICATION_ID = 0x526f6e64;

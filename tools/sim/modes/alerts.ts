@@ -5,18 +5,18 @@
  *
  * The alerts are asynchronous code, so the run is too: after each planned call, all promises go on until nothing is left to do.
  */
-import type { Happening } from "../../src/server/alerts/alert.ts";
-import type { FailedExecution, OldQueue } from "../../src/server/alerts/alert-causes.ts";
-import type { AlertMessage } from "../../src/server/alerts/alert-sender.ts";
-import { Alerts, type AlertsOptions } from "../../src/server/alerts/alerts.ts";
-import type { ClusterShown } from "../../src/server/parts.ts";
-import type { FoundGroup } from "../../src/server/services/dead-letter-groups.ts";
-import { type Clock, systemClock } from "../../src/std/clock.ts";
-import { SeededRandom } from "../../src/std/random.ts";
-import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { StoreFault } from "../../src/store/store.ts";
-import { Timeline } from "./timeline.ts";
-import { must, Trace, Violation } from "./trace.ts";
+import type { Happening } from "../../../src/server/alerts/alert.ts";
+import type { FailedExecution, OldQueue } from "../../../src/server/alerts/alert-causes.ts";
+import type { AlertMessage } from "../../../src/server/alerts/alert-sender.ts";
+import { Alerts, type AlertsOptions } from "../../../src/server/alerts/alerts.ts";
+import type { ClusterShown } from "../../../src/server/parts.ts";
+import type { FoundGroup } from "../../../src/server/services/dead-letter-groups.ts";
+import { type Clock, systemClock } from "../../../src/std/clock.ts";
+import { SeededRandom } from "../../../src/std/random.ts";
+import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
+import { StoreFault } from "../../../src/store/store.ts";
+import { Timeline } from "../timeline.ts";
+import { must, Trace, type TracedRun, traced } from "../trace.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -65,24 +65,9 @@ interface Cause {
   isOwed: boolean;
 }
 
-export interface AlertsRun {
-  readonly hash: string;
-  readonly violation: string | null;
-  readonly kinds: ReadonlySet<string>;
-  readonly lines: number;
-}
-
 /** Runs the alerts of a seed. */
-export async function runAlerts(seed: number, show: ((line: string) => void) | null): Promise<AlertsRun> {
-  const world = new AlertsWorld(seed, show);
-  let violation: string | null = null;
-  try {
-    await world.run();
-  } catch (thrown) {
-    if (!(thrown instanceof Violation)) throw thrown;
-    violation = thrown.message;
-  }
-  return { hash: world.trace.hash, violation, kinds: world.kinds, lines: world.trace.lines };
+export function runAlerts(seed: number, show: ((line: string) => void) | null): Promise<TracedRun> {
+  return traced(new AlertsWorld(seed, show));
 }
 
 class AlertsWorld {

@@ -1,7 +1,7 @@
 // Each cause of an alert is told once, whichever nodes die.
 import { expect, test } from "vitest";
-import { effort } from "../../test/fixtures/long.ts";
-import { runAnySeed } from "./run.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { runAnySeed } from "../run.ts";
 
 const SEEDS = Array.from({ length: effort({ usual: 2, long: 50 }) }, (_, i) => i + 1);
 

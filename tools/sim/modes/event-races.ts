@@ -3,17 +3,17 @@
  * are lost. Each kind has one trigger: plain, debounce, batch, throttle, or one of the singletons. At the end every event had
  * exactly the effect that its trigger promises, as the journals of the gates and of the started executions show.
  */
-import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
-import type { Event } from "../../src/kernel/event.ts";
-import type { Relayed, StartMessage } from "../../src/kernel/message.ts";
-import { gateMessage } from "../../src/kernel/relay/gate.ts";
-import { GATE_WORKFLOW, type GatePolicy, RELAY_DEFINITIONS } from "../../src/kernel/relay/relay.ts";
-import { eventExecution, gateId, startedBy } from "../../src/kernel/relay/relay-ids.ts";
-import { unwrap } from "../../src/std/rejection.ts";
-import type { Fault } from "./faults.ts";
-import { must } from "./trace.ts";
-import { World } from "./world.ts";
+import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
+import type { Event } from "../../../src/kernel/event.ts";
+import type { Relayed, StartMessage } from "../../../src/kernel/message.ts";
+import { gateMessage } from "../../../src/kernel/relay/gate.ts";
+import { GATE_WORKFLOW, type GatePolicy, RELAY_DEFINITIONS } from "../../../src/kernel/relay/relay.ts";
+import { eventExecution, gateId, startedBy } from "../../../src/kernel/relay/relay-ids.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
+import type { Fault } from "../faults.ts";
+import { must } from "../trace.ts";
+import { World } from "../world.ts";
 
 const EVENTS = 150;
 const KEYS = ["a", "b"];

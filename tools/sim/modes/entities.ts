@@ -4,19 +4,19 @@
  * executions are paused, cancelled and retried, old ones are purged, and a newer definition is stored. At the end every item was
  * taken once, in its order, and the first execution of each id names the newest.
  */
-import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
-import { successorId } from "../../src/kernel/definition/successor-id.ts";
-import type { StartMessage } from "../../src/kernel/message.ts";
-import { EVENT_WORKFLOW, RELAY_DEFINITIONS } from "../../src/kernel/relay/relay.ts";
-import { eventExecution } from "../../src/kernel/relay/relay-ids.ts";
-import type { SeededRandom } from "../../src/std/random.ts";
-import { unwrap } from "../../src/std/rejection.ts";
-import type { Model } from "./check/model.ts";
-import type { Fault } from "./faults.ts";
-import { must } from "./trace.ts";
-import { ENTITY, ITEM_SIGNALS, LAST } from "./workload/program.ts";
-import { World } from "./world.ts";
+import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
+import { successorId } from "../../../src/kernel/definition/successor-id.ts";
+import type { StartMessage } from "../../../src/kernel/message.ts";
+import { EVENT_WORKFLOW, RELAY_DEFINITIONS } from "../../../src/kernel/relay/relay.ts";
+import { eventExecution } from "../../../src/kernel/relay/relay-ids.ts";
+import type { SeededRandom } from "../../../src/std/random.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
+import type { Model } from "../check/model.ts";
+import type { Fault } from "../faults.ts";
+import { must } from "../trace.ts";
+import { ENTITY, ITEM_SIGNALS, LAST } from "../workload/program.ts";
+import { World } from "../world.ts";
 
 /** The entities whose items are sent to the id, one after the other, and the one whose items are events. */
 const SIGNALLED = ["a", "b"];

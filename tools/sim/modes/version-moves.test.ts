@@ -1,7 +1,7 @@
 // Executions are moved between versions of a workflow, whichever code is served and whichever processes die.
 import { expect, test } from "vitest";
-import { effort } from "../../test/fixtures/long.ts";
-import { runSeed } from "./run.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { runSeed } from "../run.ts";
 
 const SEEDS = Array.from({ length: effort({ usual: 4, long: 50 }) }, (_, i) => i + 1);
 /** A wait ends in the commit of the recorded start of its task: the grant contains its answer. */

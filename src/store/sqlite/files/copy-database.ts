@@ -3,10 +3,10 @@
  */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { RondoError, reject } from "../../std/rejection.ts";
-import { StoreFault } from "../store.ts";
+import { RondoError, reject } from "../../../std/rejection.ts";
+import { StoreFault } from "../../store.ts";
+import { type Connection, SqliteError } from "../driver.ts";
 import { sealFile } from "./backup-seal.ts";
-import { type Connection, SqliteError } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
 
 /** Creates the empty file of a copy, so that its name is taken. Returns a function that removes the file if the copy fails. */

@@ -3,7 +3,7 @@
  * This code never opens the files: closing a handle would release SQLite's lock.
  */
 import { statSync } from "node:fs";
-import { StoreFault } from "../store.ts";
+import { StoreFault } from "../../store.ts";
 
 interface OpenFile {
   readonly path: string;

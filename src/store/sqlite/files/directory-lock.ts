@@ -18,10 +18,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { Connection, Driver } from "./driver.ts";
-import { SqliteError } from "./driver.ts";
+import type { Connection, Driver } from "../driver.ts";
+import { SqliteError } from "../driver.ts";
+import { DirectoryOwned, type Owner } from "../faults.ts";
 import { syncDirectory, syncFile } from "./durable-files.ts";
-import { DirectoryOwned, type Owner } from "./faults.ts";
 
 const LOCK_FILE = "lock.db";
 const OWNER_FILE = "owner.json";

@@ -1,7 +1,7 @@
 // A debounce loses no item and takes none twice, whenever an item comes about the end of its execution.
 import { expect, test } from "vitest";
-import { effort } from "../../test/fixtures/long.ts";
-import { runSeed } from "./run.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { runSeed } from "../run.ts";
 
 // `npm run sim:ci` runs more of them.
 const SEEDS = Array.from({ length: effort({ usual: 1, long: 50 }) }, (_, i) => i + 1);

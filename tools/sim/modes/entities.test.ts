@@ -1,7 +1,7 @@
 // Executions continue as others under one id, whichever processes die and whichever old executions are purged.
 import { expect, test } from "vitest";
-import { effort } from "../../test/fixtures/long.ts";
-import { runSeed } from "./run.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { runSeed } from "../run.ts";
 
 // `npm run sim:ci` runs the first ones.
 const SEEDS = Array.from({ length: effort({ usual: 0, long: 50 }) }, (_, i) => i + 1);

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadDriver } from "./driver.ts";
+import { loadDriver } from "../driver.ts";
 import { isLogLost, lostInWal } from "./wal-losses.ts";
 
 const home = mkdtempSync(join(tmpdir(), "rondo-wal-"));

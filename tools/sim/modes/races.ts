@@ -3,12 +3,12 @@
  * another item is kept. Items come at such times that most of them meet an end. Each item goes to the open execution of its
  * name, or starts the next one, while processes crash and answers are lost. At the end every item was taken exactly once.
  */
-import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
-import { unwrap } from "../../src/std/rejection.ts";
-import type { Fault } from "./faults.ts";
-import { must } from "./trace.ts";
-import { World } from "./world.ts";
+import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
+import type { Fault } from "../faults.ts";
+import { must } from "../trace.ts";
+import { World } from "../world.ts";
 
 /** Items of one run. */
 const ITEMS = 200;

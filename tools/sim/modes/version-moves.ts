@@ -3,12 +3,12 @@
  * move executions from one version to the other, and to a definition that does not fit. At the end every execution has ended, each
  * has the phases of the definition that it had last, and none has the one that does not fit.
  */
-import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
-import { unwrap } from "../../src/std/rejection.ts";
-import type { Fault } from "./faults.ts";
-import { must } from "./trace.ts";
-import { World } from "./world.ts";
+import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
+import { unwrap } from "../../../src/std/rejection.ts";
+import type { Fault } from "../faults.ts";
+import { must } from "../trace.ts";
+import { World } from "../world.ts";
 
 const EXECUTIONS = 8;
 const MOVES = 40;

@@ -17,15 +17,15 @@ import {
   truncateSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { makeDirectory } from "../../std/make-directory.ts";
-import { RondoError, reject } from "../../std/rejection.ts";
+import { makeDirectory } from "../../../std/make-directory.ts";
+import { RondoError, reject } from "../../../std/rejection.ts";
+import { type Driver, loadDriver } from "../driver.ts";
+import { DirectoryOwned, faultOf, StoreUnreadable, type UnreadableReason } from "../faults.ts";
+import { MIGRATIONS } from "../migrations.ts";
+import { databaseFile, newGeneration, newKey } from "../open-database.ts";
 import { sealedBytes } from "./backup-seal.ts";
 import { claimInProcess, DirectoryLock, isClaimedInProcess, releaseInProcess } from "./directory-lock.ts";
-import { type Driver, loadDriver } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
-import { DirectoryOwned, faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";
-import { MIGRATIONS } from "./migrations.ts";
-import { databaseFile, newGeneration, newKey } from "./open-database.ts";
 import { verifyFile } from "./verify-file.ts";
 
 /** Restores a backup. Throws `RondoError`, `DirectoryOwned` or `StoreUnreadable`. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { DirectoryOwned } from "../faults.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
-import { DirectoryOwned } from "./faults.ts";
 
 test("one process uses a directory once at a time, whatever SQLite's own lock says", () => {
   claimInProcess("/nowhere/a");

@@ -1,7 +1,7 @@
 // Events have exactly the effects that their triggers promise, whichever processes die.
 import { expect, test } from "vitest";
-import { effort } from "../../test/fixtures/long.ts";
-import { runSeed } from "./run.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { runSeed } from "../run.ts";
 
 // `npm run sim:ci` runs more of them.
 const SEEDS = Array.from({ length: effort({ usual: 1, long: 50 }) }, (_, i) => i + 1);
