@@ -27,6 +27,8 @@ type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 
 /** Returns the index terms of an execution: its hash, tags and error. Ids and workflows have indexes of their own. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
+  // Most executions have neither tags nor an error, and all new ones are indexed.
+  if (error === null && isEmpty(tags)) return [hashTerm(hash)];
   const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(userTags({ tags }))) {
     terms.add(nameTerm(name));
@@ -34,6 +36,11 @@ export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | 
   }
   for (const word of errorTerms(error)) terms.add(word);
   return [...terms];
+}
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false;
+  return true;
 }
 
 /** Whether executions that start at about the same time usually share the term, so an index may store it once for a block. */

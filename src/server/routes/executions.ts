@@ -37,7 +37,7 @@ import {
   pageOf,
 } from "../schemas/paging.ts";
 import { EndWatch } from "../services/end-watch.ts";
-import { type Started, type StartRequest, timeOf } from "../services/start-executions.ts";
+import { type Started, type StartedUnseen, type StartRequest, timeOf } from "../services/start-executions.ts";
 import { viewSource } from "../streams/view-source.ts";
 import { lastEventId, openFeed, STREAM, STREAM_HEADERS, wantsStream } from "./events.ts";
 import { idTaken, inspectFor, keyedId, projectFor, routesOf, type Services } from "./services.ts";
@@ -143,19 +143,29 @@ const startRoute = route({
     const onId = (id: string): void => {
       if (waitMs > 0) watch = new EndWatch(engine, clock, id);
     };
-    const started = await startFor(services, caller, { body, key, trace, onId });
+    const request = { body, key, trace, onId };
+    const started =
+      waitMs > 0
+        ? await startFor(services, caller, request, (start) => services.starts.startWatched(start))
+        : await startFor(services, caller, request);
     const watching = watch as EndWatch | null;
-    if (!isRejection(started)) ask.target(started.id, started.view.project);
-    const { view } = isRejection(started) ? { view: null } : started;
-    const hasNoSuccessor = view !== null && hasEnded(view) && view.continuedAs === undefined;
-    if (isRejection(started) || watching === null || hasNoSuccessor) {
+    if (isRejection(started)) {
       watching?.stop();
-      return isRejection(started) ? started : startedAnswer(started);
+      return started;
     }
-    if (view?.continuedAs !== undefined) await watching.find();
+    ask.target(started.id, started.view === null ? started.project : started.view.project);
+    if (started.view !== null) {
+      const { view } = started;
+      if (watching === null || (hasEnded(view) && view.continuedAs === undefined)) {
+        watching?.stop();
+        return startedAnswer({ ...started, view });
+      }
+      if (view.continuedAs !== undefined) await watching.find();
+    }
     const answer = async () => {
-      const end = await watching.wait(waitMs, ask.signal);
-      const view = watching.view ?? (await viewNow(engine, started));
+      const end = (await watching?.wait(waitMs, ask.signal)) ?? "stopped";
+      const view = watching?.view ?? (await viewNow(engine, started));
+      if (isRejection(view)) return view;
       const isLate = end === "late" || end === "stopped";
       return startedAnswer({ ...started, view }, isLate ? { "preference-applied": "wait=timeout" } : {});
     };
@@ -163,12 +173,18 @@ const startRoute = route({
   },
 });
 
-async function viewNow(engine: Services["engine"], { id, view }: Started): Promise<ExecutionView> {
+async function viewNow(
+  engine: Services["engine"],
+  { id, view }: Started | StartedUnseen,
+): Promise<ExecutionView | Rejection> {
   const found = await inspectNewest((one) => engine.inspect(one), id);
-  return isRejection(found) ? view : found.view;
+  return isRejection(found) ? (view ?? found) : found.view;
 }
 
-function startedAnswer({ id, existed, view }: Started, headers: Readonly<Record<string, string>> = {}) {
+function startedAnswer(
+  { id, existed, view }: Omit<Started, "commands">,
+  headers: Readonly<Record<string, string>> = {},
+) {
   return json(view, {
     status: existed ? 200 : 201,
     headers: { location: `/v1/executions/${encodeURIComponent(id)}`, ...headers },
@@ -371,22 +387,24 @@ const droppedRoute = route({
   },
 });
 
-/** Starts an execution for a caller. If the body has no id, the id is derived from `key`. */
-export async function startFor(
+/** Starts an execution for a caller, by `start`. If the body has no id, the id is derived from `key`. */
+export async function startFor<S extends Started | StartedUnseen = Started>(
   { starts }: Pick<Services, "starts">,
   caller: Caller,
   request: Pick<StartRequest, "trace" | "onId"> & {
     readonly body: z.output<typeof startSchema>;
     readonly key: string | null;
   },
-): Promise<Started | Rejection> {
+  start: (request: StartRequest) => Promise<S | Rejection> = (one) =>
+    starts.start(one) as Promise<S | Rejection>,
+): Promise<S | Rejection> {
   const { body, key, ...more } = request;
   const { workflow, input, ...options } = body;
   const checked = checkOptions(options, caller, key);
   if (isRejection(checked)) return checked;
-  const started = await starts.start({ ...checked, workflow, input, ...more });
+  const started = await start({ ...checked, workflow, input, ...more });
   if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started) : started;
-  return started.view.project === checked.project
+  return started.view === null || started.view.project === checked.project
     ? started
     : idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`));
 }

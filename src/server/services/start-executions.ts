@@ -51,6 +51,13 @@ export interface Started {
   readonly commands?: readonly CommandView[];
 }
 
+/** An execution that a watched request has started. It has no view, because its end will bring one. */
+export interface StartedUnseen extends Pick<Started, "id"> {
+  readonly project: string;
+  readonly existed: false;
+  readonly view: null;
+}
+
 export interface StartParts {
   readonly engine: EnginePort;
   readonly store: SignalStartParts["store"];
@@ -77,8 +84,20 @@ export class ExecutionStarter {
 
   /** Starts an execution, or finds the one that an equal request started before. Resolves when the execution is durable. */
   async start(request: StartRequest): Promise<Started | Rejection> {
+    return (await this.#start(request, { isWatched: false })) as Started | Rejection;
+  }
+
+  /** Does what `start` does, for a caller that watches the execution to its end: an execution that is new has no view. */
+  startWatched(request: StartRequest): Promise<Started | StartedUnseen | Rejection> {
+    return this.#start(request, { isWatched: true });
+  }
+
+  async #start(
+    request: StartRequest,
+    options: { readonly isWatched: boolean },
+  ): Promise<Started | StartedUnseen | Rejection> {
     const prepared = await this.#prepare(request);
-    if (!isRejection(prepared)) return this.begin(prepared.known, prepared.text, request);
+    if (!isRejection(prepared)) return this.#begin(prepared.known, prepared.text, request, options);
     return prepared.code === "invalid_input" ? ((await this.#repeated(request)) ?? prepared) : prepared;
   }
 
@@ -88,12 +107,25 @@ export class ExecutionStarter {
     text: string,
     request: Omit<StartRequest, "workflow" | "input">,
   ): Promise<Started | Rejection> {
+    return (await this.#begin(known, text, request, { isWatched: false })) as Started | Rejection;
+  }
+
+  async #begin(
+    known: KnownDefinition,
+    text: string,
+    request: Omit<StartRequest, "workflow" | "input">,
+    { isWatched }: { readonly isWatched: boolean },
+  ): Promise<Started | StartedUnseen | Rejection> {
     const { engine, topics } = this.#parts;
     const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
-    const { id, reply } = await this.#send(known, text, request, { views: true });
+    const { id, reply } = await this.#send(known, text, request, { views: !isWatched });
     const { answer, existed, view, commands } = reply;
     if (isRejection(answer)) return answer;
+    // A watch of this node's own execution began before the start, so it misses no end.
+    const { project, ifExists } = request;
+    if (isWatched && !existed && ifExists === undefined && engine.isOwn(id))
+      return { id, project, existed, view: null };
     if (view !== undefined) return { id, existed, view, ...defined({ commands }) };
     // The reply has no view if another node has started the execution, or if `ifExists` decided about the id. Then the view is read.
     const found = await inspectNewest((one) => engine.inspect(one), id);
@@ -155,7 +187,7 @@ export class ExecutionStarter {
     if (refusal !== null) return refusal;
     // All inputs are checked before the first start is sent.
     const texts = await Promise.all(
-      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
+      requests.map((request) => (isRejection(request) ? request : textOf(known, request.input))),
     );
     return Promise.all(
       requests.map(async (request, i) => {

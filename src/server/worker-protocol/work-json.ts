@@ -1,7 +1,7 @@
 /** Writes the answer to a claim as JSON text by hand: stored texts are inserted without parsing. */
 import { markCommand } from "../../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../../protocol/idempotency-key.ts";
-import { compensationJson, type Grant, type GrantItem } from "../../protocol/work.ts";
+import { compensationJson, type Grant, type GrantItem, type PhaseCounts } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ItemHistory } from "./item-history.ts";
 
@@ -163,14 +163,26 @@ function workTexts(
   return { work, batches: Array.from(batches, ([writer, tasks]) => writer.writeBatch(tasks)) };
 }
 
-const phasesTexts = new WeakMap<object, string>();
+const phasesTexts = new WeakMap<PhaseCounts, string>();
+const visitTexts = new WeakMap<PhaseCounts[number], string>();
 
 /** The results of earlier phases as JSON, written once per visit: all grants of a visit share the text. */
 function phasesJson({ phases }: Grant): string {
   let text = phasesTexts.get(phases);
   if (text === undefined) {
-    text = JSON.stringify(phases);
+    text = `[${phases.map(visitJson).join(",")}]`;
     phasesTexts.set(phases, text);
+  }
+  return text;
+}
+
+/** The counts of one visit as JSON. All executions of a plan have the same objects for phases without a visit, so their texts are kept. */
+function visitJson(counts: PhaseCounts[number]): string {
+  if (counts.visit > 0) return JSON.stringify(counts);
+  let text = visitTexts.get(counts);
+  if (text === undefined) {
+    text = JSON.stringify(counts);
+    visitTexts.set(counts, text);
   }
   return text;
 }

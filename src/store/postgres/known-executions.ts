@@ -58,6 +58,11 @@ export class KnownExecutions {
     return known?.ownedIn === epoch ? known : undefined;
   }
 
+  /** Returns the number of an execution that is cached, whoever owns its partition; undefined if it is not cached. */
+  numberOf(id: string): number | undefined {
+    return this.#recent.get(id)?.e;
+  }
+
   set(id: string, known: Known): void {
     this.#recent.set(id, known);
   }

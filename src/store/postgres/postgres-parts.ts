@@ -95,6 +95,7 @@ export function makeParts(
   const repairs = new PostgresRepairs({ links, side, queue, knowledge, hints, meta });
   const search = new PostgresSearchIndex({
     ...{ links, reader, generation, now: () => records.now() },
+    numberOf: (id) => knowledge.numberOf(id),
     ...defined({ behindMs: given.searchBehindMs }),
   });
   const answers: Answers = joinParts([reader, records, side, repairs, search]);

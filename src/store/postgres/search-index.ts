@@ -89,6 +89,13 @@ interface Cursor {
   readonly endedE: number;
 }
 
+/** The terms of an execution that this node has committed. */
+interface OwnTerms {
+  /** The number of the execution; undefined if it is not known, so that it must be looked up by its id. */
+  readonly e: number | undefined;
+  readonly terms: readonly string[];
+}
+
 type Unindexed = readonly [cursor: number, ended: number, endedE: number, e: number | null];
 
 export class PostgresSearchIndex {
@@ -97,8 +104,9 @@ export class PostgresSearchIndex {
   readonly #generation: string;
   readonly #now: () => Promise<number>;
   readonly #behindMs: number;
+  readonly #numberOf: (id: string) => number | undefined;
   /** Terms of this node's commits that are not indexed yet, by the id of the execution. */
-  readonly #own = new Map<string, Set<string>>();
+  readonly #own = new Map<string, OwnTerms>();
   /** The execution up to which the cursors may advance, and when it was the newest one. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
@@ -107,21 +115,25 @@ export class PostgresSearchIndex {
     readonly reader: PostgresReader;
     readonly generation: string;
     readonly now: () => Promise<number>;
+    /** Returns the number of an execution that was committed a moment ago, if it is cached. */
+    readonly numberOf: (id: string) => number | undefined;
     readonly behindMs?: number;
   }) {
     this.#links = parts.links;
     this.#reader = parts.reader;
     this.#generation = parts.generation;
     this.#now = parts.now;
+    this.#numberOf = parts.numberOf;
     this.#behindMs = parts.behindMs ?? BEHIND_MS;
   }
 
   committed({ writes }: Commit): void {
     for (const { head, create, execution } of writes) {
       if (head === null || !(create || head.error !== null)) continue;
-      const terms = this.#own.get(execution) ?? new Set();
-      for (const term of create ? termsOf(head) : errorTerms(head.error)) terms.add(term);
-      this.#own.set(execution, terms);
+      const terms = create ? termsOf(head) : errorTerms(head.error);
+      const before = this.#own.get(execution);
+      const e = this.#numberOf(execution) ?? before?.e;
+      this.#own.set(execution, { e, terms: before === undefined ? terms : [...before.terms, ...terms] });
     }
   }
 
@@ -145,6 +157,7 @@ export class PostgresSearchIndex {
 
   /** Called before these executions are deleted. Returns a function that deletes the terms of those that no longer exist. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
+    for (const id of ids) this.#own.delete(id);
     const find = () => this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const heads = await this.#reader.headsOf(await find());
     return async () => {
@@ -202,16 +215,27 @@ export class PostgresSearchIndex {
   }
 
   async #writeOwn(): Promise<void> {
-    const some = [...this.#own].slice(0, SLICE);
+    const some: [string, OwnTerms][] = [];
+    for (const entry of this.#own) {
+      some.push(entry);
+      if (some.length === SLICE) break;
+    }
     for (const [id] of some) this.#own.delete(id);
-    const pairs = some.flatMap(([id, terms]) => [...terms].map((term) => [encodeText(term), plainText(id)]));
+    const [terms, numbers, termsOfIds, ids] = [[], [], [], []] as [string[], number[], string[], string[]];
+    for (const [id, { e, terms: own }] of some)
+      for (const term of own) {
+        (e === undefined ? termsOfIds : terms).push(encodeText(term));
+        if (e === undefined) ids.push(plainText(id));
+        else numbers.push(e);
+      }
     try {
-      await this.#write("search-add-ids", [
-        joinTexts(pairs.map(([term]) => term as string)),
-        joinTexts(pairs.map(([, id]) => id as string)),
-      ]);
+      if (terms.length > 0) await this.#write("search-add", [joinTexts(terms), joinNumbers(numbers)]);
+      if (ids.length > 0) await this.#write("search-add-ids", [joinTexts(termsOfIds), joinTexts(ids)]);
     } catch (error) {
-      for (const [id, terms] of some) this.#own.set(id, new Set([...terms, ...(this.#own.get(id) ?? [])]));
+      for (const [id, { e, terms: own }] of some) {
+        const later = this.#own.get(id);
+        this.#own.set(id, { e: later?.e ?? e, terms: [...own, ...(later?.terms ?? [])] });
+      }
       throw error;
     }
   }

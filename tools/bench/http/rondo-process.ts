@@ -30,7 +30,9 @@ export class RondoProcess {
       join(bench.directory, name),
     ];
     this.#name = name;
-    this.#child = spawn(process.execPath, [...(bench.isProfiled ? profile : []), CLI, ...args], {
+    // The part of the scenario runs with the Node flags of the container image, if any. The processes get the same ones.
+    const flags = [...process.execArgv, ...(bench.isProfiled ? profile : [])];
+    this.#child = spawn(process.execPath, [...flags, CLI, ...args], {
       cwd: bench.directory,
       env: Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("RONDO_"))),
       stdio: ["ignore", "pipe", 2, "ipc"],
