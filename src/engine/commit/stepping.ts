@@ -19,7 +19,7 @@ import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
-import { currentHash, type ExecutionWrite } from "../../store/store.ts";
+import type { ExecutionWrite } from "../../store/store.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
 import { knownRuns } from "../leases/attempt-facts.ts";
 import {
