@@ -196,8 +196,8 @@ describe("the overview", () => {
       working: 1,
       leases: 2,
       ready: [
-        { use: "w.a", tasks: 8, since: expect.any(Number) },
-        { use: "w.b", tasks: 3, since: expect.any(Number) },
+        { use: "w.a", tasks: 8, workflows: ["w"], since: expect.any(Number) },
+        { use: "w.b", tasks: 3, workflows: ["other"], since: expect.any(Number) },
       ],
       totals: {
         started: 2,
