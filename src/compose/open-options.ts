@@ -161,6 +161,16 @@ export interface OpenServerOptions {
    */
   readonly cors?: { readonly origins: readonly string[] };
   /**
+   * Sources of signed webhooks (Standard Webhooks) that become events, by name. They are sent to `/v1/webhooks/<source>`. `secrets` are
+   * those with which the source signs, `project` is that of the events.
+   *
+   * @default {}
+   * @example { shop: { secrets: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] } }
+   */
+  readonly webhooks?: Readonly<
+    Record<string, { readonly secrets: readonly string[]; readonly project?: string }>
+  >;
+  /**
    * A token with all rights, of at least 16 characters. `rondo token create` makes others.
    *
    * @default none

@@ -1,5 +1,5 @@
 /** `openRondo`: checks the options of a program and opens Rondo in its process. */
-import { cors, EVENTS_KEPT_MIN_MS } from "../config/setting.ts";
+import { cors, EVENTS_KEPT_MIN_MS, webhooks } from "../config/setting.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import type { Rondo } from "../rondo/rondo.ts";
@@ -38,6 +38,7 @@ const OPEN = {
             advertise: optional(text()),
             hosts: optional(listOf(text())),
             cors: optional(cors),
+            webhooks: optional(webhooks),
             adminToken: optional(secret("a text", (value) => typeof value === "string")),
             retention: optional(
               where('a duration such as "30d"', (value) => !isRejection(parseDuration(value, "retention"))),

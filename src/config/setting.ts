@@ -1,6 +1,7 @@
 /** One setting: its origins, its default and its decoder. */
+import { webhookKey } from "../commands/post-ops/webhook-secrets.ts";
 import { NAME_PATTERN } from "../kernel/definition/definition.ts";
-import { type Decode, listOf, mapped, object, text, where } from "../std/decode.ts";
+import { type Decode, listOf, mapOf, mapped, object, optional, secret, text, where } from "../std/decode.ts";
 import { durationMs } from "../std/duration.ts";
 
 export interface Setting<T> {
@@ -101,3 +102,24 @@ export const settingName: Decode<string> = text({
   pattern: NAME_PATTERN,
   what: "a name: a letter, then up to 39 letters, digits, _ or -",
 });
+
+/** A source of signed webhooks that become events. */
+export interface WebhookSettings {
+  /** The secrets with which the source signs. */
+  readonly secrets: readonly string[];
+  /** The project of the events. */
+  readonly project?: string;
+}
+
+/** Decodes sources of webhooks. Errors show none of the secrets. */
+export const webhooks: Decode<Readonly<Record<string, WebhookSettings>>> = mapOf(
+  object({
+    secrets: secret<readonly string[]>(
+      "a list of secrets",
+      (value) => Array.isArray(value) && value.length > 0 && value.every((one) => webhookKey(one) !== null),
+      "each secret has at least 16 bytes: whsec_ and base64, or any other text",
+    ),
+    project: optional(settingName),
+  }),
+  { key: settingName },
+);

@@ -1,5 +1,5 @@
 /** Every setting in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and default. */
-import { type WebhookSecretsGiven, webhookKey } from "../commands/post-ops/webhook-secrets.ts";
+import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { BROKER_REQUEST_MODES, type BrokerRequestMode } from "../protocol/broker-requests.ts";
@@ -28,6 +28,8 @@ import {
   type Setting,
   settingName,
   texts,
+  type WebhookSettings,
+  webhooks,
 } from "./setting.ts";
 
 /** The settings of one project. */
@@ -36,14 +38,6 @@ export interface ProjectSettings {
   readonly concurrency?: number;
   /** Patterns of topics, in which `*` matches any text. The project may use only these topics and `<project>_*`. */
   readonly topics?: readonly string[];
-}
-
-/** A source of signed webhooks that become events. */
-export interface WebhookSettings {
-  /** The secrets with which the source signs. */
-  readonly secrets: readonly string[];
-  /** The project of the events. */
-  readonly project?: string;
 }
 
 /** Limits on the requests of one client. A missing limit has its default. */
@@ -77,19 +71,6 @@ export interface RingTimes {
   /** How long an overdue timer is left to its owner before another node that watches the timer notifies the owner. */
   readonly grace?: number;
 }
-
-/** Decodes sources of webhooks. Errors show none of the secrets. */
-const webhooks: Decode<Readonly<Record<string, WebhookSettings>>> = mapOf(
-  object({
-    secrets: secret<readonly string[]>(
-      "a list of secrets",
-      (value) => Array.isArray(value) && value.length > 0 && value.every((one) => webhookKey(one) !== null),
-      "each secret has at least 16 bytes: whsec_ and base64, or any other text",
-    ),
-    project: optional(settingName),
-  }),
-  { key: settingName },
-);
 
 const bytes = optional(count("in bytes, without a unit, such as 1048576"));
 const ms = optional(count("in milliseconds, without a unit, such as 30000"));

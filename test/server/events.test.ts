@@ -1,6 +1,6 @@
 // Events over HTTP: in Rondo's own form, as CloudEvents, and as signed webhooks; with the project of the caller.
 import { createHmac } from "node:crypto";
-import { on, workflow } from "rondo";
+import { on, openRondo, workflow } from "rondo";
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
 import { eventExecution } from "../../src/kernel/relay/relay-ids.ts";
@@ -159,7 +159,7 @@ describe("POST /v1/webhooks/{source}", () => {
     const signature = createHmac("sha256", key).update(`${id}.${time}.${text}`).digest("base64");
     return { "webhook-id": id, "webhook-timestamp": time, "webhook-signature": `v1,AAAA v1,${signature}` };
   };
-  const post = async (api: Api, source: string, headers: Record<string, string>) => {
+  const post = async (api: Pick<Api, "url">, source: string, headers: Record<string, string>) => {
     const answer = await fetch(`${api.url}/v1/webhooks/${source}`, {
       method: "POST",
       headers: { "content-type": "application/json", ...headers },
@@ -175,6 +175,19 @@ describe("POST /v1/webhooks/{source}", () => {
     expect([first.status, first.body["repeated"]]).toEqual([201, false]);
     expect(first.body["targets"]).toEqual([expect.objectContaining({ workflow: "hook", action: "start" })]);
     expect((await post(api, "shop", headers)).body["repeated"]).toBe(true);
+  });
+
+  test("is taken by a program with openRondo, too", async () => {
+    const webhooks = { shop: { secrets: [SECRET] } };
+    await using rondo = await openRondo({ store: "memory:", server: { port: 0, webhooks } });
+    rondo.serve(hook);
+    await until(async () => (await rondo.versions("hook")).length === 1);
+    const taken = await post({ url: rondo.url as string }, "shop", signed("msg_1"));
+    expect(taken.body).toMatchObject({ targets: [{ workflow: "hook", action: "start" }], repeated: false });
+    const short = openRondo({ store: "memory:", server: { webhooks: { shop: { secrets: ["hunter2"] } } } });
+    const refused = await short.catch((thrown: Error) => thrown.message);
+    expect(refused).toContain("server.webhooks.shop.secrets");
+    expect(refused).not.toContain("hunter2");
   });
 
   test("is refused without a right signature, from an unknown source, or if it is old", async () => {
