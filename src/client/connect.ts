@@ -10,7 +10,7 @@ import type {
 } from "../protocol/command-document.ts";
 import type { SentEvent } from "../protocol/sent-event.ts";
 import { allPages } from "../sdk/all-pages.ts";
-import { checkWorkflow, referenceTo } from "../sdk/check.ts";
+import { checkId, checkWorkflow, referenceTo } from "../sdk/check.ts";
 import { plainSignal } from "../sdk/declared.ts";
 import type { EventToSend } from "../sdk/event.ts";
 import type {
@@ -244,8 +244,7 @@ export class RemoteRondo implements RemoteClient {
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
-    if (typeof id !== "string")
-      throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
+    checkId(id);
     return new RemoteHandle<WorkflowOutput<W>>(id, this.#parts);
   }
 

@@ -24,7 +24,7 @@ import {
 import type { SentEvent } from "../protocol/sent-event.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { allPages } from "../sdk/all-pages.ts";
-import { checkMiddleware, checkWorkflow, referenceTo } from "../sdk/check.ts";
+import { checkId, checkMiddleware, checkWorkflow, referenceTo } from "../sdk/check.ts";
 import type { ContextExtensions } from "../sdk/context.ts";
 import { plainSignal } from "../sdk/declared.ts";
 import type { EventToSend } from "../sdk/event.ts";
@@ -313,8 +313,7 @@ export class Rondo implements RondoClient {
   }
 
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
-    if (typeof id !== "string")
-      throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
+    checkId(id);
     return new LocalHandle<WorkflowOutput<W>>(id, this.#parts);
   }
 

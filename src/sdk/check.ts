@@ -51,6 +51,12 @@ export function checkFields(data: unknown, path: string, names: readonly string[
   return unwrap(decodeDefinition(known(names), data, path));
 }
 
+/** Throws unless the value can be the id of an execution. An empty id, `.` and `..` would be the path of another route. */
+export function checkId(id: unknown): void {
+  if (typeof id === "string" && !/^\.{0,2}$/.test(id)) return;
+  throw new RondoError(reject("invalid_input", "id: must be the id of an execution", { path: "id" }));
+}
+
 /** The error that a builder throws. */
 export function invalid(path: string, why: string, hint?: string): RondoError {
   const more = { path, ...(hint === undefined ? {} : { hint }) };

@@ -1,5 +1,6 @@
 // What is refused, with a path and before anything is stored; and what the engine does with values that cannot be stored.
 import { ExecutionFailed, openRondo, RondoError, workflow } from "rondo";
+import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
@@ -230,6 +231,17 @@ async function first<T>(items: AsyncIterable<T>): Promise<T[]> {
   for await (const item of items) return [item];
   return [];
 }
+
+test.each([7, "", ".", ".."])(
+  "%j is the id of no execution, which also a client says without asking",
+  async (id) => {
+    const rondo = await open([echo]);
+    for (const one of [rondo, connect({ url: "http://127.0.0.1:1" })]) {
+      const refused = await failure(Promise.resolve().then(() => one.execution(id as string)));
+      expect(refused).toMatchObject({ code: "invalid_input", path: "id" });
+    }
+  },
+);
 
 test("an option that a start does not have is refused with those it has; waiting has its own", async () => {
   const rondo = await open([echo]);
