@@ -90,7 +90,7 @@ export class Committer {
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
     this.#unhold(underWay);
-    for (const letter of underWay.mailDone) this.#mailbox.applied(letter.to, [letter.id]);
+    for (const { id, to } of underWay.mailDone) this.#mailbox.applied(to, [id]);
     // @plant message lost with an unknown commit
     this.#mailbox.rescan();
     // The commit may have been written nevertheless, with timers that are not in memory yet.

@@ -6,26 +6,19 @@ import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
-import { addLease, isSent, type Lease, leaseOf } from "../leases/lease.ts";
-import { queueOf, requestStop } from "../leases/report-intake.ts";
+import { addLease, isSent, type Lease } from "../leases/lease.ts";
+import { leasesOf, requestStop } from "../leases/report-intake.ts";
 import { areEventsOut } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { receiptDueAt } from "./command-work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
 /** Records that the broker has confirmed these commands. Returns the executions of the commands. */
-export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
-  const touched: Slot[] = [];
-  for (const beat of beats) {
-    const slot = node.slots.get(beat.execution);
-    const queue = slot === undefined ? undefined : queueOf(slot, beat);
-    if (slot === undefined || queue === undefined) continue;
-    for (const attempt of beat.attempts) {
-      const lease = leaseOf(queue, attempt, beat.epoch);
-      if (lease?.worker !== worker) continue;
-      if (lease.sentAt === 0) lease.sentAt = node.now;
-    }
-    touched.push(slot);
+export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): ReadonlySet<Slot> {
+  const touched = new Set<Slot>();
+  for (const { slot, lease } of leasesOf(node, worker, beats)) {
+    if (lease.sentAt === 0) lease.sentAt = node.now;
+    touched.add(slot);
   }
   return touched;
 }

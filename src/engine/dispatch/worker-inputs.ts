@@ -6,9 +6,8 @@ import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Queued, ReportAnswer, Slot } from "../cache/slot.ts";
 import type { AfterCommit } from "../commit/after-commit.ts";
 import type { Input, JoinOptions } from "../io.ts";
-import { leaseOf } from "../leases/lease.ts";
 import { endHold } from "../leases/lease-granter.ts";
-import { areHeld, beat, noteArrival, queueOf } from "../leases/report-intake.ts";
+import { areHeld, beat, leasesOf, noteArrival } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 import { noteSent } from "./sent-commands.ts";
 import { RosterEntry } from "./worker-roster.ts";
@@ -165,20 +164,14 @@ export function workerClaims(
 }
 
 /** Requeues the tasks of claims whose attempts have not begun. Returns their executions. */
-export function workerReleases(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
+export function workerReleases(node: NodeState, worker: string, beats: readonly Beat[]): ReadonlySet<Slot> {
   const touched = new Set<Slot>();
-  for (const beat of beats) {
-    const slot = node.slots.get(beat.execution);
-    const queue = slot === undefined ? undefined : queueOf(slot, beat);
-    if (slot === undefined || queue === undefined) continue;
-    for (const attempt of beat.attempts) {
-      const lease = leaseOf(queue, attempt, beat.epoch);
-      if (lease === undefined || lease.reported || lease.worker !== worker) continue;
-      node.lapse(slot, queue, lease);
-      touched.add(slot);
-    }
+  for (const { slot, queue, lease } of leasesOf(node, worker, beats)) {
+    if (lease.reported) continue;
+    node.lapse(slot, queue, lease);
+    touched.add(slot);
   }
-  return [...touched];
+  return touched;
 }
 
 /** Removes a worker. Returns true if its code enumerated: tasks that must not go to such code may be leased now. */

@@ -544,6 +544,23 @@ export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefine
   return queue?.visit.round === place.round ? queue : undefined;
 }
 
+/** Iterates over the leases that the worker holds of these attempts. */
+export function* leasesOf(
+  node: NodeState,
+  worker: string,
+  beats: readonly Beat[],
+): Generator<HeldLease & { readonly slot: Slot }> {
+  for (const beat of beats) {
+    const slot = node.slots.get(beat.execution);
+    const queue = slot === undefined ? undefined : queueOf(slot, beat);
+    if (slot === undefined || queue === undefined) continue;
+    for (const attempt of beat.attempts) {
+      const lease = leaseOf(queue, attempt, beat.epoch);
+      if (lease?.worker === worker) yield { slot, queue, lease };
+    }
+  }
+}
+
 /** The enumeration that a report is about, as `leaseOf` takes it. */
 function enumerationIn({ attempt, claim }: { readonly attempt: number; readonly claim: number }) {
   return { task: ENUMERATION, attempt, claim };
