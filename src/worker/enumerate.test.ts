@@ -18,18 +18,18 @@ async function list(
   more: Parameters<WorkerFixture["give"]>[1] = {},
   code: object = {},
 ): Promise<WorkerFixture> {
-  const bench = new WorkerFixture({ enumerate: enumerate as never, ...code });
-  await bench.give([], { do: "enumerate", ...more });
-  return bench;
+  const fixture = new WorkerFixture({ enumerate: enumerate as never, ...code });
+  await fixture.give([], { do: "enumerate", ...more });
+  return fixture;
 }
 
-function tasks(bench: WorkerFixture): unknown[] {
-  return bench.of("page").flatMap((page) => page.tasks.map((text) => JSON.parse(text) as unknown));
+function tasks(fixture: WorkerFixture): unknown[] {
+  return fixture.of("page").flatMap((page) => page.tasks.map((text) => JSON.parse(text) as unknown));
 }
 
-const outcome = (bench: WorkerFixture) => bench.of("enumeration")[0]?.outcome;
-const error = (bench: WorkerFixture) =>
-  JSON.parse(outcome(bench)?.payload ?? "null") as Record<string, unknown>;
+const outcome = (fixture: WorkerFixture) => fixture.of("enumeration")[0]?.outcome;
+const error = (fixture: WorkerFixture) =>
+  JSON.parse(outcome(fixture)?.payload ?? "null") as Record<string, unknown>;
 
 describe("what enumerate may give", () => {
   test.each<[string, () => unknown]>([
@@ -56,9 +56,9 @@ describe("what enumerate may give", () => {
         })(),
     ],
   ])("%s", async (_what, enumerate) => {
-    const bench = await list(enumerate);
-    expect(tasks(bench)).toEqual([1, 2, 3]);
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 3 });
+    const fixture = await list(enumerate);
+    expect(tasks(fixture)).toEqual([1, 2, 3]);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 3 });
   });
 
   test.each<[string, unknown]>([
@@ -68,32 +68,32 @@ describe("what enumerate may give", () => {
     ["a text", "abc"],
     ["an object", { a: 1 }],
   ])("not %s: that fails for good", async (_what, given) => {
-    const bench = await list(() => given);
-    expect(outcome(bench)).toMatchObject({ status: "failed", fatal: true });
-    expect(error(bench)["message"]).toContain("must return an array, an iterable or an async iterable");
+    const fixture = await list(() => given);
+    expect(outcome(fixture)).toMatchObject({ status: "failed", fatal: true });
+    expect(error(fixture)["message"]).toContain("must return an array, an iterable or an async iterable");
   });
 
   test.each(["stale", "gone", "elsewhere"])("whose page is told to be %s is given back", async (verdict) => {
-    const bench = new WorkerFixture(
+    const fixture = new WorkerFixture(
       { enumerate: () => count(5_000) },
       { verdict: ({ kind }) => (kind === "page" ? verdict : "stale") },
     );
-    await bench.give([], { do: "enumerate" });
-    expect(outcome(bench)?.status).toBe("cancelled");
-    expect(bench.of("enumeration")).toHaveLength(1);
+    await fixture.give([], { do: "enumerate" });
+    expect(outcome(fixture)?.status).toBe("cancelled");
+    expect(fixture.of("enumeration")).toHaveLength(1);
   });
 
   test("an empty one is a total of 0 and no page", async () => {
-    const bench = await list(() => []);
-    expect(bench.of("page")).toHaveLength(0);
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 0 });
+    const fixture = await list(() => []);
+    expect(fixture.of("page")).toHaveLength(0);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 0 });
   });
 });
 
 describe("pages", () => {
   test("hold at most 1,000 tasks, and say where they begin", async () => {
-    const bench = await list(() => count(2_500));
-    expect(bench.of("page").map(({ from, tasks }) => [from, tasks.length])).toEqual([
+    const fixture = await list(() => count(2_500));
+    expect(fixture.of("page").map(({ from, tasks }) => [from, tasks.length])).toEqual([
       [0, 1_000],
       [1_000, 1_000],
       [2_000, 500],
@@ -101,15 +101,15 @@ describe("pages", () => {
   });
 
   test("hold at most about 256 KiB", async () => {
-    const bench = await list(() => count(20).map(() => "x".repeat(50_000)));
-    for (const page of bench.of("page"))
+    const fixture = await list(() => count(20).map(() => "x".repeat(50_000)));
+    for (const page of fixture.of("page"))
       expect(page.tasks.reduce((chars, text) => chars + text.length, 0)).toBeLessThan(350_000);
-    expect(tasks(bench)).toHaveLength(20);
+    expect(tasks(fixture)).toHaveLength(20);
   });
 
   test("go out when the code makes them wait, not only when they are full", async () => {
     let goOn: () => void = () => {};
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       async *enumerate() {
         yield 1;
         await new Promise<void>((resolve) => {
@@ -118,20 +118,20 @@ describe("pages", () => {
         yield 2;
       },
     });
-    await bench.give([], { do: "enumerate" });
-    expect(bench.of("page")).toHaveLength(0);
-    await bench.clock.advance(20);
-    expect(tasks(bench)).toEqual([1]);
+    await fixture.give([], { do: "enumerate" });
+    expect(fixture.of("page")).toHaveLength(0);
+    await fixture.clock.advance(20);
+    expect(tasks(fixture)).toEqual([1]);
     goOn();
-    await bench.clock.settle();
-    expect(tasks(bench)).toEqual([1, 2]);
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+    await fixture.clock.settle();
+    expect(tasks(fixture)).toEqual([1, 2]);
+    expect(fixture.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("wait while four are not acknowledged, so that a fast enumerator fills no memory", async () => {
     let given = 0;
     const acknowledge: (() => void)[] = [];
-    const bench = new WorkerFixture(
+    const fixture = new WorkerFixture(
       {
         *enumerate() {
           for (; given < 20_000; given++) yield given;
@@ -139,20 +139,20 @@ describe("pages", () => {
       },
       { acknowledged: () => new Promise<void>((resolve) => acknowledge.push(resolve)) },
     );
-    await bench.give([], { do: "enumerate" });
-    expect(bench.of("page")).toHaveLength(4);
+    await fixture.give([], { do: "enumerate" });
+    expect(fixture.of("page")).toHaveLength(4);
     expect(given).toBeLessThan(4_100);
     while (acknowledge.length > 0) {
       acknowledge.shift()?.();
-      await bench.clock.settle();
+      await fixture.clock.settle();
     }
     expect(given).toBe(20_000);
-    expect(outcome(bench)).toMatchObject({ total: 20_000 });
+    expect(outcome(fixture)).toMatchObject({ total: 20_000 });
   });
 
   test("stop, and the code with them, when the engine says that the attempt is over", async () => {
     let closed = false;
-    const bench = new WorkerFixture(
+    const fixture = new WorkerFixture(
       {
         async *enumerate() {
           try {
@@ -164,10 +164,10 @@ describe("pages", () => {
       },
       { verdict: () => "stale" },
     );
-    await bench.give([], { do: "enumerate" });
+    await fixture.give([], { do: "enumerate" });
     expect(closed).toBe(true);
-    expect(tasks(bench).length).toBeLessThan(10_000);
-    expect(outcome(bench)).toMatchObject({ status: "cancelled" });
+    expect(tasks(fixture).length).toBeLessThan(10_000);
+    expect(outcome(fixture)).toMatchObject({ status: "cancelled" });
   });
 
   test("carry keys and identities where the code computes them", async () => {
@@ -175,30 +175,30 @@ describe("pages", () => {
       key: (task: unknown) => `k${(task as number) % 2}`,
       identity: (task: unknown) => `id${task as number}`,
     };
-    const bench = await list(() => [1, 2, 3], {}, code);
-    expect(bench.of("page")).toMatchObject([
+    const fixture = await list(() => [1, 2, 3], {}, code);
+    expect(fixture.of("page")).toMatchObject([
       { from: 0, keys: ["k1", "k0", "k1"], identities: ["id1", "id2", "id3"] },
     ]);
   });
 
   test("of what was given before an error are sent before it is told", async () => {
-    const bench = await list(async function* () {
+    const fixture = await list(async function* () {
       yield 1;
       yield 2;
       throw new Error("connection reset");
     });
-    expect(tasks(bench)).toEqual([1, 2]);
-    expect(outcome(bench)).toMatchObject({ status: "failed" });
-    expect(bench.reports.map(({ kind }) => kind)).toEqual(["page", "enumeration"]);
-    expect(error(bench)["message"]).toBe("connection reset");
+    expect(tasks(fixture)).toEqual([1, 2]);
+    expect(outcome(fixture)).toMatchObject({ status: "failed" });
+    expect(fixture.reports.map(({ kind }) => kind)).toEqual(["page", "enumeration"]);
+    expect(error(fixture)["message"]).toBe("connection reset");
   });
 });
 
 describe("tasks that cannot be stored", () => {
   test("are named by number and path, and end the enumeration for good", async () => {
-    const bench = await list(() => [{ ok: 1 }, { when: { at: new Map() } }]);
-    expect(outcome(bench)).toMatchObject({ status: "failed", fatal: true });
-    expect(error(bench)).toMatchObject({
+    const fixture = await list(() => [{ ok: 1 }, { when: { at: new Map() } }]);
+    expect(outcome(fixture)).toMatchObject({ status: "failed", fatal: true });
+    expect(error(fixture)).toMatchObject({
       code: "not_storable",
       path: "task 1.when.at",
       message: "task 1.when.at is a Map, which cannot be stored",
@@ -206,12 +206,12 @@ describe("tasks that cannot be stored", () => {
   });
 
   test("or are too large", async () => {
-    const bench = await list(() => ["x".repeat(65_536)]);
-    expect(error(bench)).toMatchObject({ code: "too_large" });
+    const fixture = await list(() => ["x".repeat(65_536)]);
+    expect(error(fixture)).toMatchObject({ code: "too_large" });
   });
 
   test("or have no key or identity fail the enumeration, and what came before is journaled", async () => {
-    const bench = await list(
+    const fixture = await list(
       () => [1, 2, 3],
       {},
       {
@@ -221,9 +221,9 @@ describe("tasks that cannot be stored", () => {
         },
       },
     );
-    expect(bench.of("page")).toMatchObject([{ from: 0, tasks: ["1", "2"], keys: ["k", "k"] }]);
-    expect(outcome(bench)).toMatchObject({ status: "failed" });
-    expect(error(bench)["message"]).toBe("no key");
+    expect(fixture.of("page")).toMatchObject([{ from: 0, tasks: ["1", "2"], keys: ["k", "k"] }]);
+    expect(outcome(fixture)).toMatchObject({ status: "failed" });
+    expect(error(fixture)["message"]).toBe("no key");
   });
 });
 
@@ -231,15 +231,15 @@ describe("a second attempt", () => {
   const known = [10, 20, 30];
 
   test("that starts over has what is known skipped", async () => {
-    const bench = await list(() => [10, 20, 30, 40, 50], { resume: resumeOf(known) });
-    expect(bench.of("page")).toMatchObject([{ from: 3, tasks: ["40", "50"] }]);
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 5 });
+    const fixture = await list(() => [10, 20, 30, 40, 50], { resume: resumeOf(known) });
+    expect(fixture.of("page")).toMatchObject([{ from: 3, tasks: ["40", "50"] }]);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 5 });
   });
 
   test("that starts over and has nothing new is complete", async () => {
-    const bench = await list(() => [10, 20, 30], { resume: resumeOf(known) });
-    expect(bench.of("page")).toHaveLength(0);
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 3 });
+    const fixture = await list(() => [10, 20, 30], { resume: resumeOf(known) });
+    expect(fixture.of("page")).toHaveLength(0);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 3 });
   });
 
   test.each([
@@ -248,16 +248,17 @@ describe("a second attempt", () => {
     ["fewer tasks", [10, 20]],
     ["none", []],
   ])("that starts over with %s has diverged, or says another total", async (_what, given) => {
-    const bench = await list(() => given, { resume: resumeOf(known) });
-    expect(bench.of("page")).toHaveLength(0);
-    const end = outcome(bench);
-    const isTold = end?.status === "done" ? end.total !== 3 : error(bench)["code"] === "enumeration_diverged";
+    const fixture = await list(() => given, { resume: resumeOf(known) });
+    expect(fixture.of("page")).toHaveLength(0);
+    const end = outcome(fixture);
+    const isTold =
+      end?.status === "done" ? end.total !== 3 : error(fixture)["code"] === "enumeration_diverged";
     expect(isTold).toBe(true);
   });
 
   test("that reads where it was goes on from there", async () => {
     const seen: unknown[] = [];
-    const bench = await list(
+    const fixture = await list(
       ({ resume }) => {
         seen.push({ ...resume });
         return resume === undefined ? known : [40, 50].slice(resume.count - 3);
@@ -265,29 +266,31 @@ describe("a second attempt", () => {
       { resume: resumeOf(known) },
     );
     expect(seen).toEqual([{ count: 3, last: 30 }]);
-    expect(bench.of("page")).toMatchObject([{ from: 3, tasks: ["40", "50"] }]);
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 5 });
+    expect(fixture.of("page")).toMatchObject([{ from: 3, tasks: ["40", "50"] }]);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 5 });
   });
 
   test("that reads where it was and finds nothing more is complete", async () => {
-    const bench = await list(({ resume }) => (resume?.last === 30 ? [] : known), { resume: resumeOf(known) });
-    expect(outcome(bench)).toMatchObject({ status: "done", total: 3 });
+    const fixture = await list(({ resume }) => (resume?.last === 30 ? [] : known), {
+      resume: resumeOf(known),
+    });
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 3 });
   });
 
   test("that takes `resume` out of its context and does not look at it starts over", async () => {
-    const bench = await list(
+    const fixture = await list(
       async function* ({ input: _input, resume: _resume, signal: _signal }: EnumerateContext) {
         yield* [10, 20, 30, 40];
       },
       { resume: resumeOf(known) },
     );
-    expect(bench.of("page")).toMatchObject([{ from: 3, tasks: ["40"] }]);
+    expect(fixture.of("page")).toMatchObject([{ from: 3, tasks: ["40"] }]);
   });
 
   test("with identities sends everything: the engine skips by name", async () => {
-    const bench = await list(() => [30, 40], { resume: resumeOf(known) }, { identity: String });
-    expect(bench.of("page")).toMatchObject([{ from: 0, tasks: ["30", "40"], identities: ["30", "40"] }]);
-    expect(outcome(bench)).toMatchObject({ status: "done" });
+    const fixture = await list(() => [30, 40], { resume: resumeOf(known) }, { identity: String });
+    expect(fixture.of("page")).toMatchObject([{ from: 0, tasks: ["30", "40"], identities: ["30", "40"] }]);
+    expect(outcome(fixture)).toMatchObject({ status: "done" });
   });
 
   test("a first attempt has nothing to resume", async () => {
@@ -301,18 +304,18 @@ describe("a second attempt", () => {
 });
 
 test("code that only processes never enumerates: the attempt fails, and the input is no task", async () => {
-  const bench = new WorkerFixture({ process: () => "done" });
-  await bench.give([], { do: "enumerate" });
-  expect(bench.of("page")).toEqual([]);
-  expect(outcome(bench)).toMatchObject({ status: "failed" });
-  expect(outcome(bench)?.fatal).toBeUndefined();
-  expect(error(bench)["message"]).toContain("its code in this worker has no enumerate");
+  const fixture = new WorkerFixture({ process: () => "done" });
+  await fixture.give([], { do: "enumerate" });
+  expect(fixture.of("page")).toEqual([]);
+  expect(outcome(fixture)).toMatchObject({ status: "failed" });
+  expect(outcome(fixture)?.fatal).toBeUndefined();
+  expect(error(fixture)["message"]).toContain("its code in this worker has no enumerate");
 });
 
 test("a cancelled enumeration hands back when the code has ended, and its signal is aborted", async () => {
   let signal: AbortSignal | undefined;
   let goOn: () => void = () => {};
-  const bench = new WorkerFixture({
+  const fixture = new WorkerFixture({
     async *enumerate(context: EnumerateContext) {
       signal = context.signal;
       yield 1;
@@ -322,13 +325,13 @@ test("a cancelled enumeration hands back when the code has ended, and its signal
       yield 2;
     },
   });
-  const grant = await bench.give([], { do: "enumerate" });
+  const grant = await fixture.give([], { do: "enumerate" });
   const { execution, phase, visit, handler, round, epoch } = grant;
   const attempts = [{ task: -1, attempt: 1, claim: 0 }];
-  bench.worker.cancel([{ execution, phase, visit, handler, round, epoch, attempts }], "cancel");
-  await bench.clock.settle();
+  fixture.worker.cancel([{ execution, phase, visit, handler, round, epoch, attempts }], "cancel");
+  await fixture.clock.settle();
   expect(signal?.aborted).toBe(true);
   goOn();
-  await bench.clock.settle();
-  expect(outcome(bench)).toMatchObject({ status: "cancelled" });
+  await fixture.clock.settle();
+  expect(outcome(fixture)).toMatchObject({ status: "cancelled" });
 });

@@ -5,8 +5,8 @@ import type { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.t
 import type { Batch } from "./journaled-map.ts";
 
 const parse = <T>(text: string | undefined) => JSON.parse(text ?? "null") as T;
-const again = (bench: WorkerFixture, batches: number) =>
-  bench.give([], {
+const again = (fixture: WorkerFixture, batches: number) =>
+  fixture.give([], {
     items: [
       {
         number: 0,
@@ -24,11 +24,11 @@ const again = (bench: WorkerFixture, batches: number) =>
 const items = (n: number) => Array.from({ length: n }, (_, i) => i);
 
 test("gives the results in the order of the items, in as few batches as fit", async () => {
-  const bench = fixtureOf(({ map }) => map("all", items(2_500), (n) => n * 2, { concurrency: 100 }));
-  await bench.give([1]);
-  await bench.clock.advance("1s");
-  expect(parse(bench.outcomes.get(0)?.payload)).toEqual(items(2_500).map((n) => n * 2));
-  const batches = bench.of("step").map(({ result }) => parse<Batch>(result).items.length);
+  const fixture = fixtureOf(({ map }) => map("all", items(2_500), (n) => n * 2, { concurrency: 100 }));
+  await fixture.give([1]);
+  await fixture.clock.advance("1s");
+  expect(parse(fixture.outcomes.get(0)?.payload)).toEqual(items(2_500).map((n) => n * 2));
+  const batches = fixture.of("step").map(({ result }) => parse<Batch>(result).items.length);
   expect(batches.reduce((sum, n) => sum + n, 0)).toBe(2_500);
   expect(batches.length).toBeLessThanOrEqual(4);
 });
@@ -37,7 +37,7 @@ test("runs at most so many at a time, and journals results while it waits", asyn
   let open = 0;
   let most = 0;
   const ends: (() => void)[] = [];
-  const bench = fixtureOf(({ map }) =>
+  const fixture = fixtureOf(({ map }) =>
     map(
       "all",
       items(5),
@@ -50,15 +50,15 @@ test("runs at most so many at a time, and journals results while it waits", asyn
       { concurrency: 2 },
     ),
   );
-  await bench.give([1]);
+  await fixture.give([1]);
   ends[0]?.();
-  await bench.clock.advance(100);
-  expect(bench.of("step")).toMatchObject([{ name: "all/1" }]);
+  await fixture.clock.advance(100);
+  expect(fixture.of("step")).toMatchObject([{ name: "all/1" }]);
   for (let i = 1; i < 5; i++) {
     ends[i]?.();
-    await bench.clock.advance(100);
+    await fixture.clock.advance(100);
   }
-  expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "[0,1,2,3,4]" });
+  expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: "[0,1,2,3,4]" });
   expect(most).toBe(2);
 });
 
@@ -66,7 +66,7 @@ test("goes on with the items that have no result, after a failure whose neighbou
   const ran: number[] = [];
   let isBroken = true;
   const journal: Record<number, { result: string }> = {};
-  const bench = fixtureOf(
+  const fixture = fixtureOf(
     ({ map }) =>
       map("all", items(4), (n) => {
         if (n === 2 && isBroken) throw new Error("broken");
@@ -75,41 +75,41 @@ test("goes on with the items that have no result, after a failure whose neighbou
       }),
     { journal },
   );
-  await bench.give([1]);
-  await bench.clock.advance("1s");
-  expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
-  const batches = bench.of("step");
+  await fixture.give([1]);
+  await fixture.clock.advance("1s");
+  expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed" });
+  const batches = fixture.of("step");
   batches.forEach(({ result }, i) => {
     journal[i + 1] = { result };
   });
   isBroken = false;
-  await again(bench, batches.length);
-  await bench.clock.advance("1s");
-  expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '["r0","r1","r2","r3"]' });
+  await again(fixture, batches.length);
+  await fixture.clock.advance("1s");
+  expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: '["r0","r1","r2","r3"]' });
   expect(ran.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3]);
 });
 
 test("fails for good if its items are others than before", async () => {
   const batch: Batch = { checksum: 1, total: 4, items: [0], results: ["x"] };
-  const bench = fixtureOf(({ map }) => map("all", items(4), (n) => n), {
+  const fixture = fixtureOf(({ map }) => map("all", items(4), (n) => n), {
     journal: { 1: { result: JSON.stringify(batch) } },
   });
-  await again(bench, 1);
-  expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-  expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({ code: "map_diverged" });
+  await again(fixture, 1);
+  expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+  expect(parse(fixture.outcomes.get(0)?.payload)).toMatchObject({ code: "map_diverged" });
 });
 
 test("is journaled less often the longer it lasts, so that its batches stay below the limit of checkpoints", async () => {
   const done: (() => void)[] = [];
   const run = (n: number) => new Promise<number>((resolve) => done.push(() => resolve(n)));
-  const bench = fixtureOf(({ map }) => map("all", items(1_000), run, { concurrency: 1 }));
-  await bench.give([1]);
+  const fixture = fixtureOf(({ map }) => map("all", items(1_000), run, { concurrency: 1 }));
+  await fixture.give([1]);
   for (let i = 0; i < 1_000; i++) {
     done[i]?.();
-    await bench.clock.advance(60);
+    await fixture.clock.advance(60);
   }
-  expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
-  expect(bench.of("step").length).toBeLessThan(400);
+  expect(fixture.outcomes.get(0)).toMatchObject({ status: "done" });
+  expect(fixture.of("step").length).toBeLessThan(400);
 });
 
 test("refuses a name that has no room for its batches, and items that cannot be stored, before it runs any", async () => {

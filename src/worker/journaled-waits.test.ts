@@ -7,37 +7,37 @@ import type { ProcessContext } from "./handler-code.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 const never = () => new Promise<never>(() => {});
-const again = (bench: WorkerFixture, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
-  bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
+const again = (fixture: WorkerFixture, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
+  fixture.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
 
 describe("sleep", () => {
   test("ends the attempt as suspended, at once, and its code never goes on", async () => {
     const trace: string[] = [];
     let signal: AbortSignal | undefined;
-    const bench = fixtureOf(async (context) => {
+    const fixture = fixtureOf(async (context) => {
       ({ signal } = context);
       await context.step("a", () => 1);
       await context.sleep("nap", "1h");
       trace.push("went on");
     });
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)).toEqual({
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)).toEqual({
       status: "suspended",
       payload: "null",
-      wait: { name: "nap", untilMs: bench.clock.now() + 3_600_000, forMs: 3_600_000 },
+      wait: { name: "nap", untilMs: fixture.clock.now() + 3_600_000, forMs: 3_600_000 },
     });
     expect(signal?.aborted).toBe(true);
-    await bench.clock.advance("2h");
+    await fixture.clock.advance("2h");
     expect(trace).toEqual([]);
-    expect(bench.of("receipts")).toHaveLength(1);
+    expect(fixture.of("receipts")).toHaveLength(1);
   });
 
   test("at the very beginning leaves no timer behind", async () => {
-    const bench = fixtureOf(({ sleep }) => sleep("nap", 5));
-    await bench.give([1]);
-    expect(bench.of("receipts")).toHaveLength(1);
-    expect(bench.outcomes.get(0)?.status).toBe("suspended");
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+    const fixture = fixtureOf(({ sleep }) => sleep("nap", 5));
+    await fixture.give([1]);
+    expect(fixture.of("receipts")).toHaveLength(1);
+    expect(fixture.outcomes.get(0)?.status).toBe("suspended");
+    expect(fixture.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test.each<[string, (context: ProcessContext) => unknown, string]>([
@@ -59,31 +59,31 @@ describe("sleep", () => {
       "failed",
     ],
   ])("that the code does not await ends nothing: it %s", async (_what, process, status) => {
-    const bench = fixtureOf(process);
-    await bench.give([1]);
-    await bench.clock.advance("1s");
-    expect(bench.outcomes.get(0)).toMatchObject({ status });
-    expect(bench.of("receipts")).toHaveLength(1);
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+    const fixture = fixtureOf(process);
+    await fixture.give([1]);
+    await fixture.clock.advance("1s");
+    expect(fixture.outcomes.get(0)).toMatchObject({ status });
+    expect(fixture.of("receipts")).toHaveLength(1);
+    expect(fixture.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("whose time has passed gives back; one that has not is waited for until its own time", async () => {
-    const bench = fixtureOf(async ({ sleep }) => {
+    const fixture = fixtureOf(async ({ sleep }) => {
       await sleep("past", "1h");
       await sleep("over", "1h");
       await sleep("future", "1h");
     });
-    const now = bench.clock.now();
-    await again(bench, [
+    const now = fixture.clock.now();
+    await again(fixture, [
       { kind: "sleep", name: "past", due: now },
       { kind: "step", name: "over", seq: 4 },
       { kind: "sleep", name: "future", due: now + 17 },
     ]);
-    expect(bench.outcomes.get(0)).toMatchObject({ wait: { name: "future", untilMs: now + 17 } });
+    expect(fixture.outcomes.get(0)).toMatchObject({ wait: { name: "future", untilMs: now + 17 } });
   });
 
   test("of several side by side, all are in the receipt", async () => {
-    const bench = fixtureOf(({ sleep, waitFor }) =>
+    const fixture = fixtureOf(({ sleep, waitFor }) =>
       Promise.all([
         sleep("a", "1h"),
         sleep("b", "2h"),
@@ -91,8 +91,8 @@ describe("sleep", () => {
         waitFor(["d", "e"], { match: { n: 1 } }),
       ]),
     );
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)).toMatchObject({
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)).toMatchObject({
       status: "suspended",
       waits: [
         { name: "a", forMs: 3_600_000 },
@@ -101,37 +101,37 @@ describe("sleep", () => {
         { name: "d|e", anyOf: ["d", "e"], match: '{"n":1}' },
       ],
     });
-    expect(bench.of("receipts")).toHaveLength(1);
+    expect(fixture.of("receipts")).toHaveLength(1);
   });
 
   test("that ends while a step runs beside it is journaled, and its branch goes on", async () => {
     let finish: (value: string) => void = () => {};
     const trace: string[] = [];
-    const bench = fixtureOf(({ sleep, step }) =>
+    const fixture = fixtureOf(({ sleep, step }) =>
       Promise.all([
         sleep("nap", "1m").then(() => trace.push("awake")),
         step("slow", () => new Promise<string>((resolve) => (finish = resolve))),
       ]),
     );
-    await bench.give([1]);
-    await bench.clock.advance("2m");
+    await fixture.give([1]);
+    await fixture.clock.advance("2m");
     expect(trace).toEqual(["awake"]);
-    expect(bench.of("step")).toMatchObject([{ name: "nap", result: "null" }]);
+    expect(fixture.of("step")).toMatchObject([{ name: "nap", result: "null" }]);
     finish("done");
-    await bench.clock.settle();
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+    await fixture.clock.settle();
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done" });
   });
 
   test("and waits that are answered are given back in the order of the journal", async () => {
-    const bench = fixtureOf(
+    const fixture = fixtureOf(
       ({ sleep, waitFor }) => Promise.race([sleep("limit", "1h").then(() => "late"), waitFor("paid")]),
       { journal: { 7: { result: '"paid"' } } },
     );
-    await again(bench, [
+    await again(fixture, [
       { kind: "step", name: "paid", seq: 7 },
       { kind: "sleep", name: "limit", due: 0 },
     ]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"paid"' });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: '"paid"' });
   });
 
   describe("beside a step that still runs", () => {
@@ -151,15 +151,15 @@ describe("sleep", () => {
       ["waitFor", ({ waitFor }) => waitFor("go", { timeout: "1h" }), { timeoutMs: 3_600_000 - 600_000 }],
     ])("%s ends the attempt when that is journaled, at the time it had", async (_name, wait, expected) => {
       const { run, end } = slow();
-      const bench = fixtureOf((context) => Promise.all([context.step("s", run), wait(context)]));
-      const begun = bench.clock.now();
-      await bench.give([1]);
-      expect(bench.outcomes.size).toBe(0);
-      await bench.clock.advance(600_000);
+      const fixture = fixtureOf((context) => Promise.all([context.step("s", run), wait(context)]));
+      const begun = fixture.clock.now();
+      await fixture.give([1]);
+      expect(fixture.outcomes.size).toBe(0);
+      await fixture.clock.advance(600_000);
       end(0).resolve("done");
-      await bench.clock.settle();
-      expect(bench.of("step")).toMatchObject([{ name: "s", result: '"done"' }]);
-      const outcome = bench.outcomes.get(0);
+      await fixture.clock.settle();
+      expect(fixture.of("step")).toMatchObject([{ name: "s", result: '"done"' }]);
+      const outcome = fixture.outcomes.get(0);
       expect(outcome?.status).toBe("suspended");
       const { untilMs, ...others } = expected as { untilMs?: number };
       expect(outcome?.wait).toMatchObject({
@@ -174,15 +174,15 @@ describe("sleep", () => {
         await step("one", run);
         await step("two", run);
       };
-      const bench = fixtureOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
-      await bench.give([1]);
+      const fixture = fixtureOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
+      await fixture.give([1]);
       end(0).resolve(1);
-      await bench.clock.settle();
-      expect([ends.length, bench.outcomes.size]).toEqual([2, 0]);
+      await fixture.clock.settle();
+      expect([ends.length, fixture.outcomes.size]).toEqual([2, 0]);
       end(1).resolve(2);
-      await bench.clock.settle();
-      expect(bench.of("step").map(({ name }) => name)).toEqual(["one", "two"]);
-      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
+      await fixture.clock.settle();
+      expect(fixture.of("step").map(({ name }) => name)).toEqual(["one", "two"]);
+      expect(fixture.outcomes.get(0)).toMatchObject({ status: "suspended", wait: { name: "nap" } });
     });
 
     test("that fails: the code's word counts, if it has one", async () => {
@@ -204,38 +204,38 @@ describe("sleep", () => {
 
     test("whoever is first: a race is over with the step", async () => {
       const { run, end } = slow();
-      const bench = fixtureOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
-      await bench.give([1]);
+      const fixture = fixtureOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
+      await fixture.give([1]);
       end(0).resolve("won");
-      await bench.clock.settle();
-      expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"won"' });
+      await fixture.clock.settle();
+      expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: '"won"' });
     });
 
     test("not beside but inside of it: the step cannot end before, and runs again", async () => {
-      const bench = fixtureOf(({ sleep, step }) =>
+      const fixture = fixtureOf(({ sleep, step }) =>
         step("outer", async () => {
           await Promise.resolve();
           await step("inner", () => 1);
           await sleep("nap", "1h");
         }),
       );
-      await bench.give([1]);
-      expect(bench.of("step").map(({ name }) => name)).toEqual(["inner"]);
-      expect(bench.outcomes.get(0)).toMatchObject({ status: "suspended" });
+      await fixture.give([1]);
+      expect(fixture.of("step").map(({ name }) => name)).toEqual(["inner"]);
+      expect(fixture.outcomes.get(0)).toMatchObject({ status: "suspended" });
     });
   });
 
   test.each(["soon", -1, Number.NaN, undefined])("for %s is fatal", async (duration) => {
-    const bench = fixtureOf(({ sleep }) => sleep("nap", duration as string));
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain('sleep "nap"');
+    const fixture = fixtureOf(({ sleep }) => sleep("nap", duration as string));
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(fixture.outcomes.get(0)?.payload)["message"]).toContain('sleep "nap"');
   });
 
   test("frees its place at the worker", async () => {
-    const bench = fixtureOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
-    await bench.give([1, 2, 3]);
-    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual([
+    const fixture = fixtureOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
+    await fixture.give([1, 2, 3]);
+    expect([...fixture.outcomes.values()].map(({ status }) => status)).toEqual([
       "suspended",
       "suspended",
       "suspended",
@@ -245,12 +245,12 @@ describe("sleep", () => {
 
 describe("waitFor", () => {
   test("ends the attempt as suspended, with its signal and its timeout", async () => {
-    const bench = fixtureOf(({ waitFor, task }) =>
+    const fixture = fixtureOf(({ waitFor, task }) =>
       task === 0 ? waitFor("approved") : waitFor("approved", { timeout: "2d" }),
     );
-    await bench.give([0, 1]);
-    expect(bench.outcomes.get(0)?.wait).toEqual({ name: "approved", signal: "approved" });
-    expect(bench.outcomes.get(1)?.wait).toEqual({
+    await fixture.give([0, 1]);
+    expect(fixture.outcomes.get(0)?.wait).toEqual({ name: "approved", signal: "approved" });
+    expect(fixture.outcomes.get(1)?.wait).toEqual({
       name: "approved",
       signal: "approved",
       timeoutMs: 172_800_000,
@@ -258,16 +258,16 @@ describe("waitFor", () => {
   });
 
   test("that was answered gives the payload", async () => {
-    const bench = fixtureOf(({ waitFor }) => waitFor("approved"), {
+    const fixture = fixtureOf(({ waitFor }) => waitFor("approved"), {
       journal: { 9: { result: '{"by":"ann"}' } },
     });
-    await again(bench, [{ kind: "step", name: "approved", seq: 9 }]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '{"by":"ann"}' });
+    await again(fixture, [{ kind: "step", name: "approved", seq: 9 }]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: '{"by":"ann"}' });
   });
 
   test("that ran out of time throws a WaitTimeout, which can be caught", async () => {
     const error = JSON.stringify({ code: "wait_timeout", message: 'no signal "approved" came within 2 d' });
-    const bench = fixtureOf(
+    const fixture = fixtureOf(
       async ({ waitFor, attempt }) => {
         try {
           return await waitFor("approved", { timeout: "2d" });
@@ -279,26 +279,26 @@ describe("waitFor", () => {
       { journal: { 9: { error } } },
     );
     const checkpoints = [{ kind: "step" as const, name: "approved", seq: 9 }];
-    await again(bench, checkpoints);
-    expect(JSON.parse(bench.outcomes.get(0)?.payload ?? "")).toEqual([
+    await again(fixture, checkpoints);
+    expect(JSON.parse(fixture.outcomes.get(0)?.payload ?? "")).toEqual([
       "WaitTimeout",
       "wait_timeout",
       'no signal "approved" came within 2 d',
     ]);
-    await bench.give([], { items: [{ number: 1, attempt: 3, claim: 0, task: "1", checkpoints }] });
-    expect(bench.outcomes.get(1)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(1)?.payload)).toMatchObject({ code: "wait_timeout" });
+    await fixture.give([], { items: [{ number: 1, attempt: 3, claim: 0, task: "1", checkpoints }] });
+    expect(fixture.outcomes.get(1)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(fixture.outcomes.get(1)?.payload)).toMatchObject({ code: "wait_timeout" });
   });
 
   test("for a name that no signal can have is fatal", async () => {
-    const bench = fixtureOf(({ waitFor }) => waitFor("is it\u200b ok?"));
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    const fixture = fixtureOf(({ waitFor }) => waitFor("is it\u200b ok?"));
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   });
 
   test("that was a sleep before is fatal and says so", async () => {
-    const bench = fixtureOf(({ waitFor }) => waitFor("x"));
-    await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
-    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
+    const fixture = fixtureOf(({ waitFor }) => waitFor("x"));
+    await again(fixture, [{ kind: "sleep", name: "x", due: 5 }]);
+    expect(parse(fixture.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
   });
 });

@@ -52,9 +52,9 @@ function setUp(options: WorkerFixtureOptions & { atOnce?: number; journal?: Reco
     return sandbox;
   };
   const scripts = { open, atOnce: options.atOnce ?? 2 };
-  const bench = new WorkerFixture({}, { results, scripts, ...options });
+  const fixture = new WorkerFixture({}, { results, scripts, ...options });
   const give = (tasks: readonly unknown[], script: Partial<ScriptWork> = {}, more: Partial<Grant> = {}) =>
-    bench.give(tasks, {
+    fixture.give(tasks, {
       do: "script",
       use: "~script",
       script: { runs: RUNS, state: null, resume: true, ...script },
@@ -68,12 +68,12 @@ function setUp(options: WorkerFixtureOptions & { atOnce?: number; journal?: Reco
       oversized: false,
       stats: STATS,
     });
-  return { bench, playing, counts, give, finish };
+  return { fixture, playing, counts, give, finish };
 }
 
 describe("an attempt", () => {
   test("goes through its runs; each is journaled before the receipt, logs and all in order", async () => {
-    const { bench, playing, counts, give, finish } = setUp();
+    const { fixture, playing, counts, give, finish } = setUp();
     await give([{ n: 1 }]);
     expect(counts.opened).toBe(1);
     expect(playing[0]?.attempt).toEqual({
@@ -90,8 +90,8 @@ describe("an attempt", () => {
     playing[0]?.say({ kind: "run_started", run: "two" });
     finish(0, "two", { n: 3 });
     playing[0]?.end({ kind: "done", state: '{"n":3}', oversized: false });
-    await bench.clock.settle();
-    expect(bench.reports.map(({ kind }) => kind)).toEqual([
+    await fixture.clock.settle();
+    expect(fixture.reports.map(({ kind }) => kind)).toEqual([
       "accepted",
       "started",
       "run.started",
@@ -101,35 +101,35 @@ describe("an attempt", () => {
       "run",
       "receipts",
     ]);
-    expect(bench.of("run")).toMatchObject([
+    expect(fixture.of("run")).toMatchObject([
       { name: "one", index: 0, state: '{"n":2}', oversized: false, stats: STATS, task: 0, attempt: 1 },
       { name: "two", index: 1, state: '{"n":3}' },
     ]);
     expect(
-      bench.of("logs").flatMap(({ lines }) => lines.map(({ n, level, run }) => [n, level, run])),
+      fixture.of("logs").flatMap(({ lines }) => lines.map(({ n, level, run }) => [n, level, run])),
     ).toEqual([[1, "info", "one"]]);
-    expect(bench.of("run.started")).toMatchObject([
+    expect(fixture.of("run.started")).toMatchObject([
       { name: "one", index: 0 },
       { name: "two", index: 1 },
     ]);
-    expect(bench.outcomes.get(0)).toEqual({ status: "done", payload: '{"n":3}' });
+    expect(fixture.outcomes.get(0)).toEqual({ status: "done", payload: '{"n":3}' });
   });
 
   test("has its receipt only after its runs are committed", async () => {
     const acknowledge: (() => void)[] = [];
-    const { bench, playing, give, finish } = setUp({
+    const { fixture, playing, give, finish } = setUp({
       acknowledged: () => new Promise((resolve) => acknowledge.push(resolve)),
     });
     await give([1], { runs: RUNS.slice(0, 1) });
     acknowledge.shift()?.();
     finish(0, "one", 2);
     playing[0]?.end({ kind: "done", state: "2", oversized: false });
-    await bench.clock.settle();
-    expect(bench.of("run")).toHaveLength(1);
-    expect(bench.of("receipts")).toEqual([]);
+    await fixture.clock.settle();
+    expect(fixture.of("run")).toHaveLength(1);
+    expect(fixture.of("receipts")).toEqual([]);
     acknowledge.shift()?.();
-    await bench.clock.settle();
-    expect(bench.outcomes.get(0)?.payload).toBe("2");
+    await fixture.clock.settle();
+    expect(fixture.outcomes.get(0)?.payload).toBe("2");
   });
 
   test("begins with the state of its definition, where there is one", async () => {
@@ -144,20 +144,20 @@ describe("an attempt", () => {
   });
 
   test("goes on after the last finished run, with its state", async () => {
-    const { bench, playing, give, finish } = setUp({ journal: { 11: '"after one"' } });
+    const { fixture, playing, give, finish } = setUp({ journal: { 11: '"after one"' } });
     await give([], {}, second(known));
     expect(playing[0]?.attempt).toMatchObject({ finished: 1, state: '"after one"', attempt: 2 });
     finish(0, "two", "after two");
     playing[0]?.end({ kind: "done", state: '"after two"', oversized: false });
-    await bench.clock.settle();
-    expect(bench.of("run")).toMatchObject([{ name: "two", index: 1 }]);
+    await fixture.clock.settle();
+    expect(fixture.of("run")).toMatchObject([{ name: "two", index: 1 }]);
   });
 
   test("whose runs are all finished needs no sandbox", async () => {
-    const { bench, counts, give } = setUp({ journal: { 12: '"after two"' } });
+    const { fixture, counts, give } = setUp({ journal: { 12: '"after two"' } });
     await give([], {}, second([...known, { kind: "run", name: "two", seq: 12 }]));
     expect(counts.opened).toBe(0);
-    expect(bench.outcomes.get(0)).toEqual({ status: "done", payload: '"after two"' });
+    expect(fixture.outcomes.get(0)).toEqual({ status: "done", payload: '"after two"' });
   });
 
   test("with resume off begins with the first run", async () => {
@@ -167,14 +167,14 @@ describe("an attempt", () => {
   });
 
   test("whose run is not taken any more is stopped and handed back", async () => {
-    const { bench, playing, give, finish } = setUp({
+    const { fixture, playing, give, finish } = setUp({
       verdict: (report) => (report.kind === "run" ? "stale" : "accepted"),
     });
     await give([1]);
     finish(0, "one", 2);
-    await bench.clock.settle();
+    await fixture.clock.settle();
     expect(playing[0]?.cancelled).toBe("the attempt is over");
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "cancelled" });
   });
 });
 
@@ -228,17 +228,17 @@ describe("the end", () => {
       { message: "the sandbox closes" },
     ],
   ])("%s", async (_what, end, outcome, payload) => {
-    const { bench, playing, give } = setUp();
+    const { fixture, playing, give } = setUp();
     await give([1]);
     playing[0]?.end(end);
-    await bench.clock.settle();
-    expect(bench.outcomes.get(0)).toMatchObject(outcome);
-    expect(bench.outcomes.get(0)?.fatal).toBe((outcome as { fatal?: boolean }).fatal);
-    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject(payload);
+    await fixture.clock.settle();
+    expect(fixture.outcomes.get(0)).toMatchObject(outcome);
+    expect(fixture.outcomes.get(0)?.fatal).toBe((outcome as { fatal?: boolean }).fatal);
+    expect(parse(fixture.outcomes.get(0)?.payload)).toMatchObject(payload);
   });
 
   test("2.23 a run that crashed is reported with its stats", async () => {
-    const { bench, playing, give } = setUp();
+    const { fixture, playing, give } = setUp();
     await give([1]);
     playing[0]?.say({
       kind: "run_crashed",
@@ -247,59 +247,59 @@ describe("the end", () => {
       stats: { durationMs: 7, memoryBytes: 9 },
     });
     playing[0]?.end({ kind: "crashed", run: "one", message: "gone" });
-    await bench.clock.settle();
-    expect(bench.of("run.crashed")).toMatchObject([
+    await fixture.clock.settle();
+    expect(fixture.of("run.crashed")).toMatchObject([
       { name: "one", index: 0, message: "gone", stats: { durationMs: 7, memoryBytes: 9 } },
     ]);
   });
 
   test("a state that is too large for a result is marked; it is whole in the journal, at its run", async () => {
-    const { bench, playing, give } = setUp();
+    const { fixture, playing, give } = setUp();
     await give([1], { runs: RUNS.slice(0, 1) });
     const state = JSON.stringify("x".repeat(300_000));
     playing[0]?.say({ kind: "run_finished", run: "one", state, oversized: true, stats: STATS });
     playing[0]?.end({ kind: "done", state, oversized: true });
-    await bench.clock.settle();
-    expect(bench.of("run")).toMatchObject([{ oversized: true, state }]);
-    expect(bench.outcomes.get(0)).toEqual({ status: "done", payload: '{"oversized":true,"bytes":300002}' });
+    await fixture.clock.settle();
+    expect(fixture.of("run")).toMatchObject([{ oversized: true, state }]);
+    expect(fixture.outcomes.get(0)).toEqual({ status: "done", payload: '{"oversized":true,"bytes":300002}' });
   });
 
   test("by the handler's own time limit kills it", async () => {
-    const { bench, playing, give } = setUp();
+    const { fixture, playing, give } = setUp();
     await give([1], {}, { timeoutMs: 1_000 });
-    await bench.clock.advance("1s");
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "killed" });
+    await fixture.clock.advance("1s");
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "killed" });
     expect(playing[0]?.cancelled).toBe("ran longer than 1000 ms");
   });
 
   test.each(["cancel", "lost"] as const)("by %s stops the sandbox and hands it back", async (why) => {
-    const { bench, playing, give } = setUp();
+    const { fixture, playing, give } = setUp();
     const grant = await give([1]);
-    bench.worker.cancel([beatFor(grant, 0)], why);
-    await bench.clock.settle();
+    fixture.worker.cancel([beatFor(grant, 0)], why);
+    await fixture.clock.settle();
     expect(playing[0]?.cancelled).toBe(why === "cancel" ? "cancelled" : "lease lost");
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
-    expect(bench.of("receipts")).toHaveLength(1);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+    expect(fixture.of("receipts")).toHaveLength(1);
   });
 });
 
 describe("the sandbox", () => {
   test("does at most so many at a time, the rest waits, and code beside them does not", async () => {
-    const { bench, playing, counts, give } = setUp({ atOnce: 2 });
-    bench.worker.host("w", { use: "w.b", process: () => "quick" });
+    const { fixture, playing, counts, give } = setUp({ atOnce: 2 });
+    fixture.worker.host("w", { use: "w.b", process: () => "quick" });
     await give([1, 2, 3, 4, 5]);
     expect(playing).toHaveLength(2);
-    await bench.give(["code"], { use: "w.b", handler: "b" });
-    expect(bench.of("receipts")).toMatchObject([{ handler: "b" }]);
+    await fixture.give(["code"], { use: "w.b", handler: "b" });
+    expect(fixture.of("receipts")).toMatchObject([{ handler: "b" }]);
     while (playing.some(({ cancelled }) => cancelled === null)) {
       const play = playing.find(({ cancelled }) => cancelled === null) as Playing;
       play.cancelled = "ended";
       play.end({ kind: "done", state: "0", oversized: false });
-      await bench.clock.settle();
+      await fixture.clock.settle();
     }
     expect(playing).toHaveLength(5);
     expect(counts.opened).toBe(1);
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+    expect(fixture.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("that cannot be had fails attempts for good, with what to do; a later one tries again", async () => {
@@ -309,12 +309,12 @@ describe("the sandbox", () => {
       opened++;
       throw refusal;
     };
-    const { bench, give } = setUp({ scripts: { open, atOnce: 2 } });
+    const { fixture, give } = setUp({ scripts: { open, atOnce: 2 } });
     await give([1]);
     await give([1]);
     expect(opened).toBe(2);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(fixture.outcomes.get(0)?.payload)).toMatchObject({
       name: "ScriptsUnavailable",
       code: "not_ready",
       message: expect.stringContaining("scripts cannot run here"),
@@ -323,12 +323,12 @@ describe("the sandbox", () => {
   });
 
   test("is closed when the worker stops, after its attempts were handed back", async () => {
-    const { bench, playing, counts, give } = setUp();
+    const { fixture, playing, counts, give } = setUp();
     await give([1, 2, 3]);
-    const stopped = bench.worker.stop(1_000);
-    await bench.clock.advance("1s");
+    const stopped = fixture.worker.stop(1_000);
+    await fixture.clock.advance("1s");
     await stopped;
-    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual([
+    expect([...fixture.outcomes.values()].map(({ status }) => status)).toEqual([
       "cancelled",
       "cancelled",
       "cancelled",
@@ -338,9 +338,9 @@ describe("the sandbox", () => {
   });
 
   test("a worker without one hands scripts back", async () => {
-    const bench = new WorkerFixture({});
+    const fixture = new WorkerFixture({});
     const script = { runs: RUNS, state: null, resume: true };
-    await bench.give([1], { do: "script", use: "~script", script });
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+    await fixture.give([1], { do: "script", use: "~script", script });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "cancelled" });
   });
 });

@@ -6,39 +6,39 @@ import { FATAL } from "../protocol/error-brands.ts";
 import type { Checkpoint } from "../protocol/work.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
-const again = (bench: WorkerFixture, checkpoints: readonly Checkpoint[]) =>
-  bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }] });
+const again = (fixture: WorkerFixture, checkpoints: readonly Checkpoint[]) =>
+  fixture.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }] });
 const retry = { attempts: 3, backoff: "constant", min: 200 } as const;
 
 describe("a step with a budget", () => {
   test("is tried again within the attempt, and each failed try is journaled", async () => {
     const seen: [number, string][] = [];
-    const bench = fixtureOf(({ step }) =>
+    const fixture = fixtureOf(({ step }) =>
       step("call", { retry }, ({ attempt, idempotencyKey }) => {
         seen.push([attempt, idempotencyKey]);
         if (attempt < 3) throw new Error(`try ${attempt}`);
         return "done";
       }),
     );
-    await bench.give([1]);
-    await bench.clock.advance("1s");
-    expect(bench.of("step.retrying").map(({ tries }) => tries)).toEqual([1, 2]);
-    expect(bench.of("step")).toMatchObject([{ name: "call", result: '"done"' }]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done" });
+    await fixture.give([1]);
+    await fixture.clock.advance("1s");
+    expect(fixture.of("step.retrying").map(({ tries }) => tries)).toEqual([1, 2]);
+    expect(fixture.of("step")).toMatchObject([{ name: "call", result: '"done"' }]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done" });
     expect(seen.map(([attempt]) => attempt)).toEqual([1, 2, 3]);
     expect(new Set(seen.map(([, key]) => key)).size).toBe(1);
   });
 
   test("that is used up fails for good with the user's error as cause", async () => {
-    const bench = fixtureOf(({ step }) =>
+    const fixture = fixtureOf(({ step }) =>
       step("call", { retry: { attempts: 1 } }, () => {
         throw Object.assign(new Error("no"), { code: "E_NO" });
       }),
     );
-    await bench.give([1]);
-    expect(bench.of("step.failed")).toMatchObject([{ name: "call", tries: 1 }]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({
+    await fixture.give([1]);
+    expect(fixture.of("step.failed")).toMatchObject([{ name: "call", tries: 1 }]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(fixture.outcomes.get(0)?.payload)).toMatchObject({
       name: "StepFailed",
       code: "step_failed",
       message: 'step "call" failed: no',
@@ -47,7 +47,7 @@ describe("a step with a budget", () => {
 
   test("throws the journaled failure in later attempts, and its code does not run", async () => {
     let caught: unknown;
-    const bench = fixtureOf(
+    const fixture = fixtureOf(
       async ({ step }) => {
         await step("call", { retry }, () => "must not run").catch((thrown: unknown) => {
           caught = thrown;
@@ -56,25 +56,25 @@ describe("a step with a budget", () => {
       },
       { journal: { 4: { error: JSON.stringify({ name: "TypeError", message: "no", code: "E_NO" }) } } },
     );
-    await again(bench, [{ kind: "step", name: "call", seq: 4, failed: true }]);
+    await again(fixture, [{ kind: "step", name: "call", seq: 4, failed: true }]);
     expect(caught).toMatchObject({ name: "StepFailed", step: "call" });
     expect((caught as Error).cause).toMatchObject({ name: "TypeError", message: "no", code: "E_NO" });
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: '"went on"' });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: '"went on"' });
   });
 
   test("continues with the tries of earlier attempts, after the rest of their back-off", async () => {
     const tried: number[] = [];
-    const bench = fixtureOf(({ step }) =>
+    const fixture = fixtureOf(({ step }) =>
       step("call", { retry }, ({ attempt }) => {
         tried.push(attempt);
         throw new Error("no");
       }),
     );
-    await again(bench, [{ kind: "tries", name: "call", tries: 2, due: bench.clock.now() + 100 }]);
+    await again(fixture, [{ kind: "tries", name: "call", tries: 2, due: fixture.clock.now() + 100 }]);
     expect(tried).toEqual([]);
-    await bench.clock.advance(100);
+    await fixture.clock.advance(100);
     expect(tried).toEqual([3]);
-    expect(bench.of("step.failed")).toMatchObject([{ tries: 3 }]);
+    expect(fixture.of("step.failed")).toMatchObject([{ tries: 3 }]);
   });
 
   test("with a long back-off suspends the task, unless another step runs", async () => {
@@ -106,28 +106,28 @@ describe("a step with a budget", () => {
   });
 
   test("is not used for a fatal error", async () => {
-    const bench = fixtureOf(({ step }) =>
+    const fixture = fixtureOf(({ step }) =>
       step("call", { retry }, () => {
         throw Object.assign(new Error("closed"), { [FATAL]: true });
       }),
     );
-    await bench.give([1]);
-    expect(bench.of("step.retrying")).toEqual([]);
-    expect(bench.of("step.failed")).toMatchObject([{ tries: 1 }]);
+    await fixture.give([1]);
+    expect(fixture.of("step.retrying")).toEqual([]);
+    expect(fixture.of("step.failed")).toMatchObject([{ tries: 1 }]);
   });
 
   test("and a time limit aborts the signal of a try that takes longer, and counts it", async () => {
     const reasons: unknown[] = [];
-    const bench = fixtureOf(({ step }) =>
+    const fixture = fixtureOf(({ step }) =>
       step("call", { retry: { attempts: 1 }, timeout: "1s" }, ({ signal }) => {
         signal.addEventListener("abort", () => reasons.push((signal.reason as Error).message));
         return new Promise(() => {});
       }),
     );
-    await bench.give([1]);
-    await bench.clock.advance("1s");
+    await fixture.give([1]);
+    await fixture.clock.advance("1s");
     expect(reasons).toEqual(["ran longer than 1000 ms"]);
-    expect(parse(bench.of("step.failed")[0]?.error)).toMatchObject({ name: "Timeout", code: "timeout" });
+    expect(parse(fixture.of("step.failed")[0]?.error)).toMatchObject({ name: "Timeout", code: "timeout" });
   });
 
   test.each<[string, object, string]>([
@@ -135,21 +135,21 @@ describe("a step with a budget", () => {
     ["crashes", { retry: { crashes: 2 } }, "a crash counts for the whole task"],
     ["a wrong time", { timeout: "5 minutes" }, "is not a duration"],
   ])("refuses %s", async (_what, options, message) => {
-    const bench = fixtureOf(({ step }) => step("call", options, () => 1));
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain(message);
+    const fixture = fixtureOf(({ step }) => step("call", options, () => 1));
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(fixture.outcomes.get(0)?.payload)["message"]).toContain(message);
   });
 });
 
 describe("values that are derived from the task", () => {
   test("are the same in each attempt, and differ by name and by call", async () => {
     const seen: unknown[][] = [];
-    const bench = fixtureOf(({ random, uuid }) => {
+    const fixture = fixtureOf(({ random, uuid }) => {
       seen.push([random(), random(), random("a"), uuid(), uuid(), uuid("a")]);
     });
-    await bench.give([1]);
-    await again(bench, []);
+    await fixture.give([1]);
+    await again(fixture, []);
     expect(seen[1]).toEqual(seen[0]);
     expect(new Set(seen[0]).size).toBe(6);
     expect(seen[0]?.[0]).toBeGreaterThanOrEqual(0);

@@ -74,7 +74,7 @@ describe("spans", () => {
   test("one per attempt, under the start's trace, active while the code runs, with how it ended", async () => {
     const spans = provide();
     const active: unknown[] = [];
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: async ({ task }) => {
         active.push(activeSpan());
         await Promise.resolve();
@@ -82,7 +82,7 @@ describe("spans", () => {
         if (task === "bad") throw new Error("boom");
       },
     });
-    await bench.give(["good", "bad"], { trace: PARENT });
+    await fixture.give(["good", "bad"], { trace: PARENT });
     expect(spans).toMatchObject([
       {
         name: "rondo.task w.a",
@@ -114,14 +114,14 @@ describe("spans", () => {
     ["an empty trace", `00-${"0".repeat(32)}-${"0".repeat(16)}-01`],
   ])("with %s for a trace begin one of their own", async (_what, given) => {
     const spans = provide();
-    const bench = new WorkerFixture({ process: () => 1 });
-    await bench.give([1], { trace: given });
+    const fixture = new WorkerFixture({ process: () => 1 });
+    await fixture.give([1], { trace: given });
     expect(spans).toMatchObject([{ parent: undefined, isEnded: true }]);
   });
 
   test("of code that returns, throws, waits, is killed or handed back all end, each in its way", async () => {
     const spans = provide();
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: ({ task, sleep }) => {
         if (task === "sleeps") return sleep("nap", "1h");
         if (task === "slow") return new Promise(() => {});
@@ -129,8 +129,8 @@ describe("spans", () => {
         return 1;
       },
     });
-    await bench.give(["returns", "throws", "sleeps", "slow"], { timeoutMs: 1_000 });
-    await bench.clock.advance("1s");
+    await fixture.give(["returns", "throws", "sleeps", "slow"], { timeoutMs: 1_000 });
+    await fixture.clock.advance("1s");
     expect(spans.map(({ attributes, status }) => [attributes["rondo.status"], status?.code])).toEqual([
       ["done", SpanStatusCode.OK],
       ["failed", SpanStatusCode.ERROR],
@@ -142,12 +142,12 @@ describe("spans", () => {
 
   test("one for a group, with its first trouble; one for an enumeration", async () => {
     const spans = provide();
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       processBatch: async ({ tasks }: BatchContext) => tasks.map((n) => (n === 1 ? new Error("one") : n)),
       enumerate: ({ input }: EnumerateContext) => [input],
     });
-    await bench.give([0, 1, 2], { batch: 3 });
-    await bench.give([], { do: "enumerate" });
+    await fixture.give([0, 1, 2], { batch: 3 });
+    await fixture.give([], { do: "enumerate" });
     expect(spans.map(({ attributes, status }) => [attributes["rondo.task"], status?.message])).toEqual([
       [0, "one"],
       [-1, undefined],
@@ -157,18 +157,18 @@ describe("spans", () => {
 
   test("do not tell secrets", async () => {
     const spans = provide();
-    const bench = new WorkerFixture(
+    const fixture = new WorkerFixture(
       { process: () => Promise.reject(new Error("key hunter2-hunter2")) },
       { secrets: ["hunter2-hunter2"] },
     );
-    await bench.give([1]);
+    await fixture.give([1]);
     expect(spans[0]?.status?.message).toBe("key [redacted]");
   });
 });
 
 test("without a provider nothing is traced, and the code sees no span", async () => {
   const seen: unknown[] = [];
-  const bench = new WorkerFixture({ process: () => void seen.push(activeSpan()) });
-  await bench.give([1], { trace: PARENT });
+  const fixture = new WorkerFixture({ process: () => void seen.push(activeSpan()) });
+  await fixture.give([1], { trace: PARENT });
   expect(seen).toEqual([undefined]);
 });

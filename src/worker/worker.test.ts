@@ -7,10 +7,10 @@ const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record
 
 describe("a task", () => {
   test("that returns at once is reported done, without a start of its own", async () => {
-    const bench = new WorkerFixture({ process: ({ task }) => ({ twice: (task as number) * 2 }) });
-    await bench.give([1, 2, 3]);
-    expect(bench.reports).toHaveLength(1);
-    expect([...bench.outcomes.values()].map(({ payload }) => payload)).toEqual([
+    const fixture = new WorkerFixture({ process: ({ task }) => ({ twice: (task as number) * 2 }) });
+    await fixture.give([1, 2, 3]);
+    expect(fixture.reports).toHaveLength(1);
+    expect([...fixture.outcomes.values()].map(({ payload }) => payload)).toEqual([
       '{"twice":2}',
       '{"twice":4}',
       '{"twice":6}',
@@ -19,40 +19,40 @@ describe("a task", () => {
 
   test("that takes time is reported as started, then as done with the time it took", async () => {
     let finish: (value: string) => void = () => {};
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: () =>
         new Promise<string>((resolve) => {
           finish = resolve;
         }),
     });
-    await bench.give([1]);
-    expect(bench.of("started")).toMatchObject([{ attempts: [{ task: 0, attempt: 1, claim: 0 }] }]);
-    expect(bench.of("receipts")).toHaveLength(0);
-    await bench.clock.advance("5s");
+    await fixture.give([1]);
+    expect(fixture.of("started")).toMatchObject([{ attempts: [{ task: 0, attempt: 1, claim: 0 }] }]);
+    expect(fixture.of("receipts")).toHaveLength(0);
+    await fixture.clock.advance("5s");
     finish("yes");
-    await bench.clock.settle();
-    expect(bench.of("receipts")).toMatchObject([
+    await fixture.clock.settle();
+    expect(fixture.of("receipts")).toMatchObject([
       { receipts: [{ ms: 5_000, outcome: { payload: '"yes"' } }] },
     ]);
   });
 
   test("sees its task, its number, its attempt, the input and a key that is the same for all attempts", async () => {
     const seen: unknown[] = [];
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: ({ task, number, attempt, input, idempotencyKey, execution }: ProcessContext) =>
         void seen.push([task, number, attempt, input, idempotencyKey, execution]),
     });
-    await bench.give(["x"]);
+    await fixture.give(["x"]);
     expect(seen).toEqual([["x", 0, 1, { n: 1 }, "e1/a/1/a/0", "e1"]]);
   });
 
   test("that looks like the input is a task of its own all the same", async () => {
     const seen: unknown[] = [];
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       parseInput: () => "parsed",
       process: ({ task, input }) => void seen.push([task, input]),
     });
-    await bench.give([{ n: 1 }, { n: 1 }]);
+    await fixture.give([{ n: 1 }, { n: 1 }]);
     expect(seen).toEqual([
       [{ n: 1 }, "parsed"],
       [{ n: 1 }, "parsed"],
@@ -69,9 +69,9 @@ describe("a task", () => {
     ],
     ["rejects", () => Promise.reject(new Error("boom"))],
   ])("that %s has failed with what was thrown", async (_how, process) => {
-    const bench = new WorkerFixture({ process });
-    await bench.give([1]);
-    const outcome = bench.outcomes.get(0);
+    const fixture = new WorkerFixture({ process });
+    await fixture.give([1]);
+    const outcome = fixture.outcomes.get(0);
     expect(outcome).toMatchObject({ status: "failed" });
     expect(outcome?.fatal).toBeUndefined();
     expect(parse(outcome?.payload)).toMatchObject({
@@ -82,16 +82,16 @@ describe("a task", () => {
   });
 
   test("that throws a brand is fatal, or says when to try again", async () => {
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: ({ task }) => {
         const brand =
           task === 0 ? { [Symbol.for("rondo.fatal")]: true } : { [Symbol.for("rondo.retryAfter")]: 7_000 };
         throw Object.assign(new Error("x"), brand);
       },
     });
-    await bench.give([0, 1]);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
-    expect(bench.outcomes.get(1)).toMatchObject({ status: "failed", retryAfterMs: 7_000 });
+    await fixture.give([0, 1]);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(fixture.outcomes.get(1)).toMatchObject({ status: "failed", retryAfterMs: 7_000 });
   });
 
   test.each<[string, unknown]>([
@@ -125,17 +125,17 @@ describe("a task", () => {
     ],
   ])("that throws %s has failed, and the worker lives", async (_what, thrown) => {
     for (const isAsync of [false, true]) {
-      const bench = new WorkerFixture({
+      const fixture = new WorkerFixture({
         process: () => {
           if (isAsync) return Promise.reject(thrown);
           throw thrown;
         },
       });
-      await bench.give([1, 2]);
-      expect(bench.outcomes.get(0)?.status).toBe("failed");
-      expect(bench.outcomes.get(1)?.status).toBe("failed");
-      expect(typeof parse(bench.outcomes.get(0)?.payload)["message"]).toBe("string");
-      expect(bench.bugs).toEqual([]);
+      await fixture.give([1, 2]);
+      expect(fixture.outcomes.get(0)?.status).toBe("failed");
+      expect(fixture.outcomes.get(1)?.status).toBe("failed");
+      expect(typeof parse(fixture.outcomes.get(0)?.payload)["message"]).toBe("string");
+      expect(fixture.bugs).toEqual([]);
     }
   });
 
@@ -173,15 +173,18 @@ describe("a task", () => {
     ["a value that is too large", () => "x".repeat(300_000)],
   ])("whose result is %s has failed for good or failed, and the worker lives", async (_what, make) => {
     for (const isAsync of [false, true]) {
-      const bench = new WorkerFixture({ process: () => (isAsync ? Promise.resolve(make()) : make()) });
-      await bench.give([1, 2]);
-      expect([bench.outcomes.get(0)?.status, bench.outcomes.get(1)?.status]).toEqual(["failed", "failed"]);
-      expect(bench.bugs).toEqual([]);
+      const fixture = new WorkerFixture({ process: () => (isAsync ? Promise.resolve(make()) : make()) });
+      await fixture.give([1, 2]);
+      expect([fixture.outcomes.get(0)?.status, fixture.outcomes.get(1)?.status]).toEqual([
+        "failed",
+        "failed",
+      ]);
+      expect(fixture.bugs).toEqual([]);
     }
   });
 
   test("whose result is a thenable that throws has failed", async () => {
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: () =>
         Object.defineProperty({}, "then", {
           get: () => {
@@ -189,14 +192,14 @@ describe("a task", () => {
           },
         }),
     });
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)?.status).toBe("failed");
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)?.status).toBe("failed");
   });
 
   test("out of time is killed, its signal aborted, and a late result of it ignored", async () => {
     let signal: AbortSignal | undefined;
     let finish: (value: string) => void = () => {};
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return new Promise((resolve) => {
@@ -204,41 +207,41 @@ describe("a task", () => {
         });
       },
     });
-    await bench.give([1], { timeoutMs: 1_000 });
-    await bench.clock.advance(999);
-    expect(bench.outcomes.size).toBe(0);
-    await bench.clock.advance(1);
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "killed" });
-    expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject({ code: "timeout" });
+    await fixture.give([1], { timeoutMs: 1_000 });
+    await fixture.clock.advance(999);
+    expect(fixture.outcomes.size).toBe(0);
+    await fixture.clock.advance(1);
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "killed" });
+    expect(parse(fixture.outcomes.get(0)?.payload)).toMatchObject({ code: "timeout" });
     expect(signal?.aborted).toBe(true);
     finish("late");
-    await bench.clock.settle();
-    expect(bench.of("receipts")).toHaveLength(1);
+    await fixture.clock.settle();
+    expect(fixture.of("receipts")).toHaveLength(1);
   });
 
   test("within its time leaves no timer behind", async () => {
-    const bench = new WorkerFixture({ process: async () => "ok" });
-    await bench.give([1], { timeoutMs: 3_600_000 });
-    expect(bench.outcomes.get(0)?.status).toBe("done");
-    expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
+    const fixture = new WorkerFixture({ process: async () => "ok" });
+    await fixture.give([1], { timeoutMs: 3_600_000 });
+    expect(fixture.outcomes.get(0)?.status).toBe("done");
+    expect(fixture.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("of a handler that is not hosted is handed back", async () => {
-    const bench = new WorkerFixture({ process: () => 1 });
-    await bench.give([1], { use: "unknown", workflow: "v" });
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
+    const fixture = new WorkerFixture({ process: () => 1 });
+    await fixture.give([1], { use: "unknown", workflow: "v" });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "cancelled" });
   });
 
   test("logs and progress go out with the task they belong to", async () => {
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       process: (context) => {
         context.log("hello", 1);
         context.log.warn("careful");
         context.progress(3, 10);
       },
     });
-    await bench.give([1]);
-    expect(bench.logs).toEqual([
+    await fixture.give([1]);
+    expect(fixture.logs).toEqual([
       [0, "info", "hello", 1],
       [0, "warn", "careful"],
       [0, "progress", 3, 10],
@@ -251,7 +254,7 @@ describe("how many run", () => {
     let running = 0;
     let most = 0;
     const open: (() => void)[] = [];
-    const bench = new WorkerFixture(
+    const fixture = new WorkerFixture(
       {
         process: () => {
           most = Math.max(most, ++running);
@@ -260,37 +263,37 @@ describe("how many run", () => {
       },
       { concurrency: 3 },
     );
-    await bench.give([1, 2, 3, 4, 5, 6, 7]);
+    await fixture.give([1, 2, 3, 4, 5, 6, 7]);
     expect(running).toBe(3);
     while (open.length > 0) {
       open.shift()?.();
-      await bench.clock.settle();
+      await fixture.clock.settle();
     }
     expect(most).toBe(3);
-    expect(bench.outcomes.size).toBe(7);
+    expect(fixture.outcomes.size).toBe(7);
   });
 
   test("a thousand tasks at once come back in few reports", async () => {
-    const bench = new WorkerFixture({ process: ({ task }) => task });
-    await bench.give(Array.from({ length: 1_000 }, (_, i) => i));
-    expect(bench.outcomes.size).toBe(1_000);
-    expect(bench.reports.length).toBeLessThanOrEqual(3);
+    const fixture = new WorkerFixture({ process: ({ task }) => task });
+    await fixture.give(Array.from({ length: 1_000 }, (_, i) => i));
+    expect(fixture.outcomes.size).toBe(1_000);
+    expect(fixture.reports.length).toBeLessThanOrEqual(3);
   });
 });
 
 describe("input", () => {
   test("is parsed once per grant, and a promise is waited for", async () => {
     let parses = 0;
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       parseInput: async (input) => {
         parses++;
         return { ...(input as object), parsed: true };
       },
       process: ({ input }) => input,
     });
-    await bench.give([1, 2]);
+    await fixture.give([1, 2]);
     expect(parses).toBe(1);
-    expect(bench.outcomes.get(1)?.payload).toBe('{"n":1,"parsed":true}');
+    expect(fixture.outcomes.get(1)?.payload).toBe('{"n":1,"parsed":true}');
   });
 
   test.each([
@@ -302,19 +305,19 @@ describe("input", () => {
     ],
     ["rejects", () => Promise.reject(new Error("bad input"))],
   ])("whose parser %s fails every task of the grant", async (_how, parseInput) => {
-    const bench = new WorkerFixture({ parseInput, process: () => 1 });
-    await bench.give([1, 2]);
-    expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual(["failed", "failed"]);
+    const fixture = new WorkerFixture({ parseInput, process: () => 1 });
+    await fixture.give([1, 2]);
+    expect([...fixture.outcomes.values()].map(({ status }) => status)).toEqual(["failed", "failed"]);
   });
 });
 
 describe("batches", () => {
   test("one value per task, an Error is that task's failure", async () => {
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       processBatch: ({ tasks }: BatchContext) => tasks.map((task) => (task === 2 ? new Error("two") : task)),
     });
-    await bench.give([1, 2, 3]);
-    expect([...bench.outcomes.values()].map(({ status }) => status).sort()).toEqual([
+    await fixture.give([1, 2, 3]);
+    expect([...fixture.outcomes.values()].map(({ status }) => status).sort()).toEqual([
       "done",
       "done",
       "failed",
@@ -327,26 +330,26 @@ describe("batches", () => {
     ["no list", "x"],
     ["nothing", undefined],
   ])("%s is a failure, not a result", async (_what, given) => {
-    const bench = new WorkerFixture({ processBatch: () => given });
-    await bench.give([1]);
-    expect(bench.outcomes.get(0)?.status).toBe("failed");
+    const fixture = new WorkerFixture({ processBatch: () => given });
+    await fixture.give([1]);
+    expect(fixture.outcomes.get(0)?.status).toBe("failed");
   });
 });
 
 describe("decisions and outputs", () => {
   test("answer with their value", async () => {
-    const bench = new WorkerFixture({ answer: ({ input }) => (input as { n: number }).n });
-    await bench.give([null], { do: "next" });
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "1" });
+    const fixture = new WorkerFixture({ answer: ({ input }) => (input as { n: number }).n });
+    await fixture.give([null], { do: "next" });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "done", payload: "1" });
   });
 
   test("may be async, and may throw", async () => {
-    const bench = new WorkerFixture({
+    const fixture = new WorkerFixture({
       answer: async () => {
         throw new Error("no");
       },
     });
-    await bench.give([null], { do: "returns" });
-    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
+    await fixture.give([null], { do: "returns" });
+    expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed" });
   });
 });

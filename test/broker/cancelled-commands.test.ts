@@ -18,7 +18,7 @@ const flow = described("flow", [
 
 test("a worker stops a command that is cancelled, does not run a copy of it, and goes on with others", async () => {
   const begun: unknown[] = [];
-  const worker = testWorker(topics.bench.broker.url, [
+  const worker = testWorker(topics.amqp.broker.url, [
     {
       name: "topics",
       handlers: [
@@ -39,7 +39,7 @@ test("a worker stops a command that is cancelled, does not run a copy of it, and
   const { channel } = topics;
   const { queue } = await channel.assertQueue("", { exclusive: true });
   await channel.bindQueue(queue, "rondo.cancel.consumer", "");
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const handle = await rondo.start(flow, null as never, { id: "first" });
   await until("it runs", () => begun.length === 1);
   await handle.cancel();
@@ -86,7 +86,7 @@ describe("the copy of a command that the receipt of an earlier sending settles",
   }
 
   test("is taken out of its topic, and others stay there", async () => {
-    const rondo = await topics.bench.open();
+    const rondo = await topics.amqp.open();
     const { handle, first } = await sentTwice(rondo);
     await until("it is sent again", async () => (await countIn("A_CMD")) === 1);
     topics.say("A_CMD", { of: "another system" });
@@ -94,10 +94,10 @@ describe("the copy of a command that the receipt of an earlier sending settles",
     sendReceipt("A_RECEIPT", first);
     await handle.result({ timeout: 60_000 });
     await until("the copy is gone", async () => (await countIn("A_CMD")) === 1);
-    expect((await topics.bench.messagesIn("A_CMD")).map(({ body }) => body)).toEqual([
+    expect((await topics.amqp.messagesIn("A_CMD")).map(({ body }) => body)).toEqual([
       { of: "another system" },
     ]);
-    expect(topics.bench.faults).toEqual([]);
+    expect(topics.amqp.faults).toEqual([]);
   });
 
   test("is taken out while the phase goes on", async () => {
@@ -110,7 +110,7 @@ describe("the copy of a command that the receipt of an earlier sending settles",
         },
       },
     ]);
-    const rondo = await topics.bench.open();
+    const rondo = await topics.amqp.open();
     const { handle, first } = await sentTwice(rondo, two);
     const other = await topics.next("B_CMD");
     await until("it is sent again", async () => (await countIn("A_CMD")) === 1);
@@ -122,10 +122,10 @@ describe("the copy of a command that the receipt of an earlier sending settles",
   });
 
   test("is stopped at a worker that runs it, without a receipt", async () => {
-    const rondo = await topics.bench.open();
+    const rondo = await topics.amqp.open();
     const { handle, first } = await sentTwice(rondo);
     const begun: unknown[] = [];
-    const worker = testWorker(topics.bench.broker.url, [
+    const worker = testWorker(topics.amqp.broker.url, [
       {
         name: "topics",
         handlers: [

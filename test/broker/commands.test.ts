@@ -5,14 +5,14 @@ import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();
-  await bench.close();
+  await fixture.close();
 });
 
 interface Command {
@@ -27,7 +27,7 @@ async function serve(
   receiptTopic: string,
   answer: (command: Command) => object | null,
 ): Promise<{ seen: Command[]; channel: Channel }> {
-  const connection = await bench.broker.connect();
+  const connection = await fixture.broker.connect();
   connections.push(connection);
   const channel = await connection.createChannel();
   const quorum = { durable: true, arguments: { "x-queue-type": "quorum", "x-delivery-limit": 4 } };
@@ -54,7 +54,7 @@ const step = (name: string, topic: string, more: object = {}) => ({
 
 describe("commands over topics", () => {
   test("L3 three commands on three topics go one after another, each after the receipt of the one before", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const order: string[] = [];
     for (const [topic, receipt] of [
       ["A_CMD", "A_RECEIPT"],
@@ -76,7 +76,7 @@ describe("commands over topics", () => {
   });
 
   test("L4 L10 a receipt that comes twice counts once; one of nobody goes to the dead letters", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const { channel } = await serve("A_CMD", "A_RECEIPT", (command) => {
       const twice = Buffer.from(JSON.stringify({ ...command, cmd_result: { n: 1 } }));
       channel.sendToQueue("A_RECEIPT", twice);
@@ -95,12 +95,12 @@ describe("commands over topics", () => {
     );
     await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(1);
-    await until("the forged one is there", async () => (await bench.ready("rondo.dead")) === 1);
-    expect((await bench.messagesIn("rondo.dead"))[0]?.headers).toMatchObject({ queue: "A_RECEIPT" });
+    await until("the forged one is there", async () => (await fixture.ready("rondo.dead")) === 1);
+    expect((await fixture.messagesIn("rondo.dead"))[0]?.headers).toMatchObject({ queue: "A_RECEIPT" });
   });
 
   test("L5 an error is tried again by the policy; then the execution fails, and the next command is not sent", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const first = await serve("A_CMD", "A_RECEIPT", () => ({ proc_err: "no such repo" }));
     const second = await serve("B_CMD", "B_RECEIPT", () => ({}));
     const retry = { attempts: 2, min: 1, max: 1 };
@@ -113,7 +113,7 @@ describe("commands over topics", () => {
   });
 
   test("a command without a receipt is sent again after its timeout, then it has failed", async () => {
-    const rondo = await bench.open({ settings: { heartbeatMs: 1_000, sweepMs: 100 } });
+    const rondo = await fixture.open({ settings: { heartbeatMs: 1_000, sweepMs: 100 } });
     const { seen } = await serve("A_CMD", "A_RECEIPT", () => null);
     const retry = { attempts: 2, min: 1, max: 1 };
     const flow = described("flow", [step("one", "A_CMD", { retry, timeout: 500 })]);
@@ -123,7 +123,7 @@ describe("commands over topics", () => {
   });
 
   test("a cancelled command is given up: nobody waits for its receipt", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const { seen } = await serve("A_CMD", "A_RECEIPT", () => null);
     const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
     await until("it is sent", () => seen.length === 1);
@@ -132,19 +132,19 @@ describe("commands over topics", () => {
   });
 
   test("a receipt that comes after the engine was opened anew still counts", async () => {
-    const first = await bench.open();
+    const first = await fixture.open();
     const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
     const { id } = await first.start(described("flow", [step("one", "A_CMD")]), null as never);
     await until("it is sent", () => seen.length === 1);
     await first.close();
     channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...seen[0], cmd_result: { late: true } })));
-    const second = await bench.open();
+    const second = await fixture.open();
     await second.execution(id).result({ timeout: 100_000 });
     expect(seen).toHaveLength(1);
   });
 
   test("a receipt without a mark counts if exactly one open command has its hashes", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const unmarked = ({ cmd_metadata: { rondo: _, ...cmd_metadata } }: Command) => ({ cmd_metadata });
     const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
     const { compilePlan } = await import("../../src/kernel/definition/plan.ts");
@@ -165,6 +165,6 @@ describe("commands over topics", () => {
     await rondo.start(flow, null as never);
     await until("both are sent", () => seen.length === 3);
     say(seen[1]);
-    await until("nobody can tell", async () => (await bench.ready("rondo.dead")) === 1);
+    await until("nobody can tell", async () => (await fixture.ready("rondo.dead")) === 1);
   });
 });

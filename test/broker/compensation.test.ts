@@ -4,11 +4,11 @@ import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
-afterEach(() => bench.close());
+afterEach(() => fixture.close());
 
 const flow = described("shop", [
   {
@@ -23,13 +23,13 @@ const flow = described("shop", [
 ]);
 
 test("workers over AMQP undo what was done, and no queue is left behind", async () => {
-  const rondo = await bench.open();
+  const rondo = await fixture.open();
   const undone: unknown[] = [];
-  const raw = await bench.worker({
+  const raw = await fixture.worker({
     "shop.charge": { process: () => "receipt" },
     "shop.refund": { process: () => null },
   });
-  const worker = testWorker(bench.broker.url, [
+  const worker = testWorker(fixture.broker.url, [
     {
       name: "shop",
       handlers: [
@@ -56,9 +56,9 @@ test("workers over AMQP undo what was done, and no queue is left behind", async 
       ["a", "done", "receipt"],
       ["b", "done", "receipt"],
     ]);
-    await bench.isTidy();
-    expect(await bench.ready("rondo.dead")).toBe(0);
-    expect(bench.faults).toEqual([]);
+    await fixture.isTidy();
+    expect(await fixture.ready("rondo.dead")).toBe(0);
+    expect(fixture.faults).toEqual([]);
   } finally {
     await worker.stop(0);
   }

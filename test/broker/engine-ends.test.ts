@@ -6,14 +6,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 const children: ChildProcess[] = [];
 beforeEach(async () => {
-  bench = await AmqpFixture.make({ prefix: "distribot" });
+  fixture = await AmqpFixture.make({ prefix: "distribot" });
 }, 180_000);
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
-  await bench.close();
+  await fixture.close();
 });
 
 const TASKS = Array.from({ length: 100 }, (_, i) => i);
@@ -21,13 +21,13 @@ const PHASES = [{ name: "work", handlers: { work: { use: "work", tasks: TASKS } 
 
 describe("an engine that ends", () => {
   test("well, with messages in queues: the next one hears what is said meanwhile, and publishes nothing again", async () => {
-    const first = await bench.open();
+    const first = await fixture.open();
     const { id } = await first.start(described("flow", PHASES), null as never);
-    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
-    const queues = await bench.visitQueues();
+    await until("all are queued", async () => (await fixture.ready(".tasks")) === TASKS.length);
+    const queues = await fixture.visitQueues();
     await first.close();
-    const worker = await bench.worker({ work: { process: ({ data }) => data } });
-    const second = await bench.open();
+    const worker = await fixture.worker({ work: { process: ({ data }) => data } });
+    const second = await fixture.open();
     await until("its queues are consumed", () => worker.processes.length > 0);
     await second.execution(id).result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data).sort((a, b) => Number(a) - Number(b))).toEqual(TASKS);
@@ -35,54 +35,56 @@ describe("an engine that ends", () => {
       `distribot.workflow.${id}.work.work.finished`,
       `distribot.workflow.${id}.work.work.tasks`,
     ]);
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("A6 killed, with messages in queues and at workers: all of them are counted, once", async () => {
     const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
-      JSON.stringify({ ...bench.place, phases: PHASES }),
+      JSON.stringify({ ...fixture.place, phases: PHASES }),
     ]);
     children.push(child);
     const [said] = (await once(child, "message")) as [{ id: string }];
-    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    await until("all are queued", async () => (await fixture.ready(".tasks")) === TASKS.length);
     let go: () => void = () => {};
     const gate = new Promise<void>((resolve) => {
       go = resolve;
     });
-    const worker = await bench.worker({ work: { process: ({ data }) => (Number(data) < 50 ? data : gate) } });
+    const worker = await fixture.worker({
+      work: { process: ({ data }) => (Number(data) < 50 ? data : gate) },
+    });
     await until("half are done, some are under way", () => worker.seen.length >= 55);
     child.kill("SIGKILL");
     await once(child, "exit");
     go();
-    const next = await bench.open();
+    const next = await fixture.open();
     const handle = next.execution(said.id);
     await handle.result({ timeout: 100_000 });
     expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 100, done: 100 });
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("killed after its execution was over elsewhere: what it left is removed by the next", async () => {
     const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
-      JSON.stringify({ ...bench.place, phases: PHASES }),
+      JSON.stringify({ ...fixture.place, phases: PHASES }),
     ]);
     children.push(child);
     const [said] = (await once(child, "message")) as [{ id: string }];
-    await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+    await until("all are queued", async () => (await fixture.ready(".tasks")) === TASKS.length);
     child.kill("SIGKILL");
     await once(child, "exit");
-    const alone = await bench.open({ broker: null });
+    const alone = await fixture.open({ broker: null });
     await alone.execution(said.id).cancel();
     await until("it is over", async () => (await alone.execution(said.id).status()) === "cancelled");
     await alone.close();
-    await bench.open();
-    await bench.isTidy();
+    await fixture.open();
+    await fixture.isTidy();
   });
 });
 
 describe("names", () => {
   test("with the prefix distribot are those of the documents that the protocol comes from", async () => {
-    const rondo = await bench.open();
-    const worker = await bench.worker({
+    const rondo = await fixture.open();
+    const worker = await fixture.worker({
       resize: { enumerate: () => [1], process: () => new Promise(() => {}) },
     });
     const phases = [{ name: "start", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } }];
@@ -96,10 +98,10 @@ describe("names", () => {
       finished_queue: `distribot.workflow.${id}.start.resize.finished`,
       cancel_consumer_queue: "distribot.cancel.consumer",
     });
-    const names = (await bench.broker.queues()).map(({ name }) => name);
+    const names = (await fixture.broker.queues()).map(({ name }) => name);
     expect(names).toContain("distribot.workflow.handler.resize.enumerate");
     expect(names).toContain("distribot.workflow.handler.enumerated");
-    expect(await bench.broker.management.exchanges(bench.broker.vhost)).toEqual(
+    expect(await fixture.broker.management.exchanges(fixture.broker.vhost)).toEqual(
       expect.arrayContaining([
         "distribot.workflow.handler.resize.process",
         "distribot.cancel.consumer",
@@ -107,12 +109,12 @@ describe("names", () => {
         "distribot.dead",
       ]),
     );
-    const tasks = (await bench.broker.queues()).find(({ name }) => name.endsWith(".tasks"));
+    const tasks = (await fixture.broker.queues()).find(({ name }) => name.endsWith(".tasks"));
     expect(tasks).toMatchObject({ type: "quorum", arguments: { "x-delivery-limit": 4 } });
   });
 
   test("and the messages of the engine have the fields of those documents: one enumerates, all process, all stop", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const asked: Record<string, unknown>[] = [];
     let go: () => void = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -123,7 +125,7 @@ describe("names", () => {
       return [1, 2];
     };
     const resize = { enumerate, process: () => gate };
-    const workers = [await bench.worker({ resize }), await bench.worker({ resize })];
+    const workers = [await fixture.worker({ resize }), await fixture.worker({ resize })];
     const phases = [{ name: "start", handlers: { resize: { use: "resize", enumerate: { use: "resize" } } } }];
     const handle = await rondo.start(described("flow", phases), null as never);
     const tasks = `distribot.workflow.${handle.id}.start.resize.tasks`;

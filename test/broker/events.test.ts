@@ -7,14 +7,14 @@ import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();
-  await bench.close();
+  await fixture.close();
 });
 
 interface Heard {
@@ -25,7 +25,7 @@ interface Heard {
 
 /** Hears what is published, from now on, through a durable queue. */
 async function listen(pattern = "rondo.#"): Promise<Heard[]> {
-  const connection = await bench.broker.connect();
+  const connection = await fixture.broker.connect();
   connections.push(connection);
   const channel = await connection.createChannel();
   await channel.assertExchange("rondo.events", "topic", { durable: true });
@@ -50,8 +50,8 @@ const seqs = (heard: readonly Heard[], id: string) =>
 
 test("every event comes, in order, by its kind, in summary, with the id of its place in the journal", async () => {
   const heard = await listen();
-  const rondo = await bench.open();
-  await bench.worker({ work: { process: ({ data }) => data } });
+  const rondo = await fixture.open();
+  await fixture.worker({ work: { process: ({ data }) => data } });
   const handle = await rondo.start(described("flow", PHASES), { a: 1 } as never);
   await handle.result({ timeout: 100_000 });
   const events = await all(handle.events());
@@ -66,8 +66,8 @@ test("every event comes, in order, by its kind, in summary, with the id of its p
 });
 
 test("a queue that is bound after events were left out gets every later one, in order", async () => {
-  const rondo = await bench.open();
-  await bench.worker({ work: { process: ({ data }) => data } });
+  const rondo = await fixture.open();
+  await fixture.worker({ work: { process: ({ data }) => data } });
   // Nobody gets these.
   for (let i = 0; i < 3; i++)
     await rondo.run(described("flow", PHASES), null as never, { id: `unheard-${i}` });
@@ -85,24 +85,24 @@ test("a queue that is bound after events were left out gets every later one, in 
 });
 
 test("the end of an execution comes to the queue of its own, if there is one", async () => {
-  const rondo = await bench.open();
-  const connection = await bench.broker.connect();
+  const rondo = await fixture.open();
+  const connection = await fixture.broker.connect();
   connections.push(connection);
   const channel = await connection.createChannel();
   await channel.assertQueue("rondo.workflow.mine.finished", { durable: true });
-  await bench.worker({ work: { process: ({ data }) => data } });
+  await fixture.worker({ work: { process: ({ data }) => data } });
   await rondo.run(described("flow", PHASES), null as never, { id: "mine" });
-  await until("it came", async () => (await bench.ready("mine.finished")) >= 1);
-  const [message] = await bench.messagesIn("rondo.workflow.mine.finished");
+  await until("it came", async () => (await fixture.ready("mine.finished")) >= 1);
+  const [message] = await fixture.messagesIn("rondo.workflow.mine.finished");
   expect(message?.body).toEqual({ workflow_id: "mine", status: "done" });
 });
 
 test("what is committed while the broker is away is published later, also after the execution is over", async () => {
   const { workflow } = await import("rondo");
   const flow = workflow({ name: "local" }).phase("work", { process: () => 1 });
-  const { url, proxy } = await bench.broker.proxy();
+  const { url, proxy } = await fixture.broker.proxy();
   proxy.life = () => ({ up: 1, down: 1 });
-  const rondo = await bench.open({ broker: url });
+  const rondo = await fixture.open({ broker: url });
   rondo.serve(flow);
   const ids: string[] = [];
   for (let i = 0; i < 20; i++) {
@@ -117,9 +117,9 @@ test("what is committed while the broker is away is published later, also after 
 });
 
 test("an engine that is killed before it has published: the next one does", async () => {
-  const { proxy, url } = await bench.broker.proxy();
+  const { proxy, url } = await fixture.broker.proxy();
   proxy.life = () => ({ up: 1, down: 1 });
-  const place = { ...bench.place, broker: url, phases: PHASES };
+  const place = { ...fixture.place, broker: url, phases: PHASES };
   const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
     JSON.stringify(place),
   ]);
@@ -127,8 +127,8 @@ test("an engine that is killed before it has published: the next one does", asyn
   child.kill("SIGKILL");
   await once(child, "exit");
   const heard = await listen();
-  const rondo = await bench.open();
-  await bench.worker({ work: { process: ({ data }) => data } });
+  const rondo = await fixture.open();
+  await fixture.worker({ work: { process: ({ data }) => data } });
   const handle = rondo.execution(said.id);
   await handle.result({ timeout: 100_000 });
   const events = await all(handle.events());

@@ -4,11 +4,11 @@ import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
-afterEach(() => bench.close());
+afterEach(() => fixture.close());
 
 const IDS = ["a/b", "a.b", "100%", "%2F", "?#&*", "ä ö", "日本語", "🚀", "語".repeat(66), "x".repeat(200)];
 const PHASE = "p".repeat(40);
@@ -23,15 +23,15 @@ const flow = described("odd", [
 ]);
 
 test("executions of any id are enumerated, done and end over the broker, also by the next process", async () => {
-  const first = await bench.open();
+  const first = await fixture.open();
   for (const id of IDS) await first.start(flow, null as never, { id });
   const queue = `rondo.workflow.handler.${USE}.enumerate`;
-  await until("all enumerations are there", async () => (await bench.ready(queue)) === IDS.length);
+  await until("all enumerations are there", async () => (await fixture.ready(queue)) === IDS.length);
   await first.close();
 
-  const second = await bench.open();
+  const second = await fixture.open();
   const tasks: string[] = [];
-  const worker = testWorker(bench.broker.url, [
+  const worker = testWorker(fixture.broker.url, [
     {
       name: "odd",
       handlers: [
@@ -46,7 +46,7 @@ test("executions of any id are enumerated, done and end over the broker, also by
   ]);
   try {
     await worker.start();
-    const raw = await bench.worker({ [USE]: { enumerate: () => [1, 2, 3, 4], process: () => "raw" } });
+    const raw = await fixture.worker({ [USE]: { enumerate: () => [1, 2, 3, 4], process: () => "raw" } });
     await Promise.all(IDS.map((id) => second.execution(id).result({ timeout: 100_000 })));
     expect(tasks.length + raw.seen.length).toBe(4 * IDS.length);
     const seen = new Set([...tasks, ...raw.seen.map(({ body }) => String(body["workflow_id"]))]);
@@ -55,29 +55,29 @@ test("executions of any id are enumerated, done and end over the broker, also by
       expect((await second.execution(id).describe()).phases.map(({ handlers }) => handlers[0]?.done)).toEqual(
         [4, 1],
       );
-    await bench.isTidy();
-    expect(await bench.ready("rondo.dead")).toBe(0);
-    expect(bench.faults).toEqual([]);
+    await fixture.isTidy();
+    expect(await fixture.ready("rondo.dead")).toBe(0);
+    expect(fixture.faults).toEqual([]);
   } finally {
     await worker.stop(0);
   }
 });
 
 test("commands of any id are found in their topic when they are cancelled, and their receipts by what they repeat", async () => {
-  const rondo = await bench.open();
+  const rondo = await fixture.open();
   const waiting = described("waiting", [{ name: "command", handlers: { command: command("ODD_CMD") } }]);
   for (const id of IDS) await rondo.start(waiting, null as never, { id });
-  await until("all are there", async () => (await bench.ready("ODD_CMD")) === IDS.length);
+  await until("all are there", async () => (await fixture.ready("ODD_CMD")) === IDS.length);
   const [cancelled, done] = [IDS.slice(5), IDS.slice(0, 5)];
   await Promise.all(cancelled.map((id) => rondo.execution(id).cancel()));
-  await until("the cancelled ones are gone", async () => (await bench.ready("ODD_CMD")) === done.length);
-  const connection = await bench.broker.connect();
+  await until("the cancelled ones are gone", async () => (await fixture.ready("ODD_CMD")) === done.length);
+  const connection = await fixture.broker.connect();
   const channel = await connection.createChannel();
-  for (const { body } of await bench.messagesIn("ODD_CMD"))
+  for (const { body } of await fixture.messagesIn("ODD_CMD"))
     channel.sendToQueue("ODD_RECEIPT", Buffer.from(JSON.stringify({ ...(body as object), cmd_result: 1 })));
   await Promise.all(done.map((id) => rondo.execution(id).result({ timeout: 60_000 })));
   for (const id of cancelled)
     await until("it is cancelled", async () => (await rondo.execution(id).status()) === "cancelled");
-  expect(await bench.ready("rondo.dead")).toBe(0);
+  expect(await fixture.ready("rondo.dead")).toBe(0);
   await connection.close();
 });

@@ -5,11 +5,11 @@ import { fatal } from "../fixtures/broker/raw-worker-fixture.ts";
 import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
-afterEach(() => bench.close());
+afterEach(() => fixture.close());
 
 const work = (name = "work", more: object = {}) => ({
   name,
@@ -20,8 +20,8 @@ const kinds = (events: readonly { kind: string }[]) =>
 
 describe("phases over queues", () => {
   test("A1 three tasks are processed, and handler, phase and workflow finish once each, in this order", async () => {
-    const rondo = await bench.open();
-    const worker = await bench.worker({
+    const rondo = await fixture.open();
+    const worker = await fixture.worker({
       work: { enumerate: () => ["a", "b", "c"], process: ({ data }) => `${String(data)}!` },
     });
     const flow = described("flow", [work(), { name: "end", handlers: {}, final: true }]);
@@ -36,13 +36,13 @@ describe("phases over queues", () => {
       "phase.finished",
       "finished",
     ]);
-    await bench.isTidy();
-    expect(bench.faults).toEqual([]);
+    await fixture.isTidy();
+    expect(fixture.faults).toEqual([]);
   });
 
   test("A2 B5 a phase of several handlers finishes after all of their tasks, once", async () => {
-    const rondo = await bench.open();
-    await bench.worker({
+    const rondo = await fixture.open();
+    await fixture.worker({
       two: { enumerate: () => [1, 2], process: () => null },
       five: { enumerate: () => [1, 2, 3, 4, 5], process: () => null },
       one: { enumerate: () => [1], process: () => null },
@@ -62,22 +62,22 @@ describe("phases over queues", () => {
   });
 
   test("A3 B1 an enumeration without tasks, and a phase without handlers, finish at once", async () => {
-    const rondo = await bench.open();
-    await bench.worker({ work: { enumerate: () => [], process: () => null } });
+    const rondo = await fixture.open();
+    await fixture.worker({ work: { enumerate: () => [], process: () => null } });
     const flow = described("flow", [{ name: "none", handlers: {} }, work()]);
     const handle = await rondo.start(flow, null as never);
     await handle.result({ timeout: 100_000 });
     expect(await handle.status()).toBe("done");
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("A4 B8 the same finished message again, and one for a phase that is over, change nothing", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     let go: () => void = () => {};
     const gate = new Promise<void>((resolve) => {
       go = resolve;
     });
-    const worker = await bench.worker({
+    const worker = await fixture.worker({
       work: { enumerate: () => [0, 1, 2], process: ({ data }) => (data === 2 ? gate : data) },
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
@@ -91,22 +91,22 @@ describe("phases over queues", () => {
         status: i === 2 ? "failed" : "done",
         result: "other",
       });
-    await until("they are taken", async () => (await bench.ready(".finished")) === 0);
+    await until("they are taken", async () => (await fixture.ready(".finished")) === 0);
     expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ done: 2, failed: 0 });
     go();
     await handle.result({ timeout: 100_000 });
     const events = kinds(await all(handle.events()));
     expect(events.filter((kind) => kind === "phase.finished")).toHaveLength(1);
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("A5 a task done before the next is enumerated does not finish the handler", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     let isDone: () => void = () => {};
     const firstDone = new Promise<void>((resolve) => {
       isDone = resolve;
     });
-    await bench.worker({
+    await fixture.worker({
       work: {
         async *enumerate() {
           yield 1;
@@ -124,8 +124,8 @@ describe("phases over queues", () => {
   });
 
   test("A7 a worker killed in the middle of its tasks: they run elsewhere, and as many are done as were enumerated", async () => {
-    const rondo = await bench.open();
-    const stuck = await bench.worker({
+    const rondo = await fixture.open();
+    const stuck = await fixture.worker({
       work: {
         enumerate: () => Array.from({ length: 20 }, (_, i) => i),
         process: () => new Promise(() => {}),
@@ -134,39 +134,39 @@ describe("phases over queues", () => {
     const handle = await rondo.start(described("flow", [work()]), null as never);
     await until("it has some", () => stuck.seen.length >= 10);
     // The enumeration may not have been over: then it is delivered again, too.
-    const other = await bench.worker({
+    const other = await fixture.worker({
       work: { enumerate: () => Array.from({ length: 20 }, (_, i) => i), process: ({ data }) => data },
     });
     stuck.kill();
     await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(20);
     expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("B10 pause with tasks queued: none start; resume: all of them run; cancel while paused is allowed", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const tasks = Array.from({ length: 30 }, (_, i) => i);
     const flow = described("flow", [{ name: "work", handlers: { work: { use: "work", tasks } } }]);
     const handle = await rondo.start(flow, null as never);
     const other = await rondo.start(flow, null as never);
-    await until("all are queued", async () => (await bench.ready(".tasks")) === 60);
+    await until("all are queued", async () => (await fixture.ready(".tasks")) === 60);
     await handle.pause();
     await other.pause();
-    await until("none is queued", async () => (await bench.ready(".tasks")) === 0);
-    const worker = await bench.worker({ work: { process: ({ data }) => data } });
+    await until("none is queued", async () => (await fixture.ready(".tasks")) === 0);
+    const worker = await fixture.worker({ work: { process: ({ data }) => data } });
     await other.cancel();
     await until("the other is cancelled", async () => (await other.status()) === "cancelled");
     expect(worker.seen).toEqual([]);
     await handle.resume();
     await handle.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data).sort((a, b) => Number(a) - Number(b))).toEqual(tasks);
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("B11 a task that fails for good leads to onError; without it the execution is failed", async () => {
-    const rondo = await bench.open();
-    const worker = await bench.worker({
+    const rondo = await fixture.open();
+    const worker = await fixture.worker({
       work: {
         enumerate: () => [1],
         process: () => {
@@ -185,13 +185,13 @@ describe("phases over queues", () => {
     const plain = await rondo.start(described("plain", [work()]), null as never);
     await until("it has failed", async () => (await plain.status()) === "failed");
     expect((await plain.describe()).error?.message).toContain("no good");
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("an attempt that fails is tried again by its policy, and says so in the next message", async () => {
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     let tries = 0;
-    const worker = await bench.worker({
+    const worker = await fixture.worker({
       work: {
         enumerate: () => [1],
         process: () => {
@@ -212,8 +212,8 @@ describe("phases over queues", () => {
 
 describe("who gets the work", () => {
   test("code that does not enumerate gets the input as its one task", async () => {
-    const rondo = await bench.open();
-    const worker = await bench.worker({ work: { process: () => null } });
+    const rondo = await fixture.open();
+    const worker = await fixture.worker({ work: { process: () => null } });
     const flow = described("flow", [{ name: "work", handlers: { work: { use: "work" } } }]);
     const handle = await rondo.start(flow, { a: 1 } as never);
     await handle.result({ timeout: 100_000 });
@@ -226,12 +226,12 @@ describe("who gets the work", () => {
       enumerate: () => [1, 2, 3],
       process: ({ task }) => task,
     });
-    const rondo = await bench.open();
+    const rondo = await fixture.open();
     const handle = await rondo.start(flow as never, null as never);
-    await until("its enumeration is at the broker", async () => (await bench.ready(".enumerate")) === 1);
+    await until("its enumeration is at the broker", async () => (await fixture.ready(".enumerate")) === 1);
     expect(await handle.why()).toContain("at the broker");
     rondo.serve(flow);
     await handle.result({ timeout: 100_000 });
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 });

@@ -4,17 +4,17 @@ import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpFixture.make();
+  fixture = await AmqpFixture.make();
 }, 180_000);
-afterEach(() => bench.close());
+afterEach(() => fixture.close());
 
 const TASKS = Array.from({ length: 50 }, (_, i) => i);
 const flow = described("flow", [{ name: "work", handlers: { work: { use: "work", tasks: TASKS } } }]);
 const GONE = /^(\d+) tasks of .* are lost at the broker/;
 /** How many tasks were found to be gone. */
-const gone = () => bench.faults.reduce((sum, { message }) => sum + Number(GONE.exec(message)?.[1] ?? 0), 0);
+const gone = () => fixture.faults.reduce((sum, { message }) => sum + Number(GONE.exec(message)?.[1] ?? 0), 0);
 
 /** One of Rondo's own workers over AMQP; each task takes until `open`. */
 async function worker(capacity: number) {
@@ -29,16 +29,16 @@ async function worker(capacity: number) {
     return null;
   };
   const code = [{ name: "flow", handlers: [{ use: "work", process }] }];
-  const one = testWorker(bench.broker.url, code, { capacity });
+  const one = testWorker(fixture.broker.url, code, { capacity });
   await one.start();
   return { seen, open, stop: () => one.stop(0) };
 }
 
 test("five of fifty that somebody takes and acknowledges are found while a worker consumes", async () => {
-  const rondo = await bench.open();
+  const rondo = await fixture.open();
   const handle = await rondo.start(flow, null as never);
-  await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
-  const connection = await bench.broker.connect();
+  await until("all are queued", async () => (await fixture.ready(".tasks")) === TASKS.length);
+  const connection = await fixture.broker.connect();
   const channel = await connection.createChannel();
   for (let i = 0; i < 5; i++)
     await channel.get(`rondo.workflow.${handle.id}.work.work.tasks`, { noAck: true });
@@ -49,24 +49,24 @@ test("five of fifty that somebody takes and acknowledges are found while a worke
   expect([...seen].sort((a, b) => a - b)).toEqual(TASKS);
   expect(gone()).toBe(5);
   await stop();
-  await bench.isTidy();
+  await fixture.isTidy();
 }, 60_000);
 
 test("a queue that is purged under a worker is filled again, and what the worker has is left to it", async () => {
-  const rondo = await bench.open();
+  const rondo = await fixture.open();
   const handle = await rondo.start(flow, null as never);
-  await until("all are queued", async () => (await bench.ready(".tasks")) === TASKS.length);
+  await until("all are queued", async () => (await fixture.ready(".tasks")) === TASKS.length);
   const { seen, open, stop } = await worker(10);
   await until("it has some", () => seen.length === 10);
-  const connection = await bench.broker.connect();
+  const connection = await fixture.broker.connect();
   const channel = await connection.createChannel();
   await channel.purgeQueue(`rondo.workflow.${handle.id}.work.work.tasks`);
   await connection.close();
-  await until("the others are queued again", async () => (await bench.ready(".tasks")) === 40);
+  await until("the others are queued again", async () => (await fixture.ready(".tasks")) === 40);
   open();
   await handle.result({ timeout: 100_000 });
   expect([...seen].sort((a, b) => a - b)).toEqual(TASKS);
   expect(gone()).toBe(40);
   await stop();
-  await bench.isTidy();
+  await fixture.isTidy();
 }, 60_000);

@@ -7,14 +7,14 @@ import { until } from "../fixtures/until.ts";
 
 type Body = Record<string, unknown>;
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 const ends: (() => Promise<unknown>)[] = [];
 beforeEach(async () => {
-  bench = await AmqpFixture.make({ prefix: "distribot" });
+  fixture = await AmqpFixture.make({ prefix: "distribot" });
 }, 180_000);
 afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()));
-  await bench.close();
+  await fixture.close();
 });
 
 const SHORT = { brokerSettings: { shortMessages: true } };
@@ -43,7 +43,7 @@ class SeedWorker {
     tasks: readonly unknown[],
     { withQueues = true, toMessage }: WorkerOptions = {},
   ): Promise<SeedWorker> {
-    const connection = await bench.broker.connect();
+    const connection = await fixture.broker.connect();
     ends.push(() => connection.close());
     const channel = await connection.createChannel();
     const worker = new SeedWorker(channel);
@@ -99,7 +99,7 @@ class SeedWorker {
 test.each([true, false])(
   "SHORT messages end an enumeration and its tasks; with queues: %s",
   async (withQueues) => {
-    const rondo = await bench.open(SHORT);
+    const rondo = await fixture.open(SHORT);
     const worker = await SeedWorker.open([1, 2, 3, 4, 5], { withQueues });
     const handle = await rondo.start(FLOW, null as never);
     await handle.result({ timeout: 100_000 });
@@ -109,24 +109,24 @@ test.each([true, false])(
       done: 5,
       sealed: true,
     });
-    await bench.isTidy();
-    expect(await bench.messagesIn("distribot.dead")).toEqual([]);
+    await fixture.isTidy();
+    expect(await fixture.messagesIn("distribot.dead")).toEqual([]);
   },
 );
 
 test("SHORT: bare tasks are numbered in the order of their arrival", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   const tasks = [{ key: "0.jpg" }, "1.jpg", 2, { kind: "rejection" }];
   const worker = await SeedWorker.open(tasks, { toMessage: (data) => data });
   const handle = await rondo.start(FLOW, null as never);
   await handle.result({ timeout: 100_000 });
   expect(worker.done).toEqual(tasks);
   expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 4, done: 4, sealed: true });
-  expect(await bench.messagesIn("distribot.dead")).toEqual([]);
+  expect(await fixture.messagesIn("distribot.dead")).toEqual([]);
 });
 
 test("tasks that were refused fail the enumeration: it does not end without them", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   await SeedWorker.open([1, 2], { toMessage: (data, place) => ({ ...place, data }) });
   const once = described("flow", [
     {
@@ -136,11 +136,11 @@ test("tasks that were refused fail the enumeration: it does not end without them
   ]);
   const handle = await rondo.start(once, null as never);
   await expect(handle.result({ timeout: 100_000 })).rejects.toThrow(/2 messages in the intake/);
-  expect((await bench.messagesIn("distribot.dead")).length).toBe(2);
+  expect((await fixture.messagesIn("distribot.dead")).length).toBe(2);
 });
 
 test("an enumeration without tasks ends too", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   await SeedWorker.open([]);
   const handle = await rondo.start(FLOW, null as never);
   await handle.result({ timeout: 100_000 });
@@ -148,7 +148,7 @@ test("an enumeration without tasks ends too", async () => {
 });
 
 test("what it cannot promise: a `finished` that comes twice ends two tasks, and the rest are dead letters", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   const worker = await SeedWorker.open([1, 2]);
   worker.times = 2;
   const handle = await rondo.start(FLOW, null as never);
@@ -158,18 +158,18 @@ test("what it cannot promise: a `finished` that comes twice ends two tasks, and 
 });
 
 test("a short `finished` that reports a failure or names its task ends no task", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   const worker = await SeedWorker.open([1]);
   worker.times = 0;
   const handle = await rondo.start(FLOW, null as never);
   await until("the task is at the worker", () => worker.done.length > 0);
-  const [queue] = (await bench.visitQueues()).filter((name) => name.endsWith(".finished"));
+  const [queue] = (await fixture.visitQueues()).filter((name) => name.endsWith(".finished"));
   const short = { workflow_id: handle.id, phase: "work", handler: "resize" };
   const odd = [{ status: "failed" }, { status: "cancelled" }, { error: { message: "no" } }, { task: 0 }];
   for (const fields of odd) worker.send(queue ?? "", { ...short, ...fields });
   const reasons: unknown[] = [];
   await until("they are dead letters", async () => {
-    for (const { headers } of await bench.messagesIn("distribot.dead")) reasons.push(headers["reason"]);
+    for (const { headers } of await fixture.messagesIn("distribot.dead")) reasons.push(headers["reason"]);
     return reasons.length >= odd.length;
   });
   expect(
@@ -180,12 +180,12 @@ test("a short `finished` that reports a failure or names its task ends no task",
 });
 
 test("without the setting they are dead letters with the reason, and the execution waits", async () => {
-  const rondo = await bench.open();
+  const rondo = await fixture.open();
   await SeedWorker.open([1]);
   const handle = await rondo.start(FLOW, null as never);
   let dead: { headers: Record<string, unknown> }[] = [];
   await until("it is a dead letter", async () => {
-    dead = [...dead, ...(await bench.messagesIn("distribot.dead"))];
+    dead = [...dead, ...(await fixture.messagesIn("distribot.dead"))];
     return dead.length > 0;
   });
   expect(dead[0]?.headers["reason"]).toMatch(/lacks `attempt` or `token`/);
@@ -193,12 +193,12 @@ test("without the setting they are dead letters with the reason, and the executi
 });
 
 test("a message that means no open task or enumeration is a dead letter", async () => {
-  const rondo = await bench.open(SHORT);
+  const rondo = await fixture.open(SHORT);
   const worker = await SeedWorker.open([1]);
   const handle = await rondo.start(FLOW, null as never);
   await handle.result({ timeout: 100_000 });
   const { id } = handle;
   const short = { workflow_id: id, phase: "work", handler: "resize" };
   worker.send("distribot.workflow.handler.enumerated", short);
-  await until("it is a dead letter", async () => (await bench.messagesIn("distribot.dead")).length === 1);
+  await until("it is a dead letter", async () => (await fixture.messagesIn("distribot.dead")).length === 1);
 });

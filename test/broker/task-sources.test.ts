@@ -8,7 +8,7 @@ import { AmqpFixture } from "../fixtures/broker/amqp-fixture.ts";
 import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
-let bench: AmqpFixture;
+let fixture: AmqpFixture;
 let rondo: Rondo;
 let count = 0;
 /** The name of the code: each test has its own. */
@@ -17,10 +17,10 @@ let use: string;
 // A vhost for each test: queues that a failed test leaves behind would fail all tests after it.
 beforeEach(async () => {
   use = `resize-${++count}`;
-  bench = await AmqpFixture.make();
-  rondo = await bench.open();
+  fixture = await AmqpFixture.make();
+  rondo = await fixture.open();
 });
-afterEach(() => bench.close());
+afterEach(() => fixture.close());
 
 function flow(rondo: 1 | 2, handler: object = {}) {
   const phases = [{ name: "resize", handlers: { resize: { use, ...handler } } }];
@@ -37,36 +37,36 @@ const counts = async (handle: {
 
 describe("version 2", () => {
   test("gives all tasks, whether the worker was away before the start, or comes after it", async () => {
-    const bench = await AmqpFixture.make();
-    onTestFinished(() => bench.close());
+    const fixture = await AmqpFixture.make();
+    onTestFinished(() => fixture.close());
     // Nothing is asked for again because of silence: a message that is lost fails this test.
-    const rondo = await bench.open({ brokerSettings: { silenceMs: 86_400_000 } });
+    const rondo = await fixture.open({ brokerSettings: { silenceMs: 86_400_000 } });
     for (let i = 0; i < 10; i++) {
-      const worker = await bench.worker(enumerating());
+      const worker = await fixture.worker(enumerating());
       const there = await rondo.start(flow(2), 20 as never);
       await there.result({ timeout: 100_000 });
       await worker.close();
       const away = await rondo.start(flow(2), 30 as never);
       await until("its enumeration waits", async () => (await away.why()).includes("at the broker"));
       expect(await counts(away)).toMatchObject({ total: 0, done: 0 });
-      const back = await bench.worker(enumerating());
+      const back = await fixture.worker(enumerating());
       await away.result({ timeout: 100_000 });
       expect([await counts(there), await counts(away)]).toMatchObject([{ done: 20 }, { done: 30 }]);
       await back.close();
     }
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("with single has the input as its one task, also for a worker that comes after the start", async () => {
     const early = await rondo.start(flow(2, { single: true }), { a: 1 } as never);
-    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
-    expect(await bench.ready(".tasks")).toBe(0);
-    const worker = await bench.worker({ [use]: { process: () => null } });
+    await until("its queue is there", async () => (await fixture.visitQueues()).length > 0);
+    expect(await fixture.ready(".tasks")).toBe(0);
+    const worker = await fixture.worker({ [use]: { process: () => null } });
     await early.result({ timeout: 100_000 });
     const late = await rondo.start(flow(2, { single: true }), { a: 2 } as never);
     await late.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data)).toEqual([{ a: 1 }, { a: 2 }]);
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 });
 
@@ -74,7 +74,7 @@ describe("version 2 with workers that only process", () => {
   /** One of Rondo's own workers at the broker, or one that knows the protocol only. */
   async function join(kind: "rondo" | "raw", enumerates: boolean): Promise<() => Promise<unknown>> {
     if (kind === "raw") {
-      const raw = await bench.worker(enumerates ? enumerating() : { [use]: { process: () => null } });
+      const raw = await fixture.worker(enumerates ? enumerating() : { [use]: { process: () => null } });
       return () => raw.close();
     }
     const code = {
@@ -82,7 +82,7 @@ describe("version 2 with workers that only process", () => {
       process: () => null,
       ...(enumerates ? { enumerate: ({ input }: { input: unknown }) => Array(Number(input)).keys() } : {}),
     };
-    const worker = testWorker(bench.broker.url, [{ name: "fan", handlers: [code] }] as never);
+    const worker = testWorker(fixture.broker.url, [{ name: "fan", handlers: [code] }] as never);
     await worker.start();
     return () => worker.stop(0);
   }
@@ -104,7 +104,7 @@ describe("version 2 with workers that only process", () => {
       expect(await counts(handle)).toMatchObject({ total: 40, done: 40 });
     }
     for (const end of ends) await end();
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test.each(["rondo", "raw"] as const)(
@@ -120,7 +120,7 @@ describe("version 2 with workers that only process", () => {
       await handle.result({ timeout: 100_000 });
       expect(await counts(handle)).toMatchObject({ total: 40, done: 40 });
       for (const stop of [end, enumerator]) await stop();
-      await bench.isTidy();
+      await fixture.isTidy();
     },
   );
 
@@ -151,13 +151,13 @@ describe("version 1 with use alone", () => {
 
   test("is never given to a worker that enumerates, whether it was there first or not", async () => {
     const before = await rondo.start(flow(1), 10 as never);
-    const worker = await bench.worker(enumerating());
+    const worker = await fixture.worker(enumerating());
     const after = await rondo.start(flow(1), 10 as never);
     await waits(before);
     await waits(after);
     await worker.close();
     const again = await rondo.start(flow(1), 10 as never);
-    const back = await bench.worker(enumerating());
+    const back = await fixture.worker(enumerating());
     for (const handle of [before, after, again]) await waits(handle);
     expect([...worker.seen, ...back.seen]).toEqual([]);
     for (const handle of [before, after, again]) {
@@ -165,15 +165,15 @@ describe("version 1 with use alone", () => {
       await handle.cancel();
       await until("it is cancelled", async () => (await handle.status()) === "cancelled");
     }
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("goes to a worker that does not enumerate, once none is there that does", async () => {
-    const lister = await bench.worker(enumerating());
+    const lister = await fixture.worker(enumerating());
     const handle = await rondo.start(flow(1), 10 as never);
     await waits(handle);
     await lister.close();
-    const worker = await bench.worker({ [use]: { process: () => null } });
+    const worker = await fixture.worker({ [use]: { process: () => null } });
     await handle.result({ timeout: 100_000 });
     expect(worker.seen.map(({ data }) => data)).toEqual([10]);
     expect(lister.seen).toEqual([]);
@@ -184,25 +184,25 @@ describe("version 1 with use alone", () => {
     const ended = new Promise<void>((resolve) => {
       end = resolve;
     });
-    const worker = await bench.worker({ [use]: { process: () => ended } });
+    const worker = await fixture.worker({ [use]: { process: () => ended } });
     const handle = await rondo.start(flow(1), 10 as never);
     await until("the worker has it", () => worker.seen.length === 1);
-    const lister = await bench.worker({ [use]: { enumerate: () => [] } });
+    const lister = await fixture.worker({ [use]: { enumerate: () => [] } });
     end();
     await waits(handle);
     expect(await handle.describe()).toMatchObject({ status: "running" });
-    expect(bench.faults.map(({ message }) => message).join()).toContain("the result does not count");
+    expect(fixture.faults.map(({ message }) => message).join()).toContain("the result does not count");
     await lister.close();
     await handle.result({ timeout: 100_000 });
     expect(worker.seen).toHaveLength(2);
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 
   test("waits while it is paused, and is given out after that", async () => {
     const handle = await rondo.start(flow(1), 10 as never);
-    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
+    await until("its queue is there", async () => (await fixture.visitQueues()).length > 0);
     await handle.pause();
-    const worker = await bench.worker({ [use]: { process: () => null } });
+    const worker = await fixture.worker({ [use]: { process: () => null } });
     await handle.resume();
     await handle.result({ timeout: 100_000 });
     expect(worker.seen).toHaveLength(1);
@@ -212,9 +212,9 @@ describe("version 1 with use alone", () => {
     const { workflow } = await import("rondo");
     const here = workflow({ name: `here-${count}` }).phase("resize", { process: ({ task }) => task });
     const handle = await rondo.start(here as never, 1 as never);
-    await until("its queue is there", async () => (await bench.visitQueues()).length > 0);
+    await until("its queue is there", async () => (await fixture.visitQueues()).length > 0);
     rondo.serve(here);
     await handle.result({ timeout: 100_000 });
-    await bench.isTidy();
+    await fixture.isTidy();
   });
 });

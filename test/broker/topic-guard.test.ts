@@ -19,13 +19,13 @@ const one = (topic: string, more: object = {}) =>
     step("one", topic, { retry: { attempts: 1 }, ...more }),
   ]);
 
-const dead = () => topics.bench.ready("rondo.dead");
+const dead = () => topics.amqp.ready("rondo.dead");
 
 const start = (rondo: Rondo, flow: ReturnType<typeof one>, project = "default") =>
   rondo.start(flow, null as never, { project });
 
 test("a command topic of one project is no receipt topic of another, and nothing is done that nobody did", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const victim = await start(rondo, one("PAYMENTS_CMD"), "victim");
   await expect(
     start(rondo, one("ATTACK", { receiptTopic: "PAYMENTS_CMD" }), "attacker"),
@@ -48,8 +48,8 @@ test("a command topic of one project is no receipt topic of another, and nothing
   for (const command of commands) topics.say("PAYMENTS_RECEIPT", { ...command, cmd_result: { paid: true } });
   await Promise.all([victim.result({ timeout: 60_000 }), other.result({ timeout: 60_000 })]);
   for (const reader of ["by-receipt", "by-command"]) {
-    await until("both receipts are told", async () => (await topics.bench.ready(reader)) === 2);
-    const bodies = (await topics.bench.messagesIn(reader)).map(({ body }) => body);
+    await until("both receipts are told", async () => (await topics.amqp.ready(reader)) === 2);
+    const bodies = (await topics.amqp.messagesIn(reader)).map(({ body }) => body);
     expect(bodies).toContainEqual(
       expect.objectContaining({
         cmd_type: "ONE",
@@ -65,16 +65,16 @@ test("a command topic of one project is no receipt topic of another, and nothing
 });
 
 test("why names the topic that nobody consumes, and the broker that is away", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const handle = await start(rondo, one("NOBODY_CMD"));
-  await until("it is there", async () => (await topics.bench.ready("NOBODY_CMD")) === 1);
+  await until("it is there", async () => (await topics.amqp.ready("NOBODY_CMD")) === 1);
   await until("it says so", async () =>
     (await handle.why()).includes(
       "No worker consumes the topic NOBODY_CMD at the broker; 1 message waits there.",
     ),
   );
   await rondo.close();
-  const away = await topics.bench.open({ broker: "amqp://127.0.0.1:1", store: "memory:" });
+  const away = await topics.amqp.open({ broker: "amqp://127.0.0.1:1", store: "memory:" });
   const stuck = await start(away, one("A_CMD"));
   await until("it says what it waits for", async () =>
     /cannot be sent to the topic A_CMD: the broker is not available: ./.test(await stuck.why()),
@@ -82,18 +82,18 @@ test("why names the topic that nobody consumes, and the broker that is away", as
 });
 
 test("projects whose names cross are told so, whichever comes first", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   await start(rondo, one("EMC"), "hon");
   await expect(start(rondo, one("EMC_RECEIPT"), "hon2")).rejects.toMatchObject({
     message: expect.stringContaining('"EMC_RECEIPT" is a receipt topic since its first use'),
   });
   await rondo.close();
-  const again = await topics.bench.open();
+  const again = await topics.amqp.open();
   await expect(start(again, one("EMC_RECEIPT"), "hon2")).rejects.toThrow("receipt topic");
 });
 
 test("a command to a receipt topic that was started all the same ends as failed, with the reason", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   await start(rondo, one("EMC"));
   // A child is started without being asked at the edge.
   const child = one("EMC_RECEIPT");
@@ -107,13 +107,13 @@ test("a command to a receipt topic that was started all the same ends as failed,
 });
 
 test("a queue of others with messages or consumers stays untouched; listed by the operator, it is consumed", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   await topics.channel.assertQueue("orders-of-others", { durable: true });
   for (let n = 0; n < 20; n++) topics.say("orders-of-others", { order: n });
-  await until("all are there", async () => (await topics.bench.ready("orders-of-others")) === 20);
+  await until("all are there", async () => (await topics.amqp.ready("orders-of-others")) === 20);
   // Without a connection nobody can tell, and the command is judged when it is sent.
   await until("the engine is at the broker", async () =>
-    (await topics.bench.broker.queues()).some(({ name }) => name === "rondo.workflow.handler.enumerated"),
+    (await topics.amqp.broker.queues()).some(({ name }) => name === "rondo.workflow.handler.enumerated"),
   );
   const flow = one("ORD_CMD", { receiptTopic: "orders-of-others" });
   await expect(start(rondo, flow)).rejects.toMatchObject({
@@ -124,33 +124,33 @@ test("a queue of others with messages or consumers stays untouched; listed by th
   await topics.channel.consume("orders-of-others", () => {});
   await expect(start(rondo, flow)).rejects.toThrow("1 consumers of other applications");
   await rondo.close();
-  const allowed = await topics.bench.open({ receiptTopics: ["orders-*"] });
+  const allowed = await topics.amqp.open({ receiptTopics: ["orders-*"] });
   await start(allowed, flow);
   await until("it is consumed", async () => (await topics.consumers("orders-of-others")) === 2);
 });
 
 test("a queue that others fill before the command is sent stays untouched, and the command ends with the reason", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   await topics.channel.assertQueue("LATE_RECEIPT", { durable: true });
   const flow = described("late", [step("one", "A_CMD"), step("two", "LATE_CMD", { retry: { attempts: 1 } })]);
   const handle = await start(rondo, flow);
   const command = await topics.next("A_CMD");
   topics.say("LATE_RECEIPT", { order: 1 });
-  await until("it is there", async () => (await topics.bench.ready("LATE_RECEIPT")) === 1);
+  await until("it is there", async () => (await topics.amqp.ready("LATE_RECEIPT")) === 1);
   topics.say("A_RECEIPT", { ...command, cmd_result: {} });
   await until("it has failed", async () => (await handle.status()) === "failed");
   expect((await handle.describe()).error?.message).toContain('list "LATE_RECEIPT" under receiptTopics');
-  expect(await topics.bench.ready("LATE_RECEIPT")).toBe(1);
+  expect(await topics.amqp.ready("LATE_RECEIPT")).toBe(1);
   expect(await dead()).toBe(0);
   // Once the operator has listed it, the command goes out again.
   await rondo.close();
-  const allowed = await topics.bench.open({ receiptTopics: ["LATE_RECEIPT"] });
+  const allowed = await topics.amqp.open({ receiptTopics: ["LATE_RECEIPT"] });
   await allowed.execution(handle.id).retry();
   await topics.next("LATE_CMD");
 });
 
 test("names of Rondo's own queues are refused, also with another prefix", async () => {
-  const rondo = await topics.bench.open({ prefix: "distribot" });
+  const rondo = await topics.amqp.open({ prefix: "distribot" });
   for (const name of ["distribot.dead", "distribot.workflow.handler.x.enumerate"])
     await expect(start(rondo, one("A_CMD", { receiptTopic: name }))).rejects.toThrow("cannot be a topic");
   for (const name of ["rondo.dead", "amq.direct", "rondo.workflow.handler.x.enumerate"])
@@ -158,7 +158,7 @@ test("names of Rondo's own queues are refused, also with another prefix", async 
 });
 
 test("messages that are no receipt of the command go to the dead letters, and the command stays open", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const handle = await start(rondo, one("A_CMD"));
   const command = await topics.next("A_CMD");
   const { rondo: mark, ...metadata } = command.cmd_metadata;
@@ -175,7 +175,7 @@ test("messages that are no receipt of the command go to the dead letters, and th
   topics.channel.sendToQueue("A_RECEIPT", Buffer.from("{not json"));
   await until("all are dead letters", async () => (await dead()) === broken.length + 1);
   expect(await handle.status()).toBe("running");
-  const reasons = (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
+  const reasons = (await topics.amqp.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
   expect(reasons).toContain("the message is not a receipt: it has neither `cmd_result` nor `proc_err`");
   expect(reasons).toContain(
     "`rondo.step` differs from the step of the command's attempt: the receipt must repeat `rondo` unchanged",
@@ -185,16 +185,16 @@ test("messages that are no receipt of the command go to the dead letters, and th
 });
 
 test("an empty proc_err is an error, and the next command is not sent", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const flow = described("flow", [step("one", "A_CMD", { retry: { attempts: 1 } }), step("two", "B_CMD")]);
   const handle = await start(rondo, flow);
   topics.say("A_RECEIPT", { ...(await topics.next("A_CMD")), proc_err: "" });
   await until("it has failed", async () => (await handle.status()) === "failed");
-  expect((await topics.bench.broker.queues()).map(({ name }) => name)).not.toContain("B_CMD");
+  expect((await topics.amqp.broker.queues()).map(({ name }) => name)).not.toContain("B_CMD");
 });
 
 test("a receipt topic is consumed while commands are open there: not after a cancel, nor after a restart", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   const handle = await start(rondo, one("A_CMD"));
   await topics.next("A_CMD");
   await until("it is consumed", async () => (await topics.consumers("A_RECEIPT")) === 1);
@@ -206,22 +206,22 @@ test("a receipt topic is consumed while commands are open there: not after a can
   await until("it is consumed again", async () => (await topics.consumers("A_RECEIPT")) === 1);
   const command = await topics.next("A_CMD");
   await rondo.close();
-  const second = await topics.bench.open();
+  const second = await topics.amqp.open();
   await until("after a restart too", async () => (await topics.consumers("A_RECEIPT")) === 1);
   await topics.channel.deleteQueue("A_RECEIPT");
   await until("it is made again", async () =>
-    (await topics.bench.broker.queues()).some(({ name }) => name === "A_RECEIPT"),
+    (await topics.amqp.broker.queues()).some(({ name }) => name === "A_RECEIPT"),
   );
   await until("and consumed", async () => (await topics.consumers("A_RECEIPT")) === 1);
   topics.say("A_RECEIPT", { ...command, cmd_result: {} });
   await second.execution(again.id).result({ timeout: 60_000 });
   await second.close();
-  await topics.bench.open();
+  await topics.amqp.open();
   await until("nothing is open", async () => (await topics.consumers("A_RECEIPT")) === 0);
 });
 
 test("a project with listed topics sends to those only, children and all", async () => {
-  const rondo = await topics.bench.open({ projects: { lexi: { topics: ["LEXI_*"] } } });
+  const rondo = await topics.amqp.open({ projects: { lexi: { topics: ["LEXI_*"] } } });
   await start(rondo, one("LEXI_CMD"), "lexi");
   await topics.next("LEXI_CMD");
   await expect(start(rondo, one("PAYMENTS_CMD"), "lexi")).rejects.toMatchObject({
@@ -238,11 +238,11 @@ test("a project with listed topics sends to those only, children and all", async
 });
 
 test("a cancelled command is taken out of its topic, and what others have put there stays, however often", async () => {
-  const rondo = await topics.bench.open();
+  const rondo = await topics.amqp.open();
   await start(rondo, one("A_CMD"));
-  await until("the first is there", async () => (await topics.bench.ready("A_CMD")) === 1);
+  await until("the first is there", async () => (await topics.amqp.ready("A_CMD")) === 1);
   topics.say("A_CMD", { foreign: 1 });
-  await until("a foreign one too", async () => (await topics.bench.ready("A_CMD")) === 2);
+  await until("a foreign one too", async () => (await topics.amqp.ready("A_CMD")) === 2);
   const ready = async () => (await topics.channel.checkQueue("A_CMD")).messageCount;
   for (let n = 0; n < 2; n++) {
     const handle = await start(rondo, one("A_CMD"));
@@ -258,7 +258,7 @@ test("a cancelled command is taken out of its topic, and what others have put th
     await until("it is cancelled", async () => (await handle.status()) === "cancelled");
   }
   await rondo.close();
-  const bodies = (await topics.bench.messagesIn("A_CMD")).map(({ body }) => body);
+  const bodies = (await topics.amqp.messagesIn("A_CMD")).map(({ body }) => body);
   expect(bodies).toContainEqual({ foreign: 1 });
   expect(bodies).toContainEqual(expect.objectContaining({ cmd_type: "ONE" }));
 });

@@ -12,7 +12,7 @@ import { until } from "../fixtures/until.ts";
 const topics = TopicFixture.forEach();
 let rondo: Rondo;
 beforeEach(async () => {
-  rondo = await topics.bench.open();
+  rondo = await topics.amqp.open();
 });
 
 /** Starts a workflow of one command, named as one that was handed in as a document: topics are not in its hash. */
@@ -36,8 +36,8 @@ function receipt({ cmd_metadata, ...command }: Command, mark?: unknown): object 
 
 /** The reasons of all dead letters, once there are so many. */
 async function reasons(count: number): Promise<string[]> {
-  await until(`${count} dead letters`, async () => (await topics.bench.ready("rondo.dead")) === count);
-  return (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => String(headers["reason"]));
+  await until(`${count} dead letters`, async () => (await topics.amqp.ready("rondo.dead")) === count);
+  return (await topics.amqp.messagesIn("rondo.dead")).map(({ headers }) => String(headers["reason"]));
 }
 
 test("it counts only on the receipt topic of its command", async () => {
@@ -53,7 +53,7 @@ test("it counts only on the receipt topic of its command", async () => {
   await topics.next("C_CMD");
   topics.say("B_RECEIPT", receipt(command));
   await mine.result({ timeout: 60_000 });
-  expect(await topics.bench.ready("rondo.dead")).toBe(0);
+  expect(await topics.amqp.ready("rondo.dead")).toBe(0);
 });
 
 test("a mark that is no mark of Rondo's never counts by its hashes", async () => {
@@ -95,5 +95,5 @@ test("it counts for a workflow that has a name of its own, in a process that ser
   const handle = await start("B_CMD", "bill-customers");
   topics.say("B_RECEIPT", receipt(await topics.next("B_CMD")));
   await handle.result({ timeout: 20_000 });
-  expect(await topics.bench.ready("rondo.dead")).toBe(0);
+  expect(await topics.amqp.ready("rondo.dead")).toBe(0);
 });

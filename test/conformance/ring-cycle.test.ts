@@ -11,87 +11,87 @@ test("F1 URLs c, a, b join: ring a, b, c on every node; next(c) = a; a removal c
   const closed = RingMap.of(reading(["c", "a"]));
   expect(["a", "c"].map((url) => closed.next(url)?.url)).toEqual(["c", "a"]);
 
-  const bench = new RingFixture(["c", "a", "b"]);
-  bench.sleep(10_000);
-  for (const node of bench.nodes.values())
+  const fixture = new RingFixture(["c", "a", "b"]);
+  fixture.sleep(10_000);
+  for (const node of fixture.nodes.values())
     expect(node.view().nodes.map(({ url, agrees }) => [url, agrees])).toEqual([
       ["a", true],
       ["b", true],
       ["c", true],
     ]);
   const route = (from: number) =>
-    bench.log
+    fixture.log
       .slice(from)
       .flatMap(({ url, output }) => (output.kind === "post-token" ? [`${url}>${output.to}`] : []));
   expect(route(0).slice(0, 4)).toEqual(["a>b", "b>c", "c>a", "a>b"]);
   // b is gone: the store says so, and the token goes from a to c.
-  bench.nodes.delete("b");
-  for (const url of ["a", "c"]) bench.members(url, reading(["a", "c"], { now: bench.now }));
-  const from = bench.log.length;
-  bench.sleep(10_000);
+  fixture.nodes.delete("b");
+  for (const url of ["a", "c"]) fixture.members(url, reading(["a", "c"], { now: fixture.now }));
+  const from = fixture.log.length;
+  fixture.sleep(10_000);
   expect(new Set(route(from))).toEqual(new Set(["a>c", "c>a"]));
 });
 
 test("F5 a cycle with another ring hash: full state requested before applying; same: delta only", () => {
-  const bench = new RingFixture(["a", "b"]);
-  bench.sleep(6_000);
+  const fixture = new RingFixture(["a", "b"]);
+  fixture.sleep(6_000);
   // The same map on both: tokens are applied as they come.
-  expect(bench.log.filter(({ output }) => output.kind === "ask-state")).toEqual([]);
+  expect(fixture.log.filter(({ output }) => output.kind === "ask-state")).toEqual([]);
 
   // a has read of c; b has not, and a has letters for b.
-  bench.join("c", reading(["a", "b", "c"], { now: 5_000 }));
-  bench.members("a", reading(["a", "b", "c"], { now: 5_000 }));
-  const old = bench.node("b").view().hash;
-  bench.take();
-  bench.input("a", { kind: "hint", partition: 1, count: 2 });
-  bench.now += 1_000;
-  bench.advance("a");
-  const [post] = bench.of("a", "post-token").slice(-1);
+  fixture.join("c", reading(["a", "b", "c"], { now: 5_000 }));
+  fixture.members("a", reading(["a", "b", "c"], { now: 5_000 }));
+  const old = fixture.node("b").view().hash;
+  fixture.take();
+  fixture.input("a", { kind: "hint", partition: 1, count: 2 });
+  fixture.now += 1_000;
+  fixture.advance("a");
+  const [post] = fixture.of("a", "post-token").slice(-1);
   expect(post?.to).toBe("b");
   expect(post?.token.hash).not.toBe(old);
-  bench.take();
-  bench.input("b", { kind: "token", from: "a", token: post?.token as never });
-  const asked = bench.take().map(({ output }) => output.kind);
+  fixture.take();
+  fixture.input("b", { kind: "token", from: "a", token: post?.token as never });
+  const asked = fixture.take().map(({ output }) => output.kind);
   expect(asked).toContain("ask-state");
   expect(asked).not.toContain("scan-mailbox");
   expect(asked).not.toContain("post-token");
-  const [ask] = bench.of("b", "ask-state");
-  bench.input("b", { kind: "state", ask: ask?.ask as number, state: bench.node("a").state() });
-  const after = bench.take();
+  const [ask] = fixture.of("b", "ask-state");
+  fixture.input("b", { kind: "state", ask: ask?.ask as number, state: fixture.node("a").state() });
+  const after = fixture.take();
   expect(after.map(({ output }) => output)).toContainEqual({ kind: "scan-mailbox", partitions: [1] });
-  expect(bench.node("b").view()).toMatchObject({ hash: bench.node("a").view().hash });
+  expect(fixture.node("b").view()).toMatchObject({ hash: fixture.node("a").view().hash });
   expect(after.flatMap(({ output }) => (output.kind === "post-token" ? [output.to] : []))).toEqual(["c"]);
 });
 
 test("F5 of two maps the one that was read later counts, and no answer does not hold up the token", () => {
-  const bench = new RingFixture(["a", "b"]);
-  bench.sleep(6_000);
-  bench.members("b", reading(["a", "b"], { now: 5_000, life: 2 }));
-  const newer = bench.node("b").view().hash;
-  bench.sleep(3_000);
-  expect(bench.node("a").view().hash).toBe(newer);
-  expect(bench.node("b").view().hash).toBe(newer);
+  const fixture = new RingFixture(["a", "b"]);
+  fixture.sleep(6_000);
+  fixture.members("b", reading(["a", "b"], { now: 5_000, life: 2 }));
+  const newer = fixture.node("b").view().hash;
+  fixture.sleep(3_000);
+  expect(fixture.node("a").view().hash).toBe(newer);
+  expect(fixture.node("b").view().hash).toBe(newer);
 
-  bench.members("b", reading(["a", "b"], { now: 6_000, life: 3 }));
-  bench.take();
-  const token = bench.of("a", "post-token").at(-1)?.token as never as { number: number };
-  bench.input("b", { kind: "token", from: "a", token: { ...token, number: token.number + 10 } as never });
-  expect(bench.take().map(({ output }) => output.kind)).toEqual(["ask-state", "read-members"]);
-  bench.now += 2_000;
-  bench.advance("b");
-  expect(bench.take().map(({ output }) => output.kind)).toContain("post-token");
+  fixture.members("b", reading(["a", "b"], { now: 6_000, life: 3 }));
+  fixture.take();
+  const token = fixture.of("a", "post-token").at(-1)?.token as never as { number: number };
+  fixture.input("b", { kind: "token", from: "a", token: { ...token, number: token.number + 10 } as never });
+  expect(fixture.take().map(({ output }) => output.kind)).toEqual(["ask-state", "read-members"]);
+  fixture.now += 2_000;
+  fixture.advance("b");
+  expect(fixture.take().map(({ output }) => output.kind)).toContain("post-token");
 });
 
 test("F6 a tracker set on node 1 is known to its clockworkers after one full cycle, then no longer carried", () => {
   const urls = ["n0", "n1", "n2", "n3"];
-  const bench = new RingFixture(urls);
-  bench.sleep(8_000);
-  expect(bench.node("n1").view().nodes[1]?.clockworkers).toEqual(["n1", "n3"]);
-  const timer = { execution: executionIn(1), timer: "t", due: bench.now + 30_000 };
-  const from = bench.log.length;
-  bench.input("n1", { kind: "timers-set", timers: [timer] });
-  bench.sleep(1_500);
-  const carried = bench.log
+  const fixture = new RingFixture(urls);
+  fixture.sleep(8_000);
+  expect(fixture.node("n1").view().nodes[1]?.clockworkers).toEqual(["n1", "n3"]);
+  const timer = { execution: executionIn(1), timer: "t", due: fixture.now + 30_000 };
+  const from = fixture.log.length;
+  fixture.input("n1", { kind: "timers-set", timers: [timer] });
+  fixture.sleep(1_500);
+  const carried = fixture.log
     .slice(from)
     .flatMap(({ url, output }) =>
       output.kind === "post-token" && output.token.parcels.some(({ timers }) => timers.length > 0)
@@ -99,9 +99,9 @@ test("F6 a tracker set on node 1 is known to its clockworkers after one full cyc
         : [],
     );
   expect(carried).toEqual(["n1", "n2", "n3", "n0"]);
-  expect(urls.map((url) => bench.node(url).view().watch.timers)).toEqual([0, 0, 0, 1]);
-  expect(bench.node("n1").view().queued).toEqual({ hints: 0, timers: 0 });
-  expect(bench.node("n1").view().carried).toEqual({ hints: 0, timers: 0 });
+  expect(urls.map((url) => fixture.node(url).view().watch.timers)).toEqual([0, 0, 0, 1]);
+  expect(fixture.node("n1").view().queued).toEqual({ hints: 0, timers: 0 });
+  expect(fixture.node("n1").view().carried).toEqual({ hints: 0, timers: 0 });
 });
 
 test("F7 offsets: (10,3) -> 0,3,6; (2,3) -> 0,1; (1,5) -> 0; executor 8 of 10 with 0,3,6 -> clockworkers 8, 1, 4", () => {

@@ -13,38 +13,38 @@ vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 const RSS_MB_MAX = 400;
 const HEAD = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
-let bench: FaultFixture;
+let fixture: FaultFixture;
 
 beforeAll(async () => {
   const limits = { headerMs: 1_000, requestMs: 3_000, streamStallMs: 500, connections: 2_500 };
-  bench = await FaultFixture.open({ config: { limits } });
-  await bench.worker();
+  fixture = await FaultFixture.open({ config: { limits } });
+  await fixture.worker();
 });
 
 afterAll(async () => {
   try {
-    await expectWell(bench);
+    await expectWell(fixture);
   } finally {
-    await bench.close();
+    await fixture.close();
   }
 });
 
 /** Others are served: a start is taken, done, and shown. */
 async function expectServed(): Promise<void> {
-  const id = await bench.startTasks({ tasks: 3 });
-  expect(await bench.ended(id)).toMatchObject({ status: "done" });
+  const id = await fixture.startTasks({ tasks: 3 });
+  expect(await fixture.ended(id)).toMatchObject({ status: "done" });
 }
 
 function expectFlat(): void {
-  bench.measure();
-  expect(bench.rssMbMax).toBeLessThan(RSS_MB_MAX);
+  fixture.measure();
+  expect(fixture.rssMbMax).toBeLessThan(RSS_MB_MAX);
 }
 
 describe("bodies", () => {
   test("of 10 MB, many at a time, are refused, those whose length is not told too", async () => {
     const chunk = Buffer.alloc(1_048_576, "x");
     const upload = async (isChunked: boolean): Promise<string> => {
-      const client = await RawClient.connect(bench.url);
+      const client = await RawClient.connect(fixture.url);
       client.send(`${HEAD}${isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 10485760"}\r\n\r\n`);
       for (let i = 0; i < 10 && !client.isClosed; i++) {
         if (isChunked) client.send("100000\r\n");
@@ -74,7 +74,7 @@ describe("bodies", () => {
     const served = expectServed();
     for (const body of bombs) {
       const headers = { "content-type": "application/json" };
-      const { status } = await fetch(`${bench.url}/v1/executions`, { method: "POST", headers, body });
+      const { status } = await fetch(`${fixture.url}/v1/executions`, { method: "POST", headers, body });
       expect([400, 413, 422]).toContain(status);
     }
     await served;
@@ -82,7 +82,7 @@ describe("bodies", () => {
   });
 
   test("and headers that come slowly are cut off, however many they are", async () => {
-    const slow = await Promise.all(Array.from({ length: 200 }, () => RawClient.connect(bench.url)));
+    const slow = await Promise.all(Array.from({ length: 200 }, () => RawClient.connect(fixture.url)));
     slow.forEach((client, i) => {
       client.send(i % 2 === 0 ? "GET /healthz HTTP/1.1\r\nX: " : `${HEAD}Content-Length: 1000\r\n\r\n{"work`);
     });
@@ -93,18 +93,18 @@ describe("bodies", () => {
 });
 
 test("streams that nobody reads are cut off; those who read get all of it", async () => {
-  const id = await bench.startTasks({ tasks: 400, pad: 50_000 });
-  const { revision } = await bench.ended(id);
+  const id = await fixture.startTasks({ tasks: 400, pad: 50_000 });
+  const { revision } = await fixture.ended(id);
   const ask = `GET /v1/executions/${id}/events?detail=full HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n`;
-  const deaf = await Promise.all(Array.from({ length: 200 }, () => RawClient.connect(bench.url)));
+  const deaf = await Promise.all(Array.from({ length: 200 }, () => RawClient.connect(fixture.url)));
   for (const client of deaf) client.stopReading();
   for (const client of deaf) client.send(ask);
   await expectServed();
   const cutOff = async (): Promise<boolean> =>
-    (await (await fetch(`${bench.url}/metrics`)).text()).includes("rondo_sse_cut_off_total 200");
+    (await (await fetch(`${fixture.url}/metrics`)).text()).includes("rondo_sse_cut_off_total 200");
   await until("all of them are cut off", cutOff, { state: () => metric("rondo_sse") });
   for (const client of deaf) client.destroy();
-  const read = await fetch(`${bench.url}/v1/executions/${id}/events?detail=full`, {
+  const read = await fetch(`${fixture.url}/v1/executions/${id}/events?detail=full`, {
     headers: { accept: "text/event-stream" },
   });
   const ids = [...(await read.text()).matchAll(/^id: ?(\d+)$/gm)].map(([, seq]) => Number(seq));
@@ -113,7 +113,7 @@ test("streams that nobody reads are cut off; those who read get all of it", asyn
 });
 
 test("2,000 connections that do nothing: others are served, and those that never say a word are cut off", async () => {
-  const { hostname: host, port } = new URL(bench.url);
+  const { hostname: host, port } = new URL(fixture.url);
   const idle = await Promise.all(
     Array.from(
       { length: 2_000 },
@@ -133,6 +133,6 @@ test("2,000 connections that do nothing: others are served, and those that never
 
 /** Lines of the metrics that begin so. */
 async function metric(name: string): Promise<string[]> {
-  const text = await (await fetch(`${bench.url}/metrics`)).text();
+  const text = await (await fetch(`${fixture.url}/metrics`)).text();
   return text.split("\n").filter((line) => line.startsWith(name));
 }

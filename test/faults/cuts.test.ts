@@ -24,19 +24,19 @@ vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 /** Of each of two workers. */
 const CUTS = effort({ usual: 15, long: 60 });
 
-let bench: FaultFixture;
+let fixture: FaultFixture;
 
 beforeAll(async () => {
-  bench = await FaultFixture.open({ config: { claimLease: "500ms" } });
+  fixture = await FaultFixture.open({ config: { claimLease: "500ms" } });
 });
 
-afterEach(() => bench.dismiss());
+afterEach(() => fixture.dismiss());
 
 afterAll(async () => {
   try {
-    await expectWell(bench);
+    await expectWell(fixture);
   } finally {
-    await bench.close();
+    await fixture.close();
   }
 });
 
@@ -55,23 +55,23 @@ describe("connections", () => {
   }
 
   test("cut after N bytes of either direction, again and again: every task is done and counted once", async () => {
-    const proxies = [await ByteProxy.start(bench.url), await ByteProxy.start(bench.url)];
+    const proxies = [await ByteProxy.start(fixture.url), await ByteProxy.start(fixture.url)];
     onTestFinished(() => proxies.forEach((proxy) => proxy.close()));
     for (const [i, proxy] of proxies.entries()) {
       const args = ["--capacity", "20", ...(i === 0 ? [] : ["--spool", "spool"])];
-      await bench.worker({ url: proxy.url, args, heartbeat: "8s" });
+      await fixture.worker({ url: proxy.url, args, heartbeat: "8s" });
       proxy.life = lives(new SeededRandom(`cuts-${i}`));
       proxy.cut();
     }
     const ids: string[] = [];
     while (proxies.some(({ cuts }) => cuts < CUTS)) {
-      const id = await bench.startTasks({ tasks: 60, steps: ["a"], log: true, pad: 200 }, "brisk");
+      const id = await fixture.startTasks({ tasks: 60, steps: ["a"], log: true, pad: 200 }, "brisk");
       ids.push(id);
-      await bench.ended(id);
+      await fixture.ended(id);
     }
     for (const proxy of proxies) proxy.cut({ heal: true });
     // Steps that are journaled are not run again, and each task counts once: the audit in the end looks at that.
-    for (const id of ids) expect(await bench.eventsOf(id, "task.step")).toHaveLength(60);
+    for (const id of ids) expect(await fixture.eventsOf(id, "task.step")).toHaveLength(60);
   });
 });
 
@@ -79,35 +79,35 @@ describe("event batches", () => {
   let proxy: RequestProxy;
 
   beforeEach(async () => {
-    proxy = await openProxy(bench);
+    proxy = await openProxy(fixture);
     proxy.keeps = EVENTS;
-    await bench.worker({ url: proxy.url });
+    await fixture.worker({ url: proxy.url });
   });
 
   /** Batches that went through since, about an execution. */
   const batchesOf = (id: string): Passed[] => proxy.kept.filter(({ body }) => body.includes(`"${id}.`));
 
-  const lengthOf = async (id: string): Promise<number> => (await bench.events(id)).length;
+  const lengthOf = async (id: string): Promise<number> => (await fixture.events(id)).length;
 
   test("that come twice at the same time are answered alike, and stored once", async () => {
     const step = proxy.trap(EVENTS, "asked", STEP);
-    const id = await bench.startTasks({ tasks: 3, steps: ["a"] });
+    const id = await fixture.startTasks({ tasks: 3, steps: ["a"] });
     const { request, pass } = await step;
     const copies = [proxy.replay(request), proxy.replay(request), proxy.replay(request)];
     pass();
     for (const { status } of await Promise.all(copies)) expect(status).toBe(200);
-    await bench.ended(id);
-    expect(await bench.eventsOf(id, "task.step")).toHaveLength(3);
-    expect(bench.begun(id)).toEqual(["0#1", "1#1", "2#1"]);
+    await fixture.ended(id);
+    expect(await fixture.eventsOf(id, "task.step")).toHaveLength(3);
+    expect(fixture.begun(id)).toEqual(["0#1", "1#1", "2#1"]);
   });
 
   test("of which a copy is overtaken by the one that was sent again: the late one changes nothing", async () => {
     const receipts = proxy.trap(EVENTS, "asked", RECEIPT);
-    const id = await bench.startTasks({ tasks: 3, steps: ["a"] });
+    const id = await fixture.startTasks({ tasks: 3, steps: ["a"] });
     const { request, cut } = await receipts;
     // The worker's connection breaks; it sends the same again, and that is heard first.
     cut();
-    await bench.ended(id);
+    await fixture.ended(id);
     const before = await lengthOf(id);
     const { status, body } = await proxy.replay(request);
     expect(status).toBe(200);
@@ -116,42 +116,42 @@ describe("event batches", () => {
   });
 
   test("that come in reverse, in part, and all of them again after the end, change nothing", async () => {
-    const id = await bench.startTasks({ tasks: 4, steps: ["a", "b"], hold: { 0: ["after-a"] }, log: true });
-    await bench.ledger.seen({ what: "held", execution: id });
-    await bench.journaled(id, "tasks.settled");
-    const before = (await bench.eventsOf(id, "task.step")).length;
+    const id = await fixture.startTasks({ tasks: 4, steps: ["a", "b"], hold: { 0: ["after-a"] }, log: true });
+    await fixture.ledger.seen({ what: "held", execution: id });
+    await fixture.journaled(id, "tasks.settled");
+    const before = (await fixture.eventsOf(id, "task.step")).length;
     for (const batch of batchesOf(id).toReversed()) await proxy.replay(batch);
     for (const batch of batchesOf(id)) await proxy.replay(reversed(batch));
-    expect(await bench.eventsOf(id, "task.step")).toHaveLength(before);
-    bench.openGate(id, 0, "after-a");
-    await bench.ended(id);
+    expect(await fixture.eventsOf(id, "task.step")).toHaveLength(before);
+    fixture.openGate(id, 0, "after-a");
+    await fixture.ended(id);
     const length = await lengthOf(id);
     for (const batch of [...batchesOf(id), ...batchesOf(id).toReversed()]) await proxy.replay(batch);
     expect(await lengthOf(id)).toBe(length);
-    const logs = (await bench.insist("GET", `/v1/executions/${id}/logs?limit=1000`)) as { data: unknown[] };
+    const logs = (await fixture.insist("GET", `/v1/executions/${id}/logs?limit=1000`)) as { data: unknown[] };
     expect(logs.data).toHaveLength(4);
   });
 
   test("that come again after kill -9 of the server change nothing", async () => {
     const hold = { 0: ["after-a"] };
-    const id = await bench.startTasks({ tasks: 3, steps: ["a", "b"], hold, log: true });
-    await bench.ledger.seen({ what: "held", execution: id });
-    await bench.journaled(id, "tasks.settled");
-    await bench.journaled(id, "task.step", 5);
+    const id = await fixture.startTasks({ tasks: 3, steps: ["a", "b"], hold, log: true });
+    await fixture.ledger.seen({ what: "held", execution: id });
+    await fixture.journaled(id, "tasks.settled");
+    await fixture.journaled(id, "task.step", 5);
     const old = batchesOf(id);
-    await bench.restartServer();
+    await fixture.restartServer();
     // Said to a server that knows nothing of the worker any more, then to one that does, in any order.
     await until(
       "the worker is known again",
       async () => (await proxy.replay(old[0] as Passed)).status === 200,
     );
     for (const batch of old.toReversed()) await proxy.replay(batch);
-    expect(await bench.eventsOf(id, "task.step")).toHaveLength(5);
-    bench.openGate(id, 0, "after-a");
-    await bench.ended(id);
-    expect(bench.begun(id)).toEqual(["0#1", "1#1", "2#1"]);
-    expect(bench.ledger.find({ what: "step", execution: id })).toHaveLength(6);
-    const logs = (await bench.insist("GET", `/v1/executions/${id}/logs?limit=1000`)) as { data: unknown[] };
+    expect(await fixture.eventsOf(id, "task.step")).toHaveLength(5);
+    fixture.openGate(id, 0, "after-a");
+    await fixture.ended(id);
+    expect(fixture.begun(id)).toEqual(["0#1", "1#1", "2#1"]);
+    expect(fixture.ledger.find({ what: "step", execution: id })).toHaveLength(6);
+    const logs = (await fixture.insist("GET", `/v1/executions/${id}/logs?limit=1000`)) as { data: unknown[] };
     expect(logs.data).toHaveLength(3);
   });
 });

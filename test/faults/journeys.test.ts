@@ -16,10 +16,10 @@ test.each(["journeys-1"])(
   `everything that can be waited for, through ${KILLS} lives of the server (seed %s)`,
   async (seed) => {
     const random = new SeededRandom(seed);
-    const bench = await openFixture();
-    const proxy = await openProxy(bench);
-    await bench.worker({ url: proxy.url });
-    await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
+    const fixture = await openFixture();
+    const proxy = await openProxy(fixture);
+    await fixture.worker({ url: proxy.url });
+    await fixture.worker({ url: proxy.url, args: ["--spool", "spool"] });
     const schedule = {
       id: "tick",
       workflow: "kid",
@@ -27,7 +27,7 @@ test.each(["journeys-1"])(
       cron: "* * * * * *",
       misfire: "all",
     };
-    await bench.insist("POST", "/v1/schedules", schedule);
+    await fixture.insist("POST", "/v1/schedules", schedule);
 
     const travel = async (i: number): Promise<void> => {
       const tasks = random.between(3, 10);
@@ -38,9 +38,9 @@ test.each(["journeys-1"])(
         kids: kids * (kids - 1),
         approved: { by: i },
       };
-      const id = await bench.start("journey", { tasks, kids }, output, `j${i}`);
-      await bench.signal(id, "told", `told ${i}`);
-      await bench.signal(id, "approved", { by: i });
+      const id = await fixture.start("journey", { tasks, kids }, output, `j${i}`);
+      await fixture.signal(id, "told", `told ${i}`);
+      await fixture.signal(id, "approved", { by: i });
     };
     const travels = (async () => {
       for (let i = 0; i < JOURNEYS; i++) {
@@ -51,23 +51,23 @@ test.each(["journeys-1"])(
 
     for (let kill = 0; kill < KILLS; kill++) {
       await proxy.reached(random.between(1, 24));
-      await bench.restartServer();
+      await fixture.restartServer();
     }
     await travels;
-    await bench.insist("POST", "/v1/schedules/tick/pause");
-    const fired = await firedOf(bench);
+    await fixture.insist("POST", "/v1/schedules/tick/pause");
+    const fired = await firedOf(fixture);
     // Every second was started once, those while the server was away included.
     expect(fired).toEqual(Array.from({ length: fired.length }, (_, i) => (fired[0] ?? 0) + i));
-    for (const due of fired) bench.acknowledged.set(`tick~${due * 1_000}`, { output: 42 });
-    await expectWell(bench);
+    for (const due of fired) fixture.acknowledged.set(`tick~${due * 1_000}`, { output: 42 });
+    await expectWell(fixture);
   },
 );
 
 /** The seconds for which the schedule has started something, in order. */
-async function firedOf(bench: FaultFixture): Promise<number[]> {
+async function firedOf(fixture: FaultFixture): Promise<number[]> {
   let ids: string[] = [];
   await until("no start of the schedule is under way", async () => {
-    const { data } = (await bench.insist("GET", "/v1/executions?limit=1000&workflow=kid")) as {
+    const { data } = (await fixture.insist("GET", "/v1/executions?limit=1000&workflow=kid")) as {
       data: { id: string }[];
     };
     const before = ids.length;

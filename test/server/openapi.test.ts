@@ -1,4 +1,4 @@
-// The OpenAPI document: complete, well-formed, and what the bench holds every answer against.
+// The OpenAPI document: complete, well-formed, and what the fixture holds every answer against.
 
 import type { z } from "@hono/zod-openapi";
 import { describe, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Every route of the table does what it says, over a memory store and over SQLite. The bench checks each answer against
+// Every route of the table does what it says, over a memory store and over SQLite. The fixture checks each answer against
 // the OpenAPI document.
 import { describe, expect, test } from "vitest";
 import { type Api, ended, STORES, serve, textOf, until } from "../fixtures/server/api-fixture.ts";

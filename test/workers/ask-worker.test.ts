@@ -25,51 +25,51 @@ async function statusApi(has: (attempt: string) => boolean): Promise<{ url: stri
 }
 
 async function silent(url: string): Promise<[SessionFixture, WorkItem]> {
-  const bench = await SessionFixture.open();
+  const fixture = await SessionFixture.open();
   const handlers = [{ use: "w.a" }];
-  unwrap(bench.sessions.register({ name: "test", worker: "one", handlers, capacity: 5, url }, "127.0.0.1"));
-  await bench.start("e1", [tasksPhase("a", ["x"], { heartbeat: 10_000 })]);
-  const work = first(await bench.claim("one"));
-  await bench.tell("one", [work, 1, STARTED]);
-  return [bench, work];
+  unwrap(fixture.sessions.register({ name: "test", worker: "one", handlers, capacity: 5, url }, "127.0.0.1"));
+  await fixture.start("e1", [tasksPhase("a", ["x"], { heartbeat: 10_000 })]);
+  const work = first(await fixture.claim("one"));
+  await fixture.tell("one", [work, 1, STARTED]);
+  return [fixture, work];
 }
 
 /** Time goes on in steps, with real turns between them for the questions and answers. */
-async function pass(bench: SessionFixture, ms: number): Promise<void> {
+async function pass(fixture: SessionFixture, ms: number): Promise<void> {
   for (let i = 0; i < ms; i += 500) {
-    await bench.clock.advance(500);
+    await fixture.clock.advance(500);
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
 test("one that still has it gets more time, once", async () => {
   const { url, asked } = await statusApi(() => true);
-  const [bench, work] = await silent(url);
-  await pass(bench, 14_000);
+  const [fixture, work] = await silent(url);
+  await pass(fixture, 14_000);
   expect(asked).toEqual([work.attempt]);
-  expect(await bench.events("e1", "tasks.lost")).toEqual([]);
-  await pass(bench, 20_000);
+  expect(await fixture.events("e1", "tasks.lost")).toEqual([]);
+  await pass(fixture, 20_000);
   expect(asked).toEqual([work.attempt]);
-  expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
+  expect(await fixture.events("e1", "tasks.lost")).toHaveLength(1);
 });
 
 test("one that shows itself meanwhile keeps it", async () => {
   const { url } = await statusApi(() => true);
-  const [bench, work] = await silent(url);
-  await pass(bench, 14_000);
-  expect(await bench.beat("one", work)).toEqual({ [work.attempt]: "continue" });
-  await pass(bench, 8_000);
-  await bench.tell("one", [work, 2, DONE]);
-  expect((await bench.status("e1")).status).toBe("done");
-  expect(await bench.events("e1", "tasks.lost")).toEqual([]);
+  const [fixture, work] = await silent(url);
+  await pass(fixture, 14_000);
+  expect(await fixture.beat("one", work)).toEqual({ [work.attempt]: "continue" });
+  await pass(fixture, 8_000);
+  await fixture.tell("one", [work, 2, DONE]);
+  expect((await fixture.status("e1")).status).toBe("done");
+  expect(await fixture.events("e1", "tasks.lost")).toEqual([]);
 });
 
 test("one that has it not, or that is not there, has lost it", async () => {
   const { url, asked } = await statusApi(() => false);
-  const [bench] = await silent(url);
-  await pass(bench, 20_000);
+  const [fixture] = await silent(url);
+  await pass(fixture, 20_000);
   expect(asked).toHaveLength(1);
-  expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
+  expect(await fixture.events("e1", "tasks.lost")).toHaveLength(1);
 });
 
 test("a worker that does not answer is not asked thousands of times", async () => {

@@ -17,8 +17,8 @@ type Call = (
 ) => Promise<[number, unknown]>;
 
 /** Real HTTP over the sessions; turns of the engine come by themselves, time stands still. */
-async function serve(bench: SessionFixture): Promise<Call> {
-  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
+async function serve(fixture: SessionFixture): Promise<Call> {
+  const served = await serveRoutes(bindRoutes(workerRoutes, fixture.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();
@@ -39,10 +39,10 @@ describe("a claim that waits", () => {
   /** The parts of its answer, as they come. */
   async function claim(
     keepAlive: string | null,
-  ): Promise<{ bench: SessionFixture; parts: string[]; end: Promise<void> }> {
-    const bench = await SessionFixture.open();
-    bench.join("one", ["w.a"]);
-    const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
+  ): Promise<{ fixture: SessionFixture; parts: string[]; end: Promise<void> }> {
+    const fixture = await SessionFixture.open();
+    fixture.join("one", ["w.a"]);
+    const served = await serveRoutes(bindRoutes(workerRoutes, fixture.sessions));
     onTestFinished(() => served.close());
     const answered = fetch(`${served.url}/v1/workers/one/claim`, {
       method: "POST",
@@ -57,9 +57,9 @@ describe("a claim that waits", () => {
       expect(status).toBe(200);
       for await (const part of body ?? []) parts.push(Buffer.from(part).toString());
     });
-    while (!bench.engine.overview().workers.some(({ id }) => id === "one") || served.counts.size === 0)
+    while (!fixture.engine.overview().workers.some(({ id }) => id === "one") || served.counts.size === 0)
       await new Promise((resolve) => setImmediate(resolve));
-    return { bench, parts, end };
+    return { fixture, parts, end };
   }
 
   const arrived = async (parts: readonly string[], n: number) => {
@@ -67,25 +67,25 @@ describe("a claim that waits", () => {
   };
 
   test("shows signs of life where they are asked for, ahead of its answer", async () => {
-    const { bench, parts, end } = await claim("3000");
-    await bench.clock.settle();
+    const { fixture, parts, end } = await claim("3000");
+    await fixture.clock.settle();
     for (const n of [1, 2, 3]) {
-      await bench.clock.advance(3_000);
+      await fixture.clock.advance(3_000);
       await arrived(parts, n);
     }
     expect(parts).toEqual([" ", " ", " "]);
-    await bench.start("e1", [tasksPhase("a", [7])]);
+    await fixture.start("e1", [tasksPhase("a", [7])]);
     await end;
     const { work } = JSON.parse(parts.join("")) as Claimed;
     expect(work).toMatchObject([{ execution: "e1", task: 7 }]);
-    await bench.clock.advance(60_000);
+    await fixture.clock.advance(60_000);
     expect(parts.join("").startsWith("   {")).toBe(true);
   });
 
   test.each([null, "no", "-5", ""])("has one part only if the header is %j", async (header) => {
-    const { bench, parts, end } = await claim(header);
-    await bench.clock.settle();
-    await bench.clock.advance(10_000);
+    const { fixture, parts, end } = await claim(header);
+    await fixture.clock.settle();
+    await fixture.clock.advance(10_000);
     await end;
     expect(parts).toHaveLength(1);
   });
@@ -96,21 +96,21 @@ const TWO_PHASES = {
   phases: [tasksPhase("a", [0, 1, 2]), tasksPhase("b", ["x"])],
 };
 
-async function inSecondPhase(): Promise<{ bench: SessionFixture; call: Call; work: WorkItem }> {
-  const bench = await SessionFixture.open();
-  bench.join("one", ["w.a", "w.b"]);
-  await bench.start("e1", TWO_PHASES);
-  const done = (await bench.claim("one")).work;
+async function inSecondPhase(): Promise<{ fixture: SessionFixture; call: Call; work: WorkItem }> {
+  const fixture = await SessionFixture.open();
+  fixture.join("one", ["w.a", "w.b"]);
+  await fixture.start("e1", TWO_PHASES);
+  const done = (await fixture.claim("one")).work;
   for (const item of done)
-    await bench.tell("one", [
+    await fixture.tell("one", [
       item,
       1,
       item.number === 1
         ? { kind: "receipt", status: "done", result: null }
         : { kind: "receipt", status: "done", result: item.number * 10 },
     ]);
-  const work = first(await bench.claim("one"));
-  return { bench, call: await serve(bench), work };
+  const work = first(await fixture.claim("one"));
+  return { fixture, call: await serve(fixture), work };
 }
 
 describe("earlier results", () => {
@@ -137,21 +137,21 @@ describe("earlier results", () => {
   });
 
   test("come page by page where they are many", async () => {
-    const bench = await SessionFixture.open();
-    bench.join("one", ["w.a", "w.b"], 10_000);
-    await bench.start("e1", {
+    const fixture = await SessionFixture.open();
+    fixture.join("one", ["w.a", "w.b"], 10_000);
+    await fixture.start("e1", {
       name: "w",
       phases: [tasksPhase("a", Array(400).fill("x")), tasksPhase("b", ["x"])],
     });
     const result = "y".repeat(10_000);
     for (let n = 0; n < 400; ) {
-      const { work } = await bench.claim("one", 10_000);
+      const { work } = await fixture.claim("one", 10_000);
       n += work.length;
       for (const item of work)
-        await bench.tell("one", [item, 1, { kind: "receipt", status: "done", result }]);
+        await fixture.tell("one", [item, 1, { kind: "receipt", status: "done", result }]);
     }
-    const work = first(await bench.claim("one"));
-    const call = await serve(bench);
+    const work = first(await fixture.claim("one"));
+    const call = await serve(fixture);
     const tasks: number[] = [];
     let pages = 0;
     for (let cursor: string | null = ""; cursor !== null; pages++) {
@@ -185,31 +185,31 @@ describe("earlier results", () => {
   });
 
   test("C19 are not opened by another token, nor by none, nor after the lease", async () => {
-    const { bench, call, work } = await inSecondPhase();
+    const { fixture, call, work } = await inSecondPhase();
     const path = `/v1/attempts/${work.attempt}/results/a/a`;
     expect((await call("GET", path, null))[0]).toBe(401);
     expect((await call("GET", path, `${work.token.slice(0, -1)}A`))[0]).toBe(403);
     expect((await call("GET", path.replace(".1.b", ".2.b"), work.token))[0]).toBe(403);
-    await bench.tell("one", [work, 1, DONE]);
+    await fixture.tell("one", [work, 1, DONE]);
     expect((await call("GET", path, work.token))[0]).toBe(409);
   });
 });
 
 describe("the routes of a script's runs", () => {
-  async function script(): Promise<{ bench: SessionFixture; call: Call; work: WorkItem }> {
-    const bench = await SessionFixture.open();
-    bench.join("one", ["~script"]);
+  async function script(): Promise<{ fixture: SessionFixture; call: Call; work: WorkItem }> {
+    const fixture = await SessionFixture.open();
+    fixture.join("one", ["~script"]);
     const runs = [
       { name: "one", expression: "s => s + 1" },
       { name: "two", expression: "s => s * 2" },
     ];
-    await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
-    const work = first(await bench.claim("one"));
-    return { bench, call: await serve(bench), work };
+    await fixture.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
+    const work = first(await fixture.claim("one"));
+    return { fixture, call: await serve(fixture), work };
   }
 
   test("give state and expression, take status and logs, from accepted to done", async () => {
-    const { bench, call, work } = await script();
+    const { fixture, call, work } = await script();
     const at = `/v1/attempts/${work.attempt}`;
     const status = (body: object) => call("POST", `${at}/status`, work.token, body);
     expect((await status({ status: "accepted" }))[0]).toBe(200);
@@ -232,49 +232,49 @@ describe("the routes of a script's runs", () => {
       200,
       { attempt: work.attempt, verdict: "accepted" },
     ]);
-    expect(await bench.logs("e1")).toEqual(["hi", "ho"]);
-    expect(await bench.events("e1", "tasks.accepted")).toMatchObject([{ tasks: [0], attempts: [1] }]);
-    expect(await bench.events("e1", "task.run.started")).toMatchObject([
+    expect(await fixture.logs("e1")).toEqual(["hi", "ho"]);
+    expect(await fixture.events("e1", "tasks.accepted")).toMatchObject([{ tasks: [0], attempts: [1] }]);
+    expect(await fixture.events("e1", "task.run.started")).toMatchObject([
       { name: "one", index: 0, attempt: 1 },
     ]);
-    expect((await bench.events("e1", "task.run")).map(({ state }) => state)).toEqual(["21", "42"]);
-    expect((await bench.status("e1")).status).toBe("done");
+    expect((await fixture.events("e1", "task.run")).map(({ state }) => state)).toEqual(["21", "42"]);
+    expect((await fixture.status("e1")).status).toBe("done");
     expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({
       verdict: expect.not.stringMatching("accepted"),
     });
   });
 
   test("a crash ends the attempt as crashed, and another is made", async () => {
-    const { bench, call, work } = await script();
+    const { fixture, call, work } = await script();
     await call("POST", `/v1/attempts/${work.attempt}/status`, work.token, {
       status: "crashed",
       message: "segfault",
     });
-    await bench.clock.advance(2_000);
-    expect(first(await bench.claim("one")).n).toBe(2);
+    await fixture.clock.advance(2_000);
+    expect(first(await fixture.claim("one")).n).toBe(2);
   });
 });
 
 test("the status done of an enumeration needs its total; without it the attempt goes on", async () => {
-  const bench = await SessionFixture.open();
-  bench.join("one", ["w.a"]);
-  await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
-  const list = first(await bench.claim("one"));
-  const call = await serve(bench);
+  const fixture = await SessionFixture.open();
+  fixture.join("one", ["w.a"]);
+  await fixture.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
+  const list = first(await fixture.claim("one"));
+  const call = await serve(fixture);
   const status = (body: object) => call("POST", `/v1/attempts/${list.attempt}/status`, list.token, body);
   for (const body of [{ status: "done" }, { status: "done", result: 2 }])
     expect(await status(body)).toMatchObject([422, { code: "invalid_input", path: "total" }]);
-  expect((await bench.status("e1")).status).toBe("running");
+  expect((await fixture.status("e1")).status).toBe("running");
   expect(await status({ status: "running" })).toEqual([200, { attempt: list.attempt, word: "continue" }]);
   expect((await status({ status: "done", total: 0 }))[1]).toMatchObject({ verdict: "accepted" });
-  expect((await bench.status("e1")).status).toBe("done");
+  expect((await fixture.status("e1")).status).toBe("done");
 });
 
 describe("after a restart of the server", () => {
   test("results are read as before, with a visit, a cursor, or neither", async () => {
-    const { bench, work } = await inSecondPhase();
-    await bench.restart();
-    const call = await serve(bench);
+    const { fixture, work } = await inSecondPhase();
+    await fixture.restart();
+    const call = await serve(fixture);
     const tasks = async (query: string) => {
       const path = `/v1/attempts/${work.attempt}/results/a/a${query}`;
       const [, page] = (await call("GET", path, work.token)) as [number, { data: { task: number }[] }];
@@ -292,26 +292,26 @@ describe("after a restart of the server", () => {
   ])(
     "status and logs of what a worker %s go on where they were; nothing is skipped or doubled",
     async (how, worker) => {
-      const bench = await SessionFixture.open();
-      bench.join("one", ["~script"]);
+      const fixture = await SessionFixture.open();
+      fixture.join("one", ["~script"]);
       const runs = [
         { name: "one", expression: "s => s + 1" },
         { name: "two", expression: "s => s * 2" },
       ];
-      await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
-      const work = first(await bench.claim("one"));
+      await fixture.start("e1", [{ name: "map", handlers: { map: { script: runs, state: 20 } } }]);
+      const work = first(await fixture.claim("one"));
       const at = `/v1/attempts/${work.attempt}`;
-      const before = await serve(bench);
+      const before = await serve(fixture);
       if (how === "began") {
         await before("POST", `${at}/status`, work.token, { status: "started" });
         await before("POST", `${at}/logs`, work.token, { lines: [{ text: "a" }, { text: "b" }] });
         await before("POST", `${at}/status`, work.token, { status: "done", run: "one", state: 21 });
       }
-      await bench.restart();
-      const call = await serve(bench);
+      await fixture.restart();
+      const call = await serve(fixture);
       const status = (body: object) => call("POST", `${at}/status`, work.token, body);
       expect(await status({ status: "running" })).toEqual([200, { attempt: work.attempt, word: "continue" }]);
-      expect(bench.engine.openAttempts({ worker: null, max: 9 })).toMatchObject([
+      expect(fixture.engine.openAttempts({ worker: null, max: 9 })).toMatchObject([
         { attempt: work.attempt, worker },
       ]);
       for (const text of ["c", "d"])
@@ -328,22 +328,22 @@ describe("after a restart of the server", () => {
         { code: "invalid_input", hint: "the runs of the script are one, two" },
       ]);
       expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({ verdict: "accepted" });
-      expect(await bench.logs("e1")).toEqual(how === "began" ? ["a", "b", "c", "d"] : ["c", "d"]);
-      const finished = await bench.events("e1", "task.run");
+      expect(await fixture.logs("e1")).toEqual(how === "began" ? ["a", "b", "c", "d"] : ["c", "d"]);
+      const finished = await fixture.events("e1", "task.run");
       expect(finished.map(({ name, index, state }) => [name, index, state])).toEqual([
         ["one", 0, "21"],
         ["two", 1, "42"],
       ]);
-      expect((await bench.status("e1")).status).toBe("done");
+      expect((await fixture.status("e1")).status).toBe("done");
     },
   );
 
   test("an attempt that shows itself too late is told so, and opens nothing", async () => {
-    const { bench, work } = await inSecondPhase();
-    await bench.tell("one", [work, 1, STARTED]);
-    await bench.restart();
-    await bench.clock.advance(31_000);
-    const call = await serve(bench);
+    const { fixture, work } = await inSecondPhase();
+    await fixture.tell("one", [work, 1, STARTED]);
+    await fixture.restart();
+    await fixture.clock.advance(31_000);
+    const call = await serve(fixture);
     const at = `/v1/attempts/${work.attempt}`;
     expect((await call("POST", `${at}/status`, work.token, { status: "running" }))[0]).toBe(409);
     expect((await call("POST", `${at}/logs`, work.token, { lines: [{ text: "x" }] }))[0]).toBe(409);
@@ -355,30 +355,30 @@ describe("after a restart of the server", () => {
     expect((await call("POST", `${at}/status`, work.token, { status: "done", result: 1 }))[1]).toMatchObject({
       verdict: "accepted",
     });
-    expect(await bench.logs("e1")).toEqual([]);
+    expect(await fixture.logs("e1")).toEqual([]);
   });
 
   test("a cancel is told to whoever beats by its token, registered or not", async () => {
-    const { bench, work } = await inSecondPhase();
-    await bench.tell("one", [work, 1, STARTED]);
-    await bench.restart();
-    const call = await serve(bench);
+    const { fixture, work } = await inSecondPhase();
+    await fixture.tell("one", [work, 1, STARTED]);
+    await fixture.restart();
+    const call = await serve(fixture);
     const running = () =>
       call("POST", `/v1/attempts/${work.attempt}/status`, work.token, { status: "running" });
     expect((await running())[1]).toMatchObject({ word: "continue" });
-    await bench.control("e1", "cancel");
+    await fixture.control("e1", "cancel");
     expect((await running())[1]).toMatchObject({ word: "cancel" });
-    bench.join("one", ["w.b"]);
+    fixture.join("one", ["w.b"]);
     expect((await running())[1]).toMatchObject({ word: "cancel" });
-    await bench.clock.advance(31_000);
+    await fixture.clock.advance(31_000);
     expect((await running())[1]).toMatchObject({ word: "lost" });
   });
 });
 
 test("scaling figures count ready tasks and what remote workers hold", async () => {
-  const bench = await SessionFixture.open();
-  bench.join("one", ["w.a"], 10);
-  const call = await serve(bench);
+  const fixture = await SessionFixture.open();
+  fixture.join("one", ["w.a"], 10);
+  const call = await serve(fixture);
   expect((await call("GET", "/v1/scaling", null))[1]).toEqual({
     tasks: 0,
     ready: 0,
@@ -388,9 +388,9 @@ test("scaling figures count ready tasks and what remote workers hold", async () 
     utilisation: 0,
     desired: 0,
   });
-  await bench.start("e1", [tasksPhase("a", Array(35).fill("x"))]);
-  const { work } = await bench.claim("one", 5);
-  await bench.tell("one", [work[0] as WorkItem, 1, STARTED]);
+  await fixture.start("e1", [tasksPhase("a", Array(35).fill("x"))]);
+  const { work } = await fixture.claim("one", 5);
+  await fixture.tell("one", [work[0] as WorkItem, 1, STARTED]);
   expect((await call("GET", "/v1/scaling?use=w.a", null))[1]).toEqual({
     tasks: 35,
     ready: 30,

@@ -57,26 +57,26 @@ function garble(node: FixtureNode): void {
 }
 
 test("an execution ends as it should though every third answer is bad", { timeout: 60_000 }, async () => {
-  const bench = await ClusterFixture.open(2);
-  for (const node of bench.nodes) garble(node);
-  await bench.work([copy], { addresses: bench.nodes.map(({ url }) => url), onDropped: () => {} });
-  for (const node of bench.nodes)
+  const fixture = await ClusterFixture.open(2);
+  for (const node of fixture.nodes) garble(node);
+  await fixture.work([copy], { addresses: fixture.nodes.map(({ url }) => url), onDropped: () => {} });
+  for (const node of fixture.nodes)
     for (let i = 0; i < 3; i++) {
-      const id = await bench.startAt(node, copy);
-      expect(await bench.ended(id)).toMatchObject({ status: "done", output: 30 });
+      const id = await fixture.startAt(node, copy);
+      expect(await fixture.ended(id)).toMatchObject({ status: "done", output: 30 });
     }
 });
 
 test("a worker that every address refuses at its start says so, and goes on once it is let in", async () => {
-  const bench = await ClusterFixture.open(1);
-  const [node] = bench.nodes as [FixtureNode];
+  const fixture = await ClusterFixture.open(1);
+  const [node] = fixture.nodes as [FixtureNode];
   let isRefused = true;
   node.garble = () => (isRefused ? [403, '{"code":"forbidden","detail":"not a worker\'s token"}'] : null);
   const refusals: string[] = [];
-  await bench.work([copy], { onRefused: ({ status, message }) => refusals.push(`${status} ${message}`) });
-  await bench.passUntil(() => refusals.length > 0);
+  await fixture.work([copy], { onRefused: ({ status, message }) => refusals.push(`${status} ${message}`) });
+  await fixture.passUntil(() => refusals.length > 0);
   expect(refusals[0]).toBe("403 not a worker's token");
   isRefused = false;
-  const id = await bench.startAt(node, copy);
-  expect(await bench.ended(id)).toMatchObject({ output: 30 });
+  const id = await fixture.startAt(node, copy);
+  expect(await fixture.ended(id)).toMatchObject({ output: 30 });
 });

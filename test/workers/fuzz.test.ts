@@ -27,13 +27,13 @@ const PHASES = [
   },
 ];
 
-async function opened(): Promise<{ bench: SessionFixture; work: readonly WorkItem[] }> {
-  const bench = await SessionFixture.open();
-  unwrap(bench.sessions.register(registration("one"), null));
-  await bench.start("e1", PHASES);
-  const { work } = await bench.claim("one", 10);
+async function opened(): Promise<{ fixture: SessionFixture; work: readonly WorkItem[] }> {
+  const fixture = await SessionFixture.open();
+  unwrap(fixture.sessions.register(registration("one"), null));
+  await fixture.start("e1", PHASES);
+  const { work } = await fixture.claim("one", 10);
   expect(work.map(({ handler }) => handler).toSorted()).toEqual(["list", "map", "one"]);
-  return { bench, work };
+  return { fixture, work };
 }
 
 function registration(worker: string) {
@@ -89,13 +89,13 @@ async function passing<T>({ clock }: SessionFixture, promise: Promise<T>): Promi
 }
 
 /** Another execution still runs as it should, and the first one has no run that its script does not have. */
-async function expectUnharmed({ bench }: { bench: SessionFixture }): Promise<void> {
-  bench.join("two", ["w.other"]);
-  await bench.start("e2", [tasksPhase("other", [1])]);
-  const [work] = (await bench.claim("two", 1)).work;
-  await bench.tell("two", [work as WorkItem, 1, DONE]);
-  expect((await bench.status("e2")).status).toBe("done");
-  const runs = (await bench.events("e1", "task.run")).map(({ name }) => name);
+async function expectUnharmed({ fixture }: { fixture: SessionFixture }): Promise<void> {
+  fixture.join("two", ["w.other"]);
+  await fixture.start("e2", [tasksPhase("other", [1])]);
+  const [work] = (await fixture.claim("two", 1)).work;
+  await fixture.tell("two", [work as WorkItem, 1, DONE]);
+  expect((await fixture.status("e2")).status).toBe("done");
+  const runs = (await fixture.events("e1", "task.run")).map(({ name }) => name);
   expect(["r0", "r1"].slice(0, runs.length)).toEqual(runs);
 }
 
@@ -106,7 +106,7 @@ test("any events are answered for each attempt, or refused as a whole", { timeou
       const body = eventsOf(world.work);
       for (let i = 0; i < 20; i++) {
         const [changed] = fc.sample(mutated(body), { numRuns: 1, seed: seeds.next().value as number });
-        const answer = await passing(world.bench, world.bench.sessions.events("one", changed));
+        const answer = await passing(world.fixture, world.fixture.sessions.events("one", changed));
         if (isRejection(answer)) continue;
         for (const verdict of Object.values(answer.verdicts)) expect(typeof verdict).toBe("string");
         for (const { code, message } of Object.values(answer.refused ?? {}))
@@ -122,8 +122,8 @@ test("any registration, beat, claim, status and log is answered or refused with 
   timeout: 120_000,
 }, async () => {
   const world = await opened();
-  const { bench, work } = world;
-  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
+  const { fixture, work } = world;
+  const served = await serveRoutes(bindRoutes(workerRoutes, fixture.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();
@@ -145,7 +145,7 @@ test("any registration, beat, claim, status and log is answered or refused with 
         const body = JSON.stringify(value) ?? "null";
         const headers = path.startsWith(attempt) ? { authorization: `Bearer ${script.token}` } : {};
         const sent = connection.send({ method: "POST", path, body, headers });
-        const { status, text } = await passing(bench, sent);
+        const { status, text } = await passing(fixture, sent);
         expect([200, 400, 403, 404, 409, 413, 422]).toContain(status);
         if (status !== 200) expect(JSON.parse(text)).toMatchObject({ code: expect.any(String) });
       }),

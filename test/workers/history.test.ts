@@ -7,12 +7,12 @@ import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/w
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
 async function begun(more: object = {}): Promise<[SessionFixture, WorkItem]> {
-  const bench = await SessionFixture.open();
-  bench.join("one", ["w.a"]);
-  await bench.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 5, min: 1_000 }, ...more })]);
-  const work = first(await bench.claim("one"));
-  await bench.tell("one", [work, 1, STARTED]);
-  return [bench, work];
+  const fixture = await SessionFixture.open();
+  fixture.join("one", ["w.a"]);
+  await fixture.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 5, min: 1_000 }, ...more })]);
+  const work = first(await fixture.claim("one"));
+  await fixture.tell("one", [work, 1, STARTED]);
+  return [fixture, work];
 }
 
 function suspend(wait: object): WireEventBody {
@@ -21,61 +21,62 @@ function suspend(wait: object): WireEventBody {
 
 describe("steps", () => {
   test("that are done come back with their results, in a later attempt of the task", async () => {
-    const [bench, work] = await begun();
-    await bench.tell(
+    const [fixture, work] = await begun();
+    await fixture.tell(
       "one",
       [work, 2, { kind: "step", name: "charge", result: { id: 7 } }],
       [work, 3, { kind: "step", name: "nothing" }],
       [work, 4, FAILED],
     );
-    await bench.clock.advance(2_000);
-    const again = first(await bench.claim("one"));
+    await fixture.clock.advance(2_000);
+    const again = first(await fixture.claim("one"));
     expect(again.n).toBe(2);
     expect(again.steps).toEqual([
       { name: "charge", result: { id: 7 } },
       { name: "nothing", result: null },
     ]);
-    await bench.tell("one", [again, 1, DONE]);
-    expect((await bench.status("e1")).status).toBe("done");
+    await fixture.tell("one", [again, 1, DONE]);
+    expect((await fixture.status("e1")).status).toBe("done");
   });
 
   test("of an attempt that is gone are not taken", async () => {
-    const [bench, work] = await begun({ heartbeat: 3_000 });
-    await bench.clock.advance(5_000);
-    const { verdicts } = await bench.tell("one", [work, 2, { kind: "step", name: "charge", result: 1 }]);
+    const [fixture, work] = await begun({ heartbeat: 3_000 });
+    await fixture.clock.advance(5_000);
+    const { verdicts } = await fixture.tell("one", [work, 2, { kind: "step", name: "charge", result: 1 }]);
     expect(verdicts[work.attempt]).not.toBe("accepted");
-    expect(first(await bench.claim("one")).steps).toBeUndefined();
+    expect(first(await fixture.claim("one")).steps).toBeUndefined();
   });
 });
 
 describe("a suspended attempt", () => {
   test("that sleeps holds no worker, burns no attempt, and goes on when its time has come", async () => {
-    const [bench, work] = await begun();
-    const untilMs = bench.clock.now() + 60_000;
-    await bench.tell("one", [work, 2, suspend({ name: "nap", untilMs })]);
-    await bench.clock.advance(59_000);
-    expect((await bench.claim("one")).work).toEqual([]);
-    await bench.clock.advance(2_000);
-    const again = first(await bench.claim("one"));
+    const [fixture, work] = await begun();
+    const untilMs = fixture.clock.now() + 60_000;
+    await fixture.tell("one", [work, 2, suspend({ name: "nap", untilMs })]);
+    await fixture.clock.advance(59_000);
+    expect((await fixture.claim("one")).work).toEqual([]);
+    await fixture.clock.advance(2_000);
+    const again = first(await fixture.claim("one"));
     expect(again.steps).toEqual([{ name: "nap" }]);
   });
 
   test("that waits for a signal gets its payload", async () => {
-    const [bench, work] = await begun();
-    await bench.tell("one", [work, 2, suspend({ name: "ok", signal: "ok" })]);
-    expect((await bench.claim("one")).work).toEqual([]);
+    const [fixture, work] = await begun();
+    await fixture.tell("one", [work, 2, suspend({ name: "ok", signal: "ok" })]);
+    expect((await fixture.claim("one")).work).toEqual([]);
     unwrap(
-      (await bench.engine.send("e1", { kind: "signal", id: "s1", signal: "ok", data: '{"by":"me"}' })).answer,
+      (await fixture.engine.send("e1", { kind: "signal", id: "s1", signal: "ok", data: '{"by":"me"}' }))
+        .answer,
     );
-    await bench.clock.settle();
-    expect(first(await bench.claim("one")).steps).toEqual([{ name: "ok", result: { by: "me" } }]);
+    await fixture.clock.settle();
+    expect(first(await fixture.claim("one")).steps).toEqual([{ name: "ok", result: { by: "me" } }]);
   });
 
   test("that waits in vain gets the error", async () => {
-    const [bench, work] = await begun();
-    await bench.tell("one", [work, 2, suspend({ name: "ok", signal: "ok", timeoutMs: 5_000 })]);
-    await bench.clock.advance(6_000);
-    const [step] = first(await bench.claim("one")).steps ?? [];
+    const [fixture, work] = await begun();
+    await fixture.tell("one", [work, 2, suspend({ name: "ok", signal: "ok", timeoutMs: 5_000 })]);
+    await fixture.clock.advance(6_000);
+    const [step] = first(await fixture.claim("one")).steps ?? [];
     expect(step).toMatchObject({ name: "ok", error: { code: "wait_timeout" } });
   });
 });
@@ -87,10 +88,12 @@ describe("a script", () => {
   ];
 
   async function claimed(more: object = {}): Promise<[SessionFixture, WorkItem]> {
-    const bench = await SessionFixture.open();
-    bench.join("one", ["~script"]);
-    await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: { n: 0 }, ...more } } }]);
-    return [bench, first(await bench.claim("one"))];
+    const fixture = await SessionFixture.open();
+    fixture.join("one", ["~script"]);
+    await fixture.start("e1", [
+      { name: "map", handlers: { map: { script: runs, state: { n: 0 }, ...more } } },
+    ]);
+    return [fixture, first(await fixture.claim("one"))];
   }
 
   test("comes with its runs and the state before the first", async () => {
@@ -103,42 +106,42 @@ describe("a script", () => {
   });
 
   test("2.31 C5 whose worker dies: its open run is marked as crashed, and it goes on after its last finished run", async () => {
-    const [bench, work] = await claimed();
-    await bench.tell(
+    const [fixture, work] = await claimed();
+    await fixture.tell(
       "one",
       [work, 1, STARTED],
       [work, 2, { kind: "run_started", run: "one" }],
       [work, 3, { kind: "run_finished", run: "one", state: { n: 1 } }],
       [work, 4, { kind: "run_started", run: "two" }],
     );
-    await bench.clock.advance(31_000);
-    const again = first(await bench.claim("one"));
+    await fixture.clock.advance(31_000);
+    const again = first(await fixture.claim("one"));
     expect([again.n, again.finished, again.state]).toEqual([2, 1, { n: 1 }]);
     expect(again.runs?.map(({ name }) => name)).toEqual(["two"]);
-    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+    expect(await fixture.events("e1", "task.run.crashed")).toMatchObject([
       { name: "two", index: 1, attempt: 1, reason: "lost", stats: null },
     ]);
-    expect((await bench.events("e1", "task.run.started")).map(({ name }) => name)).toEqual(["one", "two"]);
+    expect((await fixture.events("e1", "task.run.started")).map(({ name }) => name)).toEqual(["one", "two"]);
   });
 
   test("2.23 whose run crashed keeps the run's stats", async () => {
-    const [bench, work] = await claimed();
+    const [fixture, work] = await claimed();
     const stats = { durationMs: 12, memoryBytes: 345 };
-    await bench.tell(
+    await fixture.tell(
       "one",
       [work, 1, { kind: "run_started", run: "one" }],
       [work, 2, { kind: "run_crashed", run: "one", message: "out of memory", stats }],
       [work, 3, FAILED],
     );
-    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+    expect(await fixture.events("e1", "task.run.crashed")).toMatchObject([
       { name: "one", attempt: 1, reason: "crashed", message: "out of memory", stats },
     ]);
   });
 
   test("whose notices come in one request are recorded in one commit", async () => {
-    const [bench, work] = await claimed();
-    const commits = vi.spyOn(bench.store, "commit");
-    await bench.tell(
+    const [fixture, work] = await claimed();
+    const commits = vi.spyOn(fixture.store, "commit");
+    await fixture.tell(
       "one",
       [work, 1, { kind: "accepted" }],
       [work, 2, STARTED],
@@ -151,39 +154,39 @@ describe("a script", () => {
   });
 
   test("2.11 whose worker has only accepted it is recorded with the next commit", async () => {
-    const [bench, work] = await claimed();
-    const commits = vi.spyOn(bench.store, "commit");
-    await bench.tell("one", [work, 1, { kind: "accepted" }]);
+    const [fixture, work] = await claimed();
+    const commits = vi.spyOn(fixture.store, "commit");
+    await fixture.tell("one", [work, 1, { kind: "accepted" }]);
     expect(commits).not.toHaveBeenCalled();
-    await bench.tell("one", [work, 2, { kind: "run_started", run: "one" }]);
+    await fixture.tell("one", [work, 2, { kind: "run_started", run: "one" }]);
     expect(commits).toHaveBeenCalledTimes(1);
-    expect(await bench.events("e1", "tasks.accepted")).toMatchObject([{ attempts: [1], workers: ["one"] }]);
+    expect(await fixture.events("e1", "tasks.accepted")).toMatchObject([{ attempts: [1], workers: ["one"] }]);
   });
 
   test("C6 the same run_finished twice is recorded once", async () => {
-    const [bench, work] = await claimed();
+    const [fixture, work] = await claimed();
     const said = [
       [work, 1, { kind: "run_finished", run: "one", state: { n: 1 } }],
       [work, 2, { kind: "run_finished", run: "two", state: { n: 2 } }],
     ] as const;
-    await bench.tell("one", said[0]);
-    await bench.tell("one", ...said);
-    await bench.tell("one", ...said);
-    expect((await bench.events("e1", "task.run")).map(({ name, index }) => [name, index])).toEqual([
+    await fixture.tell("one", said[0]);
+    await fixture.tell("one", ...said);
+    await fixture.tell("one", ...said);
+    expect((await fixture.events("e1", "task.run")).map(({ name, index }) => [name, index])).toEqual([
       ["one", 0],
       ["two", 1],
     ]);
   });
 
   test("without resume begins with its first run again", async () => {
-    const [bench, work] = await claimed({ resume: false });
-    await bench.tell(
+    const [fixture, work] = await claimed({ resume: false });
+    await fixture.tell(
       "one",
       [work, 1, { kind: "run_finished", run: "one", state: { n: 1 } }],
       [work, 2, FAILED],
     );
-    await bench.clock.advance(2_000);
-    const again = first(await bench.claim("one"));
+    await fixture.clock.advance(2_000);
+    const again = first(await fixture.claim("one"));
     expect([again.finished, again.state, again.runs?.length]).toEqual([0, { n: 0 }, 2]);
   });
 });

@@ -14,7 +14,7 @@ import {
   tasksPhase,
 } from "../fixtures/workers/session-fixture.ts";
 
-let bench: SessionFixture;
+let fixture: SessionFixture;
 let sessions: WorkerSessions;
 /** Executions of other nodes, and those that move there while something waits to be committed. */
 let elsewhere: Set<string>;
@@ -24,10 +24,10 @@ let terms: Map<string, number>;
 let nodes: readonly string[];
 
 beforeEach(async () => {
-  bench = await SessionFixture.open();
+  fixture = await SessionFixture.open();
   [elsewhere, moving, terms] = [new Set(), new Set(), new Map()];
   nodes = ["http://a", "http://b"];
-  const { engine } = bench;
+  const { engine } = fixture;
   const changed: Partial<EnginePort> = {
     epochOf: (execution) =>
       elsewhere.has(execution) ? null : (terms.get(execution) ?? engine.epochOf(execution)),
@@ -49,38 +49,38 @@ beforeEach(async () => {
       return typeof value === "function" ? value.bind(engine) : value;
     },
   });
-  const { store, clock, random } = bench;
+  const { store, clock, random } = fixture;
   sessions = new WorkerSessions({ engine: port, store, clock, random, nodes: () => nodes });
-  bench.sessions = sessions;
+  fixture.sessions = sessions;
 });
 
 /** One attempt of each of two executions. */
 async function two(): Promise<readonly [WorkItem, WorkItem]> {
-  bench.join("w1", ["w.a"]);
-  for (const id of ["e1", "e2"]) await bench.start(id, [tasksPhase("a", [1])]);
-  const { work } = await bench.claim("w1");
+  fixture.join("w1", ["w.a"]);
+  for (const id of ["e1", "e2"]) await fixture.start(id, [tasksPhase("a", [1])]);
+  const { work } = await fixture.claim("w1");
   return [
     work.find(({ execution }) => execution === "e1"),
     work.find(({ execution }) => execution === "e2"),
   ] as [WorkItem, WorkItem];
 }
 
-const verdictsOf = async (...events: readonly Said[]) => unwrap(await bench.send("w1", events)).verdicts;
+const verdictsOf = async (...events: readonly Said[]) => unwrap(await fixture.send("w1", events)).verdicts;
 
 describe("events of an attempt that another node has", () => {
   test("are not taken; those of others in the same request are", async () => {
     const [one, other] = await two();
     elsewhere.add("e2");
     const answer = unwrap(
-      await bench.send("w1", [
+      await fixture.send("w1", [
         [other, 1, DONE],
         [one, 1, DONE],
       ]),
     );
     expect(answer.verdicts).toEqual({ [one.attempt]: "accepted", [other.attempt]: "not_owner" });
     expect(answer.stored).toEqual({ [one.attempt]: 1 });
-    expect((await bench.status("e1")).status).toBe("done");
-    expect((await bench.status("e2")).status).toBe("running");
+    expect((await fixture.status("e1")).status).toBe("done");
+    expect((await fixture.status("e2")).status).toBe("running");
   });
 
   test("are taken once this node has it, with numbers that go on where the others were", async () => {
@@ -92,7 +92,7 @@ describe("events of an attempt that another node has", () => {
     });
     elsewhere.delete("e2");
     // Up to 4 the node in between has stored.
-    expect(unwrap(await bench.send("w1", [[other, 5, DONE]]))).toEqual({
+    expect(unwrap(await fixture.send("w1", [[other, 5, DONE]]))).toEqual({
       stored: { [other.attempt]: 5 },
       verdicts: { [other.attempt]: "accepted" },
     });
@@ -101,8 +101,8 @@ describe("events of an attempt that another node has", () => {
   test("that this node had in an earlier term go on too, though it was never asked meanwhile", async () => {
     const [, other] = await two();
     await verdictsOf([other, 1, STARTED]);
-    terms.set("e2", (bench.engine.epochOf("e2") ?? 0) + 2);
-    expect(unwrap(await bench.send("w1", [[other, 5, DONE]])).stored).toEqual({ [other.attempt]: 5 });
+    terms.set("e2", (fixture.engine.epochOf("e2") ?? 0) + 2);
+    expect(unwrap(await fixture.send("w1", [[other, 5, DONE]])).stored).toEqual({ [other.attempt]: 5 });
   });
 
   test("and whose partition is lost while they wait are not acknowledged, and may come again", async () => {
@@ -113,13 +113,13 @@ describe("events of an attempt that another node has", () => {
       [one, 1, STARTED],
       [other, 2, DONE],
     ];
-    const answer = unwrap(await bench.send("w1", said));
+    const answer = unwrap(await fixture.send("w1", said));
     expect(answer.verdicts).toEqual({ [one.attempt]: "accepted", [other.attempt]: "not_owner" });
     expect(answer.stored).toEqual({ [one.attempt]: 1, [other.attempt]: 0 });
     moving.clear();
     expect(
       unwrap(
-        await bench.send("w1", [
+        await fixture.send("w1", [
           [other, 1, STARTED],
           [other, 2, DONE],
         ]),
@@ -128,7 +128,7 @@ describe("events of an attempt that another node has", () => {
       stored: { [other.attempt]: 2 },
       verdicts: { [other.attempt]: "accepted" },
     });
-    expect((await bench.status("e2")).status).toBe("done");
+    expect((await fixture.status("e2")).status).toBe("done");
   });
 
   test("do not open a gap for those that follow in another request", async () => {
@@ -137,7 +137,7 @@ describe("events of an attempt that another node has", () => {
     const first = sessions.events("w1", bodyOf([other, 1, STARTED]));
     moving.clear();
     const second = sessions.events("w1", bodyOf([other, 2, DONE]));
-    await bench.clock.settle();
+    await fixture.clock.settle();
     expect(unwrap(await first).stored).toEqual({ [other.attempt]: 0 });
     expect(unwrap(await second).stored[other.attempt] ?? 0).toBe(0);
   });
@@ -157,7 +157,7 @@ test("beats name each attempt that another node has", async () => {
   const [one, other] = await two();
   elsewhere.add("e2");
   const strange = { ...one, attempt: `${one.attempt}9` };
-  expect(await bench.beat("w1", one, other, strange)).toEqual({
+  expect(await fixture.beat("w1", one, other, strange)).toEqual({
     [one.attempt]: "continue",
     [other.attempt]: "not_owner",
     [strange.attempt]: "lost",
@@ -168,19 +168,19 @@ describe("the nodes of the cluster", () => {
   test("are told at registration and with every claim", async () => {
     const registered = sessions.register({ name: "n", worker: "w2", handlers: [], capacity: 1 }, null);
     expect(registered).toMatchObject({ nodes });
-    expect((await bench.claim("w2")).nodes).toEqual(nodes);
+    expect((await fixture.claim("w2")).nodes).toEqual(nodes);
   });
 
   test("are told at once when they change, to whoever waits for work", async () => {
-    bench.join("w2", ["w.a"]);
+    fixture.join("w2", ["w.a"]);
     const open = new OpenClaim(sessions, "w2", { max: 1, waitMs: 60_000 });
-    await bench.clock.settle();
+    await fixture.clock.settle();
     sessions.nodesChanged();
-    await bench.clock.settle();
+    await fixture.clock.settle();
     expect(open.isAnswered).toBe(false);
     nodes = ["http://a", "http://c"];
     sessions.nodesChanged();
-    await bench.clock.settle();
+    await fixture.clock.settle();
     const claimed = await open.answer;
     expect(isRejection(claimed) ? claimed : (claimed as Claimed).nodes).toEqual(nodes);
   });

@@ -18,12 +18,12 @@ const EVENTS = /^POST \/v1\/workers\/[^/]+\/events/;
 
 describe("kill -9 of a worker", () => {
   test("C4 after its claim: another gets the work after the lease, as the same attempt", async () => {
-    const bench = await ProcessFixture.open();
-    const other = await bench.worker();
+    const fixture = await ProcessFixture.open();
+    const other = await fixture.worker();
     other.kill("SIGTERM");
     await other.ended;
     // A worker that claims and never starts, like one that was killed there.
-    const connection = new HttpConnection({ address: bench.server.url });
+    const connection = new HttpConnection({ address: fixture.server.url });
     onTestFinished(() => connection.close());
     const post = async (path: string, body: object) =>
       JSON.parse(
@@ -31,73 +31,73 @@ describe("kill -9 of a worker", () => {
       ) as unknown;
     const handlers = [{ use: "w.a", enumerates: true }];
     await post("/v1/workers", { name: "dead", worker: "dead", handlers, capacity: 5 });
-    const id = await bench.start({ tasks: 1 });
+    const id = await fixture.start({ tasks: 1 });
     const claimed = (await post("/v1/workers/dead/claim", { max: 5, waitMs: 60_000 })) as Claimed;
     expect(claimed.work.map((work) => [work.do, work.n])).toEqual([["enumerate", 1]]);
-    await bench.worker();
-    expect(await bench.end(id)).toBe("done");
-    expect(bench.ran).toMatchObject([{ id: 0, attempt: 1 }]);
-    expect(await bench.events(id, "handler.lost")).toEqual([]);
+    await fixture.worker();
+    expect(await fixture.end(id)).toBe("done");
+    expect(fixture.ran).toMatchObject([{ id: 0, attempt: 1 }]);
+    expect(await fixture.events(id, "handler.lost")).toEqual([]);
   });
 
   test("A7 C5 in the middle of a task: it is lost, runs again elsewhere, and is counted once", async () => {
-    const bench = await ProcessFixture.open();
-    const first = await bench.worker({ heartbeat: HEARTBEAT });
-    const id = await bench.start({ tasks: 1, hold: true });
-    await bench.logged(id, "holds 0");
+    const fixture = await ProcessFixture.open();
+    const first = await fixture.worker({ heartbeat: HEARTBEAT });
+    const id = await fixture.start({ tasks: 1, hold: true });
+    await fixture.logged(id, "holds 0");
     first.kill("SIGKILL");
-    const second = await bench.worker({ heartbeat: HEARTBEAT });
+    const second = await fixture.worker({ heartbeat: HEARTBEAT });
     await second.line(/holds 0/);
-    bench.go();
-    expect(await bench.end(id)).toBe("done");
-    expect(bench.ran.map(({ id: task, attempt }) => [task, attempt])).toEqual([
+    fixture.go();
+    expect(await fixture.end(id)).toBe("done");
+    expect(fixture.ran.map(({ id: task, attempt }) => [task, attempt])).toEqual([
       [0, 1],
       [0, 2],
     ]);
-    expect(await bench.settled(id)).toEqual([1]);
-    expect(await bench.events(id, "tasks.lost")).toHaveLength(1);
+    expect(await fixture.settled(id)).toEqual([1]);
+    expect(await fixture.events(id, "tasks.lost")).toHaveLength(1);
   });
 
   test.each([["without a spool"], ["with a spool"]])(
     "C7 after its receipt was stored and before it heard so, %s: it stays stored, and counts once",
     async (how) => {
-      const bench = await ProcessFixture.open();
-      const proxy = await Proxy.start(bench.server.url);
+      const fixture = await ProcessFixture.open();
+      const proxy = await Proxy.start(fixture.server.url);
       const args = how === "with a spool" ? ["--spool", "spool"] : [];
-      const worker = await bench.worker({ url: proxy.url, args });
-      const id = await bench.start({ tasks: 1, hold: true });
-      await bench.logged(id, "holds 0");
+      const worker = await fixture.worker({ url: proxy.url, args });
+      const id = await fixture.start({ tasks: 1, hold: true });
+      await fixture.logged(id, "holds 0");
       const cut = proxy.cutAnswerTo(EVENTS);
-      bench.go();
+      fixture.go();
       await cut;
       proxy.isDown = true;
       worker.kill("SIGKILL");
       await worker.ended;
       proxy.isDown = false;
-      expect(await bench.end(id)).toBe("done");
-      await bench.worker({ url: proxy.url, args });
-      const after = await bench.start({ tasks: 3 });
-      expect(await bench.end(after)).toBe("done");
-      expect(await bench.settled(id)).toEqual([1]);
-      expect(bench.ran.filter(({ attempt }) => attempt > 1)).toEqual([]);
+      expect(await fixture.end(id)).toBe("done");
+      await fixture.worker({ url: proxy.url, args });
+      const after = await fixture.start({ tasks: 3 });
+      expect(await fixture.end(after)).toBe("done");
+      expect(await fixture.settled(id)).toEqual([1]);
+      expect(fixture.ran.filter(({ attempt }) => attempt > 1)).toEqual([]);
       if (args.length > 0)
         expect(
-          readdirSync(join(bench.folder, "spool")).filter((name) => name.endsWith(".spool")),
+          readdirSync(join(fixture.folder, "spool")).filter((name) => name.endsWith(".spool")),
         ).toHaveLength(1);
     },
   );
 
   test("with a spool, while the server is away: the receipt survives, and the task does not run again", async () => {
-    const bench = await ProcessFixture.open();
-    const proxy = await Proxy.start(bench.server.url);
-    const spool = join(bench.folder, "spool");
+    const fixture = await ProcessFixture.open();
+    const proxy = await Proxy.start(fixture.server.url);
+    const spool = join(fixture.folder, "spool");
     mkdirSync(spool);
-    const worker = await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
-    const id = await bench.start({ tasks: 1, hold: true });
-    await bench.logged(id, "holds 0");
+    const worker = await fixture.worker({ url: proxy.url, args: ["--spool", "spool"] });
+    const id = await fixture.start({ tasks: 1, hold: true });
+    await fixture.logged(id, "holds 0");
     proxy.isDown = true;
     proxy.cut();
-    bench.go();
+    fixture.go();
     // Said once the events could not be sent: by then they are on disk.
     await worker.line(/the server does not answer/);
     await worker.line(/goes on/);
@@ -105,51 +105,51 @@ describe("kill -9 of a worker", () => {
     worker.kill("SIGKILL");
     await worker.ended;
     proxy.isDown = false;
-    await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
-    expect(await bench.end(id)).toBe("done");
-    expect(bench.ran).toHaveLength(1);
-    expect(await bench.settled(id)).toEqual([1]);
+    await fixture.worker({ url: proxy.url, args: ["--spool", "spool"] });
+    expect(await fixture.end(id)).toBe("done");
+    expect(fixture.ran).toHaveLength(1);
+    expect(await fixture.settled(id)).toEqual([1]);
   });
 });
 
 describe("C17 SIGTERM", () => {
   test("with a running attempt and an open claim: it ends, nothing is claimed any more, exit 0", async () => {
-    const bench = await ProcessFixture.open();
-    const worker = await bench.worker();
-    const id = await bench.start({ tasks: 1, hold: true });
-    await bench.logged(id, "holds 0");
+    const fixture = await ProcessFixture.open();
+    const worker = await fixture.worker();
+    const id = await fixture.start({ tasks: 1, hold: true });
+    await fixture.logged(id, "holds 0");
     worker.kill("SIGTERM");
     await worker.line(/^leaving:/);
-    bench.go();
+    fixture.go();
     expect((await worker.ended).code).toBe(0);
-    expect(await bench.end(id)).toBe("done");
-    const claims = await bench.claims();
-    const next = await bench.start({ tasks: 1 });
-    expect(await bench.server.rondo.execution(next).status()).toBe("running");
-    expect(await bench.claims()).toBe(claims);
-    expect(bench.ran).toHaveLength(1);
+    expect(await fixture.end(id)).toBe("done");
+    const claims = await fixture.claims();
+    const next = await fixture.start({ tasks: 1 });
+    expect(await fixture.server.rondo.execution(next).status()).toBe("running");
+    expect(await fixture.claims()).toBe(claims);
+    expect(fixture.ran).toHaveLength(1);
   });
 
   test("with a task that does not end within the grace: it is handed back, and another does it", async () => {
-    const bench = await ProcessFixture.open();
-    const worker = await bench.worker({ args: ["--grace", "100ms"] });
-    const id = await bench.start({ tasks: 1, hold: true });
-    await bench.logged(id, "holds 0");
+    const fixture = await ProcessFixture.open();
+    const worker = await fixture.worker({ args: ["--grace", "100ms"] });
+    const id = await fixture.start({ tasks: 1, hold: true });
+    await fixture.logged(id, "holds 0");
     worker.kill("SIGTERM");
     expect((await worker.ended).code).toBe(0);
-    bench.go();
-    await bench.worker();
-    expect(await bench.end(id)).toBe("done");
-    expect(await bench.events(id, "tasks.lost")).toEqual([]);
-    expect((await bench.events(id, "tasks.retrying")).flatMap(({ reasons }) => reasons)).toEqual([
+    fixture.go();
+    await fixture.worker();
+    expect(await fixture.end(id)).toBe("done");
+    expect(await fixture.events(id, "tasks.lost")).toEqual([]);
+    expect((await fixture.events(id, "tasks.retrying")).flatMap(({ reasons }) => reasons)).toEqual([
       "released",
     ]);
   });
 
   test("with a server that is away: it ends all the same", async () => {
-    const bench = await ProcessFixture.open();
-    const proxy = await Proxy.start(bench.server.url);
-    const worker = await bench.worker({ url: proxy.url });
+    const fixture = await ProcessFixture.open();
+    const proxy = await Proxy.start(fixture.server.url);
+    const worker = await fixture.worker({ url: proxy.url });
     proxy.isDown = true;
     proxy.cut();
     await worker.line(/the server does not answer/);
@@ -159,55 +159,55 @@ describe("C17 SIGTERM", () => {
 });
 
 test("C8 SIGSTOP for longer than the heartbeat, then SIGCONT: lost, done by another, and its late word is no second outcome", async () => {
-  const bench = await ProcessFixture.open();
-  const frozen = await bench.worker({ heartbeat: HEARTBEAT, args: ["--status-port", "0"] });
-  const id = await bench.start({ tasks: 1, hold: true });
-  await bench.logged(id, "holds 0");
+  const fixture = await ProcessFixture.open();
+  const frozen = await fixture.worker({ heartbeat: HEARTBEAT, args: ["--status-port", "0"] });
+  const id = await fixture.start({ tasks: 1, hold: true });
+  await fixture.logged(id, "holds 0");
   frozen.kill("SIGSTOP");
-  await bench.event(id, "tasks.lost");
-  const second = await bench.worker({ heartbeat: HEARTBEAT });
+  await fixture.event(id, "tasks.lost");
+  const second = await fixture.worker({ heartbeat: HEARTBEAT });
   await second.line(/holds 0/);
-  bench.go();
-  expect(await bench.end(id)).toBe("done");
+  fixture.go();
+  expect(await fixture.end(id)).toBe("done");
   frozen.kill("SIGCONT");
   // It goes on, hears that the attempt is not its own any more, and does other work.
   second.kill("SIGTERM");
   await second.ended;
-  const after = await bench.start({ tasks: 2 });
-  expect(await bench.end(after)).toBe("done");
-  expect(await bench.settled(id)).toEqual([1]);
+  const after = await fixture.start({ tasks: 2 });
+  expect(await fixture.end(after)).toBe("done");
+  expect(await fixture.settled(id)).toEqual([1]);
   frozen.kill("SIGTERM");
   expect((await frozen.ended).code).toBe(0);
 });
 
 test("a drained worker ends what it has and leaves with exit 0", async () => {
-  const bench = await ProcessFixture.open();
-  const worker = await bench.worker({ args: ["--name", "leaver"] });
-  const id = await bench.start({ tasks: 1, hold: true });
-  await bench.logged(id, "holds 0");
-  const { data } = (await (await fetch(`${bench.server.url}/v1/workers`)).json()) as {
+  const fixture = await ProcessFixture.open();
+  const worker = await fixture.worker({ args: ["--name", "leaver"] });
+  const id = await fixture.start({ tasks: 1, hold: true });
+  await fixture.logged(id, "holds 0");
+  const { data } = (await (await fetch(`${fixture.server.url}/v1/workers`)).json()) as {
     data: { id: string; name: string }[];
   };
   const leaver = data.find(({ name }) => name === "leaver");
-  await fetch(`${bench.server.url}/v1/workers/${leaver?.id}/drain`, { method: "POST" });
+  await fetch(`${fixture.server.url}/v1/workers/${leaver?.id}/drain`, { method: "POST" });
   await worker.line(/^leaving:/);
-  bench.go();
+  fixture.go();
   expect((await worker.ended).code).toBe(0);
-  expect(await bench.end(id)).toBe("done");
+  expect(await fixture.end(id)).toBe("done");
 });
 
 test("connections cut after so many bytes, again and again: every task is done and counted once", async () => {
-  const bench = await ProcessFixture.open();
-  const proxy = await Proxy.start(bench.server.url);
+  const fixture = await ProcessFixture.open();
+  const proxy = await Proxy.start(fixture.server.url);
   const random = new SeededRandom("cuts");
-  const worker = await bench.worker({ url: proxy.url, args: ["--capacity", "20"] });
+  const worker = await fixture.worker({ url: proxy.url, args: ["--capacity", "20"] });
   proxy.cutAfter = () => random.between(1, 6_000);
   proxy.cut();
   const tasks = effort({ usual: 60, long: 150 });
-  const ids = await Promise.all([0, 1, 2].map(() => bench.start({ tasks })));
+  const ids = await Promise.all([0, 1, 2].map(() => fixture.start({ tasks })));
   // Pages and answers of all sizes are cut; now and then a connection lives long enough.
-  for (const id of ids) expect(await bench.end(id)).toBe("done");
-  for (const id of ids) expect(await bench.settled(id)).toEqual(Array(tasks).fill(1));
+  for (const id of ids) expect(await fixture.end(id)).toBe("done");
+  for (const id of ids) expect(await fixture.settled(id)).toEqual(Array(tasks).fill(1));
   expect(proxy.cuts).toBeGreaterThan(5);
   proxy.cutAfter = () => Number.POSITIVE_INFINITY;
   worker.kill("SIGTERM");

@@ -27,9 +27,9 @@ const TEXT = Array.from({ length: 1_200 }, (_, i) => "word ".repeat(i % 5)).join
 const WORDS = TEXT.split(/\s+/).filter((word) => word !== "").length;
 
 test.skipIf(!hasPython)("it does a whole workflow, and SIGTERM ends it with exit code 0", async () => {
-  const bench = await ProcessFixture.open();
-  const child = await python(bench.server.url);
-  const output = await bench.server.rondo.run("word-count", { text: TEXT });
+  const fixture = await ProcessFixture.open();
+  const child = await python(fixture.server.url);
+  const output = await fixture.server.rondo.run("word-count", { text: TEXT });
   expect(output).toEqual({ lines: 1_200, words: WORDS });
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
@@ -38,22 +38,22 @@ test.skipIf(!hasPython)("it does a whole workflow, and SIGTERM ends it with exit
 test.skipIf(!hasPython)(
   "it goes on after the network failed, and a server that has forgotten it",
   async () => {
-    const bench = await ProcessFixture.open();
-    const proxy = await Proxy.start(bench.server.url);
+    const fixture = await ProcessFixture.open();
+    const proxy = await Proxy.start(fixture.server.url);
     await python(proxy.url);
-    const running = bench.server.rondo.run("word-count", { text: TEXT });
+    const running = fixture.server.rondo.run("word-count", { text: TEXT });
     proxy.cut();
-    const { data } = (await (await fetch(`${bench.server.url}/v1/workers`)).json()) as {
+    const { data } = (await (await fetch(`${fixture.server.url}/v1/workers`)).json()) as {
       data: { id: string }[];
     };
-    for (const { id } of data) await fetch(`${bench.server.url}/v1/workers/${id}`, { method: "DELETE" });
+    for (const { id } of data) await fetch(`${fixture.server.url}/v1/workers/${id}`, { method: "DELETE" });
     expect(await running).toEqual({ lines: 1_200, words: WORDS });
   },
 );
 
 test.skipIf(!hasPython)("it ends on SIGTERM also while its server is away", async () => {
-  const bench = await ProcessFixture.open();
-  const proxy = await Proxy.start(bench.server.url);
+  const fixture = await ProcessFixture.open();
+  const proxy = await Proxy.start(fixture.server.url);
   const child = await python(proxy.url);
   proxy.isDown = true;
   proxy.cut();

@@ -34,8 +34,8 @@ function asking(connection: HttpConnection, { attempt, token }: WorkItem) {
   };
 }
 
-async function serve(bench: SessionFixture, work: WorkItem): Promise<ReturnType<typeof asking>> {
-  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
+async function serve(fixture: SessionFixture, work: WorkItem): Promise<ReturnType<typeof asking>> {
+  const served = await serveRoutes(bindRoutes(workerRoutes, fixture.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();
@@ -44,20 +44,20 @@ async function serve(bench: SessionFixture, work: WorkItem): Promise<ReturnType<
   return asking(connection, work);
 }
 
-async function scripted(phases: unknown = PHASES): Promise<{ bench: SessionFixture; work: WorkItem }> {
-  const bench = await SessionFixture.open();
-  bench.join("one", ["~script", "w.a"]);
-  await bench.start("e1", phases);
-  return { bench, work: (await bench.claim("one")).work[0] as WorkItem };
+async function scripted(phases: unknown = PHASES): Promise<{ fixture: SessionFixture; work: WorkItem }> {
+  const fixture = await SessionFixture.open();
+  fixture.join("one", ["~script", "w.a"]);
+  await fixture.start("e1", phases);
+  return { fixture, work: (await fixture.claim("one")).work[0] as WorkItem };
 }
 
-const journaled = async (bench: SessionFixture) =>
-  (await bench.events("e1", "task.run")).map(({ name, index, state }) => [name, index, JSON.parse(state)]);
+const journaled = async (fixture: SessionFixture) =>
+  (await fixture.events("e1", "task.run")).map(({ name, index, state }) => [name, index, JSON.parse(state)]);
 
 describe("by the attempt's status", () => {
   test("a run that is said to be done twice counts once, and the next one gets the first state", async () => {
-    const { bench, work } = await scripted();
-    const { run, status } = await serve(bench, work);
+    const { fixture, work } = await scripted();
+    const { run, status } = await serve(fixture, work);
     await status({ status: "started" });
     expect((await status({ status: "done", run: "r0", state: "a" }))[1]).toMatchObject({
       verdict: "accepted",
@@ -77,7 +77,7 @@ describe("by the attempt's status", () => {
     ]);
     for (const name of ["r1", "r2"]) await status({ status: "done", run: name, state: name });
     expect((await status({ status: "done", result: "r2" }))[1]).toMatchObject({ verdict: "accepted" });
-    expect(await journaled(bench)).toEqual([
+    expect(await journaled(fixture)).toEqual([
       ["r0", 0, "a"],
       ["r1", 1, "r1"],
       ["r2", 2, "r2"],
@@ -85,8 +85,8 @@ describe("by the attempt's status", () => {
   });
 
   test("2.44 the status of each run is known while the attempt is open", async () => {
-    const { bench, work } = await scripted();
-    const { run, status } = await serve(bench, work);
+    const { fixture, work } = await scripted();
+    const { run, status } = await serve(fixture, work);
     const statuses = async () =>
       Promise.all(
         ["r0", "r1", "2"].map(
@@ -110,7 +110,7 @@ describe("by the attempt's status", () => {
     expect(await run("typo/status")).toMatchObject([404, { code: "not_found" }]);
     await status({ status: "crashed" });
     expect(await run("r1/status")).toMatchObject([409, { code: "stale_attempt" }]);
-    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+    expect(await fixture.events("e1", "task.run.crashed")).toMatchObject([
       { reason: "crashed", message: "no", stats: { durationMs: 3, memoryBytes: 0 } },
     ]);
   });
@@ -125,8 +125,8 @@ describe("by the attempt's status", () => {
   ])(
     "a run %s is refused with the reason, and the attempt goes on",
     async (_, body, [status, code, hint]) => {
-      const { bench, work } = await scripted();
-      const asked = await serve(bench, work);
+      const { fixture, work } = await scripted();
+      const asked = await serve(fixture, work);
       const { run } = asked;
       const said = await asked.status({ status: "done", state: "wrong", ...body });
       expect(said).toMatchObject([status, { code, hint }]);
@@ -135,36 +135,36 @@ describe("by the attempt's status", () => {
       expect((await asked.status({ status: "done", run: "r0", state: 1 }))[1]).toMatchObject({
         verdict: "accepted",
       });
-      expect(await journaled(bench)).toEqual([["r0", 0, 1]]);
+      expect(await journaled(fixture)).toEqual([["r0", 0, 1]]);
     },
   );
 
   test.each(["started", "crashed"])(
     "2.34 that an unknown run has %s is refused, and nothing is recorded",
     async (status) => {
-      const { bench, work } = await scripted();
-      const asked = await serve(bench, work);
+      const { fixture, work } = await scripted();
+      const asked = await serve(fixture, work);
       expect(await asked.status({ status, run: "typo", message: "x" })).toMatchObject([
         422,
         { code: "invalid_input" },
       ]);
       expect((await asked.status({ status, run: "r0", message: "x" }))[0]).toBe(200);
       const kinds = ["task.run.started", "task.run.crashed"] as const;
-      const facts = await Promise.all(kinds.map((kind) => bench.events("e1", kind)));
+      const facts = await Promise.all(kinds.map((kind) => fixture.events("e1", kind)));
       expect(facts.flat().map(({ name }) => name)).toEqual(["r0"]);
-      expect(await bench.logs("e1")).toEqual([]);
+      expect(await fixture.logs("e1")).toEqual([]);
     },
   );
 
   test("a handler that is not a script has no runs", async () => {
-    const { bench, work } = await scripted([tasksPhase("a", [1])]);
-    const { status, run } = await serve(bench, work);
+    const { fixture, work } = await scripted([tasksPhase("a", [1])]);
+    const { status, run } = await serve(fixture, work);
     expect(await status({ status: "done", run: "zz", state: 1 })).toMatchObject([
       422,
       { code: "invalid_input", detail: "run zz: the handler a is not a script" },
     ]);
     expect((await run("zz"))[0]).toBe(404);
-    expect(await journaled(bench)).toEqual([]);
+    expect(await journaled(fixture)).toEqual([]);
   });
 });
 
@@ -177,13 +177,13 @@ describe("by numbered events", () => {
   });
 
   test("the same run under new numbers is a duplicate, and its state is not handed on", async () => {
-    const { bench, work } = await scripted();
-    await bench.tell("one", [work, 1, STARTED], [work, 2, finished("r0", "a", 0)]);
-    expect((await bench.tell("one", [work, 3, finished("r0", "b", 0)])).verdicts).toEqual({
+    const { fixture, work } = await scripted();
+    await fixture.tell("one", [work, 1, STARTED], [work, 2, finished("r0", "a", 0)]);
+    expect((await fixture.tell("one", [work, 3, finished("r0", "b", 0)])).verdicts).toEqual({
       [work.attempt]: "duplicate",
     });
-    expect(await journaled(bench)).toEqual([["r0", 0, "a"]]);
-    expect((await (await serve(bench, work)).run("r1"))[1]).toMatchObject({ state: "a" });
+    expect(await journaled(fixture)).toEqual([["r0", 0, "a"]]);
+    expect((await (await serve(fixture, work)).run("r1"))[1]).toMatchObject({ state: "a" });
   });
 
   test.each([
@@ -193,8 +193,8 @@ describe("by numbered events", () => {
   ])(
     "%s is refused by number, with a verdict that ends the attempt at older workers",
     async (_, event, code) => {
-      const { bench, work } = await scripted();
-      const answer = await bench.tell(
+      const { fixture, work } = await scripted();
+      const answer = await fixture.tell(
         "one",
         [work, 1, STARTED],
         [work, 2, event],
@@ -205,10 +205,10 @@ describe("by numbered events", () => {
         verdicts: { [work.attempt]: "stale" },
         refused: { [work.attempt]: { n: 2, code, hint: expect.any(String) } },
       });
-      expect(await journaled(bench)).toEqual([]);
-      const next = await bench.tell("one", [work, 4, finished("r0", "ok", 0)]);
+      expect(await journaled(fixture)).toEqual([]);
+      const next = await fixture.tell("one", [work, 4, finished("r0", "ok", 0)]);
       expect(next).toEqual({ stored: { [work.attempt]: 4 }, verdicts: { [work.attempt]: "accepted" } });
-      expect(await bench.logs("e1")).toEqual(["x"]);
+      expect(await fixture.logs("e1")).toEqual(["x"]);
     },
   );
 
@@ -216,127 +216,132 @@ describe("by numbered events", () => {
     ["an unknown run", finished("typo", 1)],
     ["a run that is not the next one", finished("r1", 1, 1)],
   ])("%s that is sent again with its number gets the same refusal", async (_, event) => {
-    const { bench, work } = await scripted();
+    const { fixture, work } = await scripted();
     const log: WireEventBody = { kind: "log", text: "x" };
     const all = [
       [work, 1, STARTED],
       [work, 2, event],
       [work, 3, log],
     ] as const;
-    const first = await bench.tell("one", ...all);
+    const first = await fixture.tell("one", ...all);
     expect(first.refused?.[work.attempt]).toMatchObject({ n: 2 });
-    expect(await bench.tell("one", ...all)).toEqual(first);
-    expect(await bench.tell("one", [work, 2, event])).toEqual(first);
+    expect(await fixture.tell("one", ...all)).toEqual(first);
+    expect(await fixture.tell("one", [work, 2, event])).toEqual(first);
     // An event that was stored is a repeat like any other.
-    expect(await bench.tell("one", [work, 3, log])).toEqual({
+    expect(await fixture.tell("one", [work, 3, log])).toEqual({
       stored: { [work.attempt]: 3 },
       verdicts: { [work.attempt]: "accepted" },
     });
-    const later = await bench.tell("one", [work, 2, event], [work, 4, finished("r0", "ok", 0)]);
+    const later = await fixture.tell("one", [work, 2, event], [work, 4, finished("r0", "ok", 0)]);
     expect(later).toEqual({ ...first, stored: { [work.attempt]: 4 } });
-    expect(await bench.logs("e1")).toEqual(["x"]);
-    expect(await journaled(bench)).toEqual([["r0", 0, "ok"]]);
+    expect(await fixture.logs("e1")).toEqual(["x"]);
+    expect(await journaled(fixture)).toEqual([["r0", 0, "ok"]]);
   });
 
   test("each refused event is remembered under its own number, and read anew by another server", async () => {
-    const { bench, work } = await scripted();
-    await bench.tell("one", [work, 1, STARTED], [work, 2, finished("typo", 1)], [work, 3, finished("r2", 1)]);
+    const { fixture, work } = await scripted();
+    await fixture.tell(
+      "one",
+      [work, 1, STARTED],
+      [work, 2, finished("typo", 1)],
+      [work, 3, finished("r2", 1)],
+    );
     const again = async (n: number, run: string) =>
-      (await bench.tell("one", [work, n, finished(run, 1)])).refused?.[work.attempt];
+      (await fixture.tell("one", [work, n, finished(run, 1)])).refused?.[work.attempt];
     expect(await again(2, "typo")).toMatchObject({ n: 2, code: "invalid_input" });
     expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
-    await bench.restart();
-    bench.join("one", ["~script"]);
+    await fixture.restart();
+    fixture.join("one", ["~script"]);
     expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
     expect(await again(3, "r2")).toMatchObject({ n: 3, code: "wrong_status" });
   });
 
   test("two requests under way with the same refused event get the same answer", async () => {
-    const { bench, work } = await scripted();
-    await bench.tell("one", [work, 1, STARTED]);
+    const { fixture, work } = await scripted();
+    await fixture.tell("one", [work, 1, STARTED]);
     const [one, other] = await Promise.all([
-      bench.tell("one", [work, 2, finished("typo", 1)]),
-      bench.tell("one", [work, 2, finished("typo", 1)]),
+      fixture.tell("one", [work, 2, finished("typo", 1)]),
+      fixture.tell("one", [work, 2, finished("typo", 1)]),
     ]);
     expect(one?.refused?.[work.attempt]).toMatchObject({ n: 2 });
     expect(other).toEqual(one);
   });
 
   test("a receipt that says done before the last run fails the attempt, and another one is made", async () => {
-    const { bench, work } = await scripted();
-    await bench.tell(
+    const { fixture, work } = await scripted();
+    await fixture.tell(
       "one",
       [work, 1, finished("r0", 1)],
       [work, 2, { kind: "receipt", status: "done", result: 1 }],
     );
-    await bench.clock.advance(5_000);
-    const [again] = (await bench.claim("one")).work as [WorkItem];
+    await fixture.clock.advance(5_000);
+    const [again] = (await fixture.claim("one")).work as [WorkItem];
     expect(again).toMatchObject({ n: 2, finished: 1, state: 1 });
-    expect((await bench.status("e1")).status).toBe("running");
+    expect((await fixture.status("e1")).status).toBe("running");
   });
 });
 
 describe("a live attempt reads its runs", () => {
   test.each([
-    ["was killed", (bench: SessionFixture) => bench.restart()],
+    ["was killed", (fixture: SessionFixture) => fixture.restart()],
     [
       "ended gracefully",
-      async (bench: SessionFixture) => {
-        await bench.engine.close();
-        await bench.restart();
+      async (fixture: SessionFixture) => {
+        await fixture.engine.close();
+        await fixture.restart();
       },
     ],
   ])("after the server %s, before and after a finished run", async (_, end) => {
-    const { bench, work } = await scripted();
-    await bench.tell("one", [work, 1, STARTED]);
-    await end(bench);
-    const before = await serve(bench, work);
+    const { fixture, work } = await scripted();
+    await fixture.tell("one", [work, 1, STARTED]);
+    await end(fixture);
+    const before = await serve(fixture, work);
     expect(await before.run("r0")).toEqual([200, { state: "begin", expression: 's => "r0"' }]);
     expect((await before.run("1"))[0]).toBe(409);
     expect((await before.run("r9"))[0]).toBe(404);
     await before.status({ status: "done", run: "r0", state: { n: 1 } });
-    await end(bench);
-    const after = await serve(bench, work);
+    await end(fixture);
+    const after = await serve(fixture, work);
     expect(await after.run("r1")).toEqual([200, { state: { n: 1 }, expression: 's => "r1"' }]);
     for (const run of ["r1", "r2"]) await after.status({ status: "done", run, state: run });
     expect((await after.status({ status: "done", result: 1 }))[1]).toMatchObject({ verdict: "accepted" });
-    expect((await bench.status("e1")).status).toBe("done");
+    expect((await fixture.status("e1")).status).toBe("done");
   });
 
   test("where each task is the state of its own script", async () => {
     const tasks = ["x", "y"];
-    const bench = await SessionFixture.open();
-    bench.join("one", ["~script"]);
-    await bench.start("e1", [{ name: "map", handlers: { map: { script: SCRIPT, tasks } } }]);
-    const { work } = await bench.claim("one");
-    for (const item of work) await bench.tell("one", [item, 1, STARTED]);
-    await bench.restart();
+    const fixture = await SessionFixture.open();
+    fixture.join("one", ["~script"]);
+    await fixture.start("e1", [{ name: "map", handlers: { map: { script: SCRIPT, tasks } } }]);
+    const { work } = await fixture.claim("one");
+    for (const item of work) await fixture.tell("one", [item, 1, STARTED]);
+    await fixture.restart();
     const states = await Promise.all(
-      work.map(async (item) => (await (await serve(bench, item)).run("r0"))[1]["state"]),
+      work.map(async (item) => (await (await serve(fixture, item)).run("r0"))[1]["state"]),
     );
     expect(new Set(states)).toEqual(new Set(tasks));
   });
 
   test("not once its lease is lost", async () => {
-    const { bench, work } = await scripted();
-    await bench.tell("one", [work, 1, STARTED]);
-    await bench.restart();
-    await bench.clock.advance(31_000);
-    expect((await (await serve(bench, work)).run("r0"))[0]).toBe(409);
+    const { fixture, work } = await scripted();
+    await fixture.tell("one", [work, 1, STARTED]);
+    await fixture.restart();
+    await fixture.clock.advance(31_000);
+    expect((await (await serve(fixture, work)).run("r0"))[0]).toBe(409);
   });
 
   test("at a node that does not have its execution", async () => {
-    const bench = await ClusterFixture.open(2);
-    const [owner, other] = bench.nodes as [ClusterFixture["nodes"][0], ClusterFixture["nodes"][0]];
+    const fixture = await ClusterFixture.open(2);
+    const [owner, other] = fixture.nodes as [ClusterFixture["nodes"][0], ClusterFixture["nodes"][0]];
     const definition = unwrap(parseDefinition({ name: "w", phases: PHASES }));
-    const id = await bench.startAt(owner, { definition } as never);
+    const id = await fixture.startAt(owner, { definition } as never);
     const registered = owner.sessions.register(
       { name: "t", worker: "w1", handlers: [{ use: "~script" }], capacity: 1 },
       "127.0.0.1",
     );
     if (isRejection(registered)) throw new Error(registered.message);
     const claim = owner.sessions.claim("w1", { max: 1, waitMs: 1_000 }, new AbortController().signal);
-    const answer = await bench.passing(claim as Promise<{ text: string; ended(isWritten: boolean): void }>);
+    const answer = await fixture.passing(claim as Promise<{ text: string; ended(isWritten: boolean): void }>);
     answer.ended(true);
     const work = (JSON.parse(answer.text) as Claimed).work[0] as WorkItem;
     const [here, there] = [owner, other].map(({ url }) => {
@@ -344,12 +349,12 @@ describe("a live attempt reads its runs", () => {
       onTestFinished(() => connection.close());
       return asking(connection, work);
     }) as [ReturnType<typeof asking>, ReturnType<typeof asking>];
-    expect(await bench.passing(there.run("r0"))).toMatchObject([200, { state: "begin" }]);
-    expect(await bench.passing(there.results("map/map"))).toMatchObject([200, { data: [] }]);
-    await bench.passing(here.status({ status: "done", run: "r0", state: 1 }));
-    expect(await bench.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
+    expect(await fixture.passing(there.run("r0"))).toMatchObject([200, { state: "begin" }]);
+    expect(await fixture.passing(there.results("map/map"))).toMatchObject([200, { data: [] }]);
+    await fixture.passing(here.status({ status: "done", run: "r0", state: 1 }));
+    expect(await fixture.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
     owner.kill();
-    await bench.passUntil(() => other.engine.isOwn(id));
-    expect(await bench.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
+    await fixture.passUntil(() => other.engine.isOwn(id));
+    expect(await fixture.passing(there.run("r1"))).toMatchObject([200, { state: 1 }]);
   });
 });

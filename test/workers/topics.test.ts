@@ -8,15 +8,15 @@ import { startRemoteWorker } from "../fixtures/workers/remote-worker-fixture.ts"
 import { SessionFixture } from "../fixtures/workers/session-fixture.ts";
 
 test("a command is claimed by its topic, marked with workflow, step, attempt and token, and done by its receipt", async () => {
-  const bench = await SessionFixture.open();
+  const fixture = await SessionFixture.open();
   unwrap(
-    bench.sessions.register(
+    fixture.sessions.register(
       { name: "test", worker: "one", handlers: [], topics: ["CMD_A"], capacity: 5 },
       "127.0.0.1",
     ),
   );
-  await bench.start("e1", [command("a"), command("b")]);
-  const { work } = await bench.claim("one");
+  await fixture.start("e1", [command("a"), command("b")]);
+  const { work } = await fixture.claim("one");
   const [item] = work;
   expect(item).toMatchObject({
     do: "command",
@@ -31,16 +31,16 @@ test("a command is claimed by its topic, marked with workflow, step, attempt and
     },
   });
   if (item === undefined) return;
-  const { verdicts } = await bench.tell("one", [
+  const { verdicts } = await fixture.tell("one", [
     item,
     1,
     { kind: "receipt", status: "done", result: { n: 1 } },
   ]);
   expect(verdicts).toEqual({ [item.attempt]: "accepted" });
-  expect(await bench.events("e1", "command.receipted")).toMatchObject([
+  expect(await fixture.events("e1", "command.receipted")).toMatchObject([
     { result: '{"n":1}', attempt: 1, attemptId: item.attempt },
   ]);
-  expect(bench.sessions.list().map(({ handlers, topics }) => ({ handlers, topics }))).toEqual([
+  expect(fixture.sessions.list().map(({ handlers, topics }) => ({ handlers, topics }))).toEqual([
     { handlers: [], topics: ["CMD_A"] },
   ]);
 });

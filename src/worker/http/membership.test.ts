@@ -81,92 +81,92 @@ class MembershipFixture {
 
 /** Sessions at three nodes that name each other. */
 function three(): MembershipFixture {
-  const bench = new MembershipFixture([A, B, C]);
-  bench.register(A, [A, B, C]);
-  for (const url of [A, B, C]) bench.register(url, [A, B, C]);
-  expect(bench.open).toEqual([A, B, C]);
-  return bench;
+  const fixture = new MembershipFixture([A, B, C]);
+  fixture.register(A, [A, B, C]);
+  for (const url of [A, B, C]) fixture.register(url, [A, B, C]);
+  expect(fixture.open).toEqual([A, B, C]);
+  return fixture;
 }
 
 describe("a worker", () => {
   test("begins at whichever address answers first, and has a session at each node that is named", () => {
-    const bench = new MembershipFixture([A, B]);
-    expect(bench.open).toEqual([FIRST]);
-    bench.register(B, [B, C]);
+    const fixture = new MembershipFixture([A, B]);
+    expect(fixture.open).toEqual([FIRST]);
+    fixture.register(B, [B, C]);
     // Until one of them is in touch, the first session stays.
-    expect(bench.open).toEqual([FIRST, B, C].sort());
-    bench.register(C, [B, C]);
-    expect(bench.open).toEqual([B, C]);
+    expect(fixture.open).toEqual([FIRST, B, C].sort());
+    fixture.register(C, [B, C]);
+    expect(fixture.open).toEqual([B, C]);
   });
 
   test("keeps the session at its address when the nodes that are named cannot be reached", () => {
-    const bench = new MembershipFixture(["http://balancer"]);
-    bench.register("http://balancer", [A, B]);
+    const fixture = new MembershipFixture(["http://balancer"]);
+    fixture.register("http://balancer", [A, B]);
     for (let i = 0; i < 20; i++) {
-      for (const url of [A, B]) bench.refuse(url);
-      bench.claims(FIRST, [A, B]);
-      bench.pass(3_000);
+      for (const url of [A, B]) fixture.refuse(url);
+      fixture.claims(FIRST, [A, B]);
+      fixture.pass(3_000);
     }
-    expect(bench.open).toEqual([FIRST, A, B].sort());
-    expect(bench.machine.isAway).toBe(false);
+    expect(fixture.open).toEqual([FIRST, A, B].sort());
+    expect(fixture.machine.isAway).toBe(false);
   });
 
   test("leaves a node that only names itself, once the others do not name it", () => {
-    const bench = three();
-    bench.claims(B, [B, C]);
-    bench.claims(C, [B, C]);
-    expect(bench.open).toEqual([B, C]);
+    const fixture = three();
+    fixture.claims(B, [B, C]);
+    fixture.claims(C, [B, C]);
+    expect(fixture.open).toEqual([B, C]);
   });
 
   test("keeps sessions at nodes that each name only themselves", () => {
-    const bench = three();
-    bench.claims(A, [A]);
-    bench.claims(B, [B]);
-    bench.claims(C, [C]);
-    expect(bench.open.length).toBeGreaterThan(0);
-    expect(bench.machine.inTouch.length).toBeGreaterThan(0);
+    const fixture = three();
+    fixture.claims(A, [A]);
+    fixture.claims(B, [B]);
+    fixture.claims(C, [C]);
+    expect(fixture.open.length).toBeGreaterThan(0);
+    expect(fixture.machine.inTouch.length).toBeGreaterThan(0);
   });
 
   test("is not misled by empty lists", () => {
-    const bench = three();
-    for (const url of [A, B, C]) bench.claims(url, []);
-    expect(bench.open).toEqual([A, B, C]);
+    const fixture = three();
+    for (const url of [A, B, C]) fixture.claims(url, []);
+    expect(fixture.open).toEqual([A, B, C]);
   });
 
   test("tries its addresses again when no node is in touch, for as long as it takes", () => {
-    const bench = three();
-    for (const url of [A, B, C]) bench.fails(url);
-    expect(bench.machine.isAway).toBe(true);
+    const fixture = three();
+    for (const url of [A, B, C]) fixture.fails(url);
+    expect(fixture.machine.isAway).toBe(true);
     for (let i = 0; i < 100; i++) {
-      bench.pass(3_000);
-      for (const url of [A, B, C]) bench.refuse(url);
+      fixture.pass(3_000);
+      for (const url of [A, B, C]) fixture.refuse(url);
     }
-    expect(bench.open).toContain(FIRST);
-    bench.pass(3_000);
-    bench.register(C, [C]);
-    expect(bench.machine.inTouch).toContain(C);
+    expect(fixture.open).toContain(FIRST);
+    fixture.pass(3_000);
+    fixture.register(C, [C]);
+    expect(fixture.machine.inTouch).toContain(C);
   });
 
   test("prefers an address that has not failed: one that registers workers and fails their claims keeps nobody", () => {
-    const bench = new MembershipFixture([A, B]);
-    bench.register(A, null);
-    bench.fails(FIRST);
-    bench.pass(200);
-    bench.register(B, null);
-    expect(bench.machine.inTouch).toEqual([B]);
-    expect(bench.said.filter((one) => one.kind === "register" && one.address === A)).toEqual([]);
+    const fixture = new MembershipFixture([A, B]);
+    fixture.register(A, null);
+    fixture.fails(FIRST);
+    fixture.pass(200);
+    fixture.register(B, null);
+    expect(fixture.machine.inTouch).toEqual([B]);
+    expect(fixture.said.filter((one) => one.kind === "register" && one.address === A)).toEqual([]);
   });
 
   test("is told to be refused only if it was never registered and every address refuses it", () => {
-    const bench = new MembershipFixture([A, B]);
-    bench.refuse(A, true);
-    bench.refuse(B, false);
-    expect(bench.said.map(({ kind }) => kind)).not.toContain("refused");
-    bench.pass(5_000);
-    bench.refuse(A, true);
-    bench.pass(5_000);
-    bench.refuse(B, true);
-    expect(bench.said.map(({ kind }) => kind)).toContain("refused");
+    const fixture = new MembershipFixture([A, B]);
+    fixture.refuse(A, true);
+    fixture.refuse(B, false);
+    expect(fixture.said.map(({ kind }) => kind)).not.toContain("refused");
+    fixture.pass(5_000);
+    fixture.refuse(A, true);
+    fixture.pass(5_000);
+    fixture.refuse(B, true);
+    expect(fixture.said.map(({ kind }) => kind)).toContain("refused");
     const registered = new MembershipFixture([A]);
     registered.register(A, null);
     registered.input({ kind: "failed", session: registered.id(FIRST), route: "heartbeat", what: "403" });
@@ -176,20 +176,20 @@ describe("a worker", () => {
   });
 
   test("says once that no node is in touch, and once that one is again", () => {
-    const bench = three();
-    for (let i = 0; i < 5; i++) for (const url of [A, B, C]) bench.fails(url);
-    bench.pass(10_000);
-    bench.register(A, [A]);
-    bench.claims(A, [A]);
-    const troubles = bench.said.flatMap((one) => (one.kind === "trouble" ? [one.what !== null] : []));
+    const fixture = three();
+    for (let i = 0; i < 5; i++) for (const url of [A, B, C]) fixture.fails(url);
+    fixture.pass(10_000);
+    fixture.register(A, [A]);
+    fixture.claims(A, [A]);
+    const troubles = fixture.said.flatMap((one) => (one.kind === "trouble" ? [one.what !== null] : []));
     expect(troubles).toEqual([true, false]);
   });
 
   test("has no sessions and no timers once it is closed", () => {
-    const bench = three();
-    bench.input({ kind: "close" });
-    expect(bench.open).toEqual([]);
-    expect(bench.machine.dueAt).toBe(Number.POSITIVE_INFINITY);
+    const fixture = three();
+    fixture.input({ kind: "close" });
+    expect(fixture.open).toEqual([]);
+    expect(fixture.machine.dueAt).toBe(Number.POSITIVE_INFINITY);
   });
 });
 

@@ -55,9 +55,9 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.runIf(isPythons)(
     "the worker in Python enumerates, processes, does a command and returns; SIGTERM ends it with exit code 0",
     async () => {
-      const bench = await ExampleFixture.open(await storeOf(kind));
-      const child = await bench.python();
-      const handle = await bench.server.rondo.start("letters", { text: TEXT });
+      const fixture = await ExampleFixture.open(await storeOf(kind));
+      const child = await fixture.python();
+      const handle = await fixture.server.rondo.start("letters", { text: TEXT });
       expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
       const { phases } = await handle.describe();
       expect(phases[0]?.handlers[0]).toMatchObject({ total: WORDS, done: WORDS });
@@ -65,9 +65,9 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
       expect(await once(child, "exit")).toEqual([0, null]);
       await until(
         "nothing of the visit is left at the broker",
-        async () => (await bench.visitQueues()).length === 0,
+        async () => (await fixture.visitQueues()).length === 0,
       );
-      expect(bench.faults).toEqual([]);
+      expect(fixture.faults).toEqual([]);
     },
     90_000,
   );
@@ -75,14 +75,14 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.runIf(isPythons)(
     "the worker in Python goes on after its connections were closed",
     async () => {
-      const bench = await ExampleFixture.open(await storeOf(kind));
-      await bench.python();
-      const handle = await bench.server.rondo.start("letters", { text: TEXT });
+      const fixture = await ExampleFixture.open(await storeOf(kind));
+      await fixture.python();
+      const handle = await fixture.server.rondo.start("letters", { text: TEXT });
       await until(
         "some are done",
         async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 5,
       );
-      await bench.broker.management.closeConnections(bench.broker.vhost);
+      await fixture.broker.management.closeConnections(fixture.broker.vhost);
       expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
     },
     90_000,
@@ -91,17 +91,17 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.runIf(isOurs)(
     "the worker of rondo worker --broker does the same, and ends with exit code 0",
     async () => {
-      const bench = await ExampleFixture.open(await storeOf(kind));
-      const worker = await bench.worker("amqp/orders.ts");
-      const handle = await bench.server.rondo.start("orders", { lines: LINES });
+      const fixture = await ExampleFixture.open(await storeOf(kind));
+      const worker = await fixture.worker("amqp/orders.ts");
+      const handle = await fixture.server.rondo.start("orders", { lines: LINES });
       expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
       worker.kill("SIGTERM");
       expect(await worker.ended).toMatchObject({ code: 0 });
       await until(
         "nothing of the visit is left at the broker",
-        async () => (await bench.visitQueues()).length === 0,
+        async () => (await fixture.visitQueues()).length === 0,
       );
-      expect(bench.faults).toEqual([]);
+      expect(fixture.faults).toEqual([]);
     },
     90_000,
   );
@@ -109,16 +109,16 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.runIf(isOurs)(
     "a worker that is killed loses nothing: another does its tasks",
     async () => {
-      const bench = await ExampleFixture.open(await storeOf(kind));
-      const first = await bench.worker("amqp/orders.ts");
+      const fixture = await ExampleFixture.open(await storeOf(kind));
+      const first = await fixture.worker("amqp/orders.ts");
       const many = Array.from({ length: 2_000 }, (_, i) => ({ article: `a${i}`, count: i }));
-      const handle = await bench.server.rondo.start("orders", { lines: many });
+      const handle = await fixture.server.rondo.start("orders", { lines: many });
       await until(
         "some are done",
         async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 50,
       );
       first.kill("SIGKILL");
-      await bench.worker("amqp/orders.ts");
+      await fixture.worker("amqp/orders.ts");
       expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
     },
     90_000,

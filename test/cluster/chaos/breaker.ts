@@ -32,7 +32,7 @@ export class Breaker {
   readonly faults: Record<string, number> = {};
   /** What must not have happened meanwhile. */
   readonly wrong: string[] = [];
-  readonly #bench: ClusterFixture;
+  readonly #fixture: ClusterFixture;
   readonly #random: SeededRandom;
   readonly #options: BreakerOptions;
   /** Faults whose end comes later. */
@@ -45,8 +45,8 @@ export class Breaker {
   #restarts = 0;
   #isHealing = false;
 
-  constructor(bench: ClusterFixture, random: SeededRandom, options: BreakerOptions) {
-    this.#bench = bench;
+  constructor(fixture: ClusterFixture, random: SeededRandom, options: BreakerOptions) {
+    this.#fixture = fixture;
     this.#random = random;
     this.#options = options;
   }
@@ -75,13 +75,13 @@ export class Breaker {
     this.#isHealing = true;
     for (const frozen of this.#frozen) frozen.signal("SIGCONT");
     while (this.#healing.size > 0) await Promise.all(this.#healing);
-    for (const place of this.#bench.nodes) if (!place.isUp) await this.#bench.startNode(place);
+    for (const place of this.#fixture.nodes) if (!place.isUp) await this.#fixture.startNode(place);
     await this.#hire();
   }
 
   #kill(): void {
-    const nodes = this.#bench.nodes.filter(({ process }) => process !== null && this.#isWell(process));
-    const workers = this.#bench.workers().filter((worker) => this.#isWell(worker));
+    const nodes = this.#fixture.nodes.filter(({ process }) => process !== null && this.#isWell(process));
+    const workers = this.#fixture.workers().filter((worker) => this.#isWell(worker));
     const victims = [...nodes, ...workers];
     if (victims.length === 0) return;
     const victim = this.#random.pick(victims);
@@ -102,8 +102,8 @@ export class Breaker {
 
   /** Longer than a lease, so that somebody else has what it had. */
   #freeze(): void {
-    const nodes = this.#bench.nodes.flatMap(({ process }) => process ?? []);
-    const all = [...nodes, ...this.#bench.workers()].filter((one) => this.#isWell(one));
+    const nodes = this.#fixture.nodes.flatMap(({ process }) => process ?? []);
+    const all = [...nodes, ...this.#fixture.workers()].filter((one) => this.#isWell(one));
     if (all.length === 0) return;
     const victim = this.#random.pick(all);
     this.#count(`SIGSTOP ${victim.args[0] === "worker" ? "worker" : "node"}`);
@@ -118,7 +118,7 @@ export class Breaker {
   }
 
   #terminateNode(): void {
-    const places = this.#bench.nodes.filter(({ process }) => process !== null && this.#isWell(process));
+    const places = this.#fixture.nodes.filter(({ process }) => process !== null && this.#isWell(process));
     if (places.length === 0) return;
     const place = this.#random.pick(places);
     this.#count("SIGTERM node");
@@ -133,7 +133,7 @@ export class Breaker {
   }
 
   #terminateWorker(): void {
-    const workers = this.#bench.workers().filter((worker) => this.#isWell(worker));
+    const workers = this.#fixture.workers().filter((worker) => this.#isWell(worker));
     if (workers.length === 0) return;
     const worker = this.#random.pick(workers);
     this.#count("SIGTERM worker");
@@ -150,7 +150,7 @@ export class Breaker {
     this.#count("cut connections");
     const which = this.#random.pick(["%", "rondo commits%", "rondo membership%", "rondo reads%"]);
     try {
-      await this.#bench.query(
+      await this.#fixture.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE $1`,
         [which],
@@ -188,7 +188,7 @@ export class Breaker {
     this.#starting.add(place);
     while (!place.isUp) {
       try {
-        await this.#bench.startNode(place);
+        await this.#fixture.startNode(place);
       } catch (thrown) {
         this.#options.say(`a node did not start: ${String(thrown).slice(-300)}`);
         await this.#passed(300);
@@ -198,7 +198,7 @@ export class Breaker {
   }
 
   async #hire(): Promise<void> {
-    while (this.#bench.workers().length < this.#options.workers) this.#bench.hire(["--capacity", "20"]);
+    while (this.#fixture.workers().length < this.#options.workers) this.#fixture.hire(["--capacity", "20"]);
   }
 
   /** A process that nobody killed has gone, or ended badly: that must not be. */
@@ -208,7 +208,7 @@ export class Breaker {
 
   /** Processes that ended by themselves are told of, and replaced. */
   look(): void {
-    for (const place of this.#bench.nodes) {
+    for (const place of this.#fixture.nodes) {
       const { process } = place;
       if (process === null || !process.hasEnded || this.#known.has(process)) continue;
       if (this.#starting.has(place)) continue;

@@ -72,13 +72,18 @@ export function isWell(report: ChaosReport): boolean {
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const server = await PostgresServer.make();
   try {
-    const bench = await ClusterFixture.open({ nodes: NODES, server, leaseMs: options.leaseMs, flows: FLOWS });
+    const fixture = await ClusterFixture.open({
+      nodes: NODES,
+      server,
+      leaseMs: options.leaseMs,
+      flows: FLOWS,
+    });
     try {
-      const report = await new Chaos(bench, server, options).run();
-      if (!isWell(report) && options.keep !== undefined) keep(bench, options.keep);
+      const report = await new Chaos(fixture, server, options).run();
+      if (!isWell(report) && options.keep !== undefined) keep(fixture, options.keep);
       return report;
     } finally {
-      await bench.close();
+      await fixture.close();
     }
   } finally {
     await server.remove();
@@ -86,18 +91,18 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
 }
 
 class Chaos {
-  readonly #bench: ClusterFixture;
+  readonly #fixture: ClusterFixture;
   readonly #options: ChaosOptions;
   readonly #load: Load;
   readonly #breaker: Breaker;
   readonly #lastMs: Record<string, number> = {};
 
-  constructor(bench: ClusterFixture, server: PostgresServer, options: ChaosOptions) {
+  constructor(fixture: ClusterFixture, server: PostgresServer, options: ChaosOptions) {
     const { seed, say, leaseMs } = options;
-    this.#bench = bench;
+    this.#fixture = fixture;
     this.#options = options;
-    this.#load = new Load(bench, new SeededRandom(`${seed} load`));
-    this.#breaker = new Breaker(bench, new SeededRandom(`${seed} faults`), {
+    this.#load = new Load(fixture, new SeededRandom(`${seed} load`));
+    this.#breaker = new Breaker(fixture, new SeededRandom(`${seed} faults`), {
       server,
       workers: WORKERS,
       leaseMs,
@@ -108,8 +113,8 @@ class Chaos {
   async run(): Promise<ChaosReport> {
     const { say, seed, seconds, leaseMs } = this.#options;
     const { acknowledged } = this.#load;
-    await watchEpochs(this.#bench);
-    for (let i = 0; i < WORKERS; i++) await this.#bench.worker(["--capacity", "20"]);
+    await watchEpochs(this.#fixture);
+    for (let i = 0; i < WORKERS; i++) await this.#fixture.worker(["--capacity", "20"]);
     await this.#break();
     say("healing");
     await this.#breaker.heal();
@@ -118,9 +123,9 @@ class Chaos {
     const healedMs = Date.now() - healedAt;
     say(`${acknowledged.size} acknowledged, ${stuck.length} stuck, over ${healedMs} ms after the last fault`);
     const miscounted = stuck.length > 0 ? [] : await this.#audit();
-    const { rows, taken, stale } = await readEpochs(this.#bench);
+    const { rows, taken, stale } = await readEpochs(this.#fixture);
     const wrong = [...this.#breaker.wrong, ...this.#load.wrong, ...(await this.#end())];
-    const attempts = this.#bench.ledger.find({ what: "begins" }).length;
+    const attempts = this.#fixture.ledger.find({ what: "begins" }).length;
     const { faults } = this.#breaker;
     const counts = { offered: this.#load.offered, acknowledged: acknowledged.size, attempts, rows, taken };
     return {
@@ -177,9 +182,9 @@ class Chaos {
   }
 
   async #view(id: string, lost: string[]): Promise<(ExecutionView & { finishedAt: number | null }) | null> {
-    const place = this.#bench.nodes[id.length % NODES];
+    const place = this.#fixture.nodes[id.length % NODES];
     if (place === undefined) throw new Error("there are no nodes");
-    const answer = await this.#bench.ask(place, "GET", `/v1/executions/${id}`);
+    const answer = await this.#fixture.ask(place, "GET", `/v1/executions/${id}`);
     if (answer?.status === 404) lost.push(`${id} was acknowledged and is not there`);
     return answer?.status === 200 ? (answer.body as never) : null;
   }
@@ -187,29 +192,30 @@ class Chaos {
   /** Everything that helps to see why. */
   async #stuck(id: string): Promise<unknown> {
     const told = await Promise.all(
-      this.#bench.nodes.map(async (place) => {
-        const why = (await this.#bench.ask(place, "GET", `/v1/executions/${id}/why`))?.body;
+      this.#fixture.nodes.map(async (place) => {
+        const why = (await this.#fixture.ask(place, "GET", `/v1/executions/${id}/why`))?.body;
         return `${place.url}: ${(why as { why?: string } | undefined)?.why ?? "no answer"}`;
       }),
     );
-    const rows = await this.#bench.partitions();
+    const rows = await this.#fixture.partitions();
     const owner = rows[partitionOf(id, rows.length)]?.url;
-    const view = (await this.#bench.insist("GET", `/v1/executions/${id}`)) as ExecutionView;
+    const view = (await this.#fixture.insist("GET", `/v1/executions/${id}`)) as ExecutionView;
     return { id, workflow: view.workflow, owner, told, view };
   }
 
   async #audit(): Promise<string[]> {
-    const noted = this.#bench.noted();
+    const noted = this.#fixture.noted();
     const miscounted: string[] = [];
-    for (const id of this.#load.acknowledged.keys()) miscounted.push(...(await this.#bench.audit(id, noted)));
+    for (const id of this.#load.acknowledged.keys())
+      miscounted.push(...(await this.#fixture.audit(id, noted)));
     return miscounted;
   }
 
   /** Everybody ends gracefully. */
   async #end(): Promise<string[]> {
-    const nodes = this.#bench.nodes.flatMap(({ process }) => process ?? []);
+    const nodes = this.#fixture.nodes.flatMap(({ process }) => process ?? []);
     const wrong: string[] = [];
-    for (const one of [...this.#bench.workers(), ...nodes]) {
+    for (const one of [...this.#fixture.workers(), ...nodes]) {
       const { code } = await one.terminate();
       if (code !== 0)
         wrong.push(
@@ -221,7 +227,7 @@ class Chaos {
 }
 
 /** What there is to read afterwards: the ledgers, and what every process said. */
-function keep(bench: ClusterFixture, folder: string): void {
-  cpSync(bench.folder, folder, { recursive: true, filter: (path) => !path.endsWith(".sock") });
-  bench.keepLines(folder);
+function keep(fixture: ClusterFixture, folder: string): void {
+  cpSync(fixture.folder, folder, { recursive: true, filter: (path) => !path.endsWith(".sock") });
+  fixture.keepLines(folder);
 }

@@ -60,17 +60,17 @@ export interface EpochReport {
 }
 
 /** Begins to look. */
-export async function watchEpochs(bench: ClusterFixture): Promise<void> {
-  await bench.query(WATCH);
+export async function watchEpochs(fixture: ClusterFixture): Promise<void> {
+  await fixture.query(WATCH);
 }
 
 /** What came of it. */
-export async function readEpochs(bench: ClusterFixture): Promise<EpochReport> {
+export async function readEpochs(fixture: ClusterFixture): Promise<EpochReport> {
   const one = async (sql: string): Promise<number> =>
-    (await bench.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${sql}`))[0]?.n ?? 0;
-  const stale = await bench.query("SELECT * FROM chaos.stale ORDER BY at LIMIT 100");
+    (await fixture.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${sql}`))[0]?.n ?? 0;
+  const stale = await fixture.query("SELECT * FROM chaos.stale ORDER BY at LIMIT 100");
   // Rows of one execution are in the order of the epochs they were written in.
-  const backward = await bench.query(`
+  const backward = await fixture.query(`
     SELECT * FROM (
       SELECT execution, seq, epoch, lag(epoch) OVER (PARTITION BY execution ORDER BY seq) AS before FROM chaos.written
     ) AS rows WHERE epoch < before LIMIT 100`);

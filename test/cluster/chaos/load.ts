@@ -28,16 +28,16 @@ export class Load {
   offered = 0;
   /** Refusals that must not be. */
   readonly wrong: string[] = [];
-  readonly #bench: ClusterFixture;
+  readonly #fixture: ClusterFixture;
   readonly #random: SeededRandom;
   readonly #file: string;
   readonly #underWay = new Set<Promise<void>>();
   #isOver = false;
 
-  constructor(bench: ClusterFixture, random: SeededRandom) {
-    this.#bench = bench;
+  constructor(fixture: ClusterFixture, random: SeededRandom) {
+    this.#fixture = fixture;
     this.#random = random;
-    this.#file = join(bench.folder, "acknowledged.ndjson");
+    this.#file = join(fixture.folder, "acknowledged.ndjson");
   }
 
   /** Requests that are not answered yet. */
@@ -78,9 +78,9 @@ export class Load {
   /** Asks one node after another until one says yes; false: it was given up. */
   async #insist(path: string, body: unknown): Promise<boolean> {
     for (let at = this.#random.between(0, 2); !this.#isOver; at++) {
-      const place = this.#bench.nodes[at % this.#bench.nodes.length];
+      const place = this.#fixture.nodes[at % this.#fixture.nodes.length];
       if (place === undefined) throw new Error("there are no nodes");
-      const answer = await this.#bench.ask(place, "POST", path, body);
+      const answer = await this.#fixture.ask(place, "POST", path, body);
       if (answer !== null && answer.status < 300) return true;
       if (answer !== null && answer.status !== 503) {
         this.wrong.push(`POST ${path} at ${place.url}: ${answer.status} ${JSON.stringify(answer.body)}`);

@@ -11,11 +11,11 @@ export async function failOverWithPatroni(say: (line: string) => void): Promise<
   const pair = await PatroniPair.start();
   try {
     say(`Patroni leads with ${pair.leader.name}, its standby is synchronous`);
-    const bench = await ClusterFixture.open({ nodes: 2, server: pair });
+    const fixture = await ClusterFixture.open({ nodes: 2, server: pair });
     try {
-      return await failOver(pair, bench, say);
+      return await failOver(pair, fixture, say);
     } finally {
-      await bench.close();
+      await fixture.close();
     }
   } finally {
     await pair.stop();
@@ -24,11 +24,11 @@ export async function failOverWithPatroni(say: (line: string) => void): Promise<
 
 async function failOver(
   pair: PatroniPair,
-  bench: ClusterFixture,
+  fixture: ClusterFixture,
   say: (line: string) => void,
 ): Promise<string[]> {
-  await bench.worker();
-  const load = new StartLoad(bench);
+  await fixture.worker();
+  const load = new StartLoad(fixture);
   await load.reach(LOAD);
   say(`${load.accepted.length} executions accepted; killing ${pair.leader.name}`);
   await pair.killLeader();
@@ -42,9 +42,9 @@ async function failOver(
   await load.stop();
   const wrong: string[] = [];
   for (const id of load.accepted) {
-    const { status } = await bench.ended(id);
+    const { status } = await fixture.ended(id);
     if (status !== "done") wrong.push(`${id} is ${status}`);
-    wrong.push(...(await bench.audit(id)));
+    wrong.push(...(await fixture.audit(id)));
   }
   say(`${load.accepted.length} executions accepted, ${wrong.length} wrong`);
   return wrong;

@@ -90,28 +90,28 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
   timeout: 300_000,
 }, async () => {
   // A node that is late has lost nothing here: whoever asks waits until it is a member again.
-  const bench = await openCluster({ flows, leaseMs: 1_500 });
-  await bench.worker();
+  const fixture = await openCluster({ flows, leaseMs: 1_500 });
+  await fixture.worker();
   const names = Object.keys(CASES);
   const ids = new Map<string, readonly string[]>();
   // Of each kind one, at one node or the other.
-  const candidates = await Promise.all(names.map((name) => bench.idsByNode(name)));
+  const candidates = await Promise.all(names.map((name) => fixture.idsByNode(name)));
   for (const [i, name] of names.entries()) ids.set(name, [candidates[i]?.[i % 2] as string]);
-  ids.set("healthy", await bench.idsByNode("healthy"));
+  ids.set("healthy", await fixture.idsByNode("healthy"));
   const all = [...ids.values()].flat();
   const start = (id: string) =>
-    bench.insist("POST", "/v1/executions", { workflow: "hold", input: {}, id, tags: { customer: "c1" } });
+    fixture.insist("POST", "/v1/executions", { workflow: "hold", input: {}, id, tags: { customer: "c1" } });
   await Promise.all(all.map(start));
   const view = (id: string, at?: NodePlace): Promise<View> =>
     (at === undefined
-      ? bench.insist("GET", `/v1/executions/${id}`)
-      : bench.insistAt(at, "GET", `/v1/executions/${id}`)) as Promise<View>;
+      ? fixture.insist("GET", `/v1/executions/${id}`)
+      : fixture.insistAt(at, "GET", `/v1/executions/${id}`)) as Promise<View>;
   await Promise.all(all.map((id) => until(`${id} waits`, async () => (await view(id)).phase === "go")));
 
-  const [a, b] = bench.nodes as [NodePlace, NodePlace];
-  await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
-  await bench.query(MAKE_TEAR);
-  await garble(bench, ids);
+  const [a, b] = fixture.nodes as [NodePlace, NodePlace];
+  await fixture.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  await fixture.query(MAKE_TEAR);
+  await garble(fixture, ids);
 
   // A node that had an execution in memory before shows it from there, and is right.
   const look = async (at: NodePlace, knew: "some" | "none"): Promise<void> => {
@@ -133,19 +133,19 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
 
   // A dies: B has everything.
   await a.running.kill();
-  await bench.settled();
+  await fixture.settled();
   await look(b, "some");
   // A comes back, and B goes: A has everything.
-  await bench.startNode(a);
-  await bench.settled();
+  await fixture.startNode(a);
+  await fixture.settled();
   await look(a, "some");
   await look(b, "some");
   await b.running.kill();
-  await bench.settled();
+  await fixture.settled();
   await look(a, "none");
 
   const audit = async (id: string, method: "GET" | "POST") => {
-    const { findings } = (await bench.insistAt(a, method, `/v1/executions/${id}/audit`)) as {
+    const { findings } = (await fixture.insistAt(a, method, `/v1/executions/${id}/audit`)) as {
       findings: { code: string; message: string; isRepaired?: boolean }[];
     };
     return findings;
@@ -166,40 +166,40 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
   await Promise.all(Object.entries(CASES).map(([name, [end]]) => repair(name, end)));
   expect(wrong).toEqual([]);
   // B comes back, and A goes: B has everything as it was repaired.
-  await bench.startNode(b);
+  await fixture.startNode(b);
   await a.running.kill();
-  await bench.settled();
+  await fixture.settled();
 
   const finish = async (id: string, isDamaged: boolean): Promise<void> => {
-    const signalled = bench.insistAt(b, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
+    const signalled = fixture.insistAt(b, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
     if (isDamaged) return expect(signalled).rejects.toThrow(/: 409 /);
     await signalled;
-    expect(await bench.ended(id)).toMatchObject({ status: "done", output: [4, id] });
+    expect(await fixture.ended(id)).toMatchObject({ status: "done", output: [4, id] });
   };
   await Promise.all(
     [...ids].flatMap(([name, of]) => of.map((id) => finish(id, CASES[name]?.[0] === "damaged"))),
   );
   const damaged = [...ids].filter(([name]) => CASES[name]?.[0] === "damaged").flatMap(([, of]) => of);
-  const told = bench.processes
+  const told = fixture.processes
     .flatMap(({ lines }) => lines)
     .filter((line) => line.includes("is damaged; other executions continue"));
   for (const id of damaged)
     expect([id, told.filter((line) => line.includes(`${id} is`)).length]).toEqual([id, 1]);
   expect(b.running.hasEnded).toBe(false);
-  for (const id of damaged) await bench.insist("POST", `/v1/executions/${id}/drop`, {});
-  expect(await bench.query("SELECT status, count(*)::int AS n FROM rondo.executions GROUP BY 1")).toEqual([
+  for (const id of damaged) await fixture.insist("POST", `/v1/executions/${id}/drop`, {});
+  expect(await fixture.query("SELECT status, count(*)::int AS n FROM rondo.executions GROUP BY 1")).toEqual([
     { status: "done", n: all.length - damaged.length },
   ]);
 });
 
 /** Does to each execution what its case says. */
-async function garble(bench: ClusterFixture, ids: ReadonlyMap<string, readonly string[]>): Promise<void> {
+async function garble(fixture: ClusterFixture, ids: ReadonlyMap<string, readonly string[]>): Promise<void> {
   for (const [name, of] of ids) {
     const sql = CASES[name]?.[1];
     if (sql === undefined) continue;
     for (const id of of) {
-      const [row] = await bench.query<{ e: string }>("SELECT e FROM rondo.executions WHERE id = $1", [id]);
-      await bench.query(`SET search_path TO rondo; ${sql.replaceAll("$", row?.e ?? "")}`);
+      const [row] = await fixture.query<{ e: string }>("SELECT e FROM rondo.executions WHERE id = $1", [id]);
+      await fixture.query(`SET search_path TO rondo; ${sql.replaceAll("$", row?.e ?? "")}`);
     }
   }
 }

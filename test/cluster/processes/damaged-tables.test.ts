@@ -24,75 +24,75 @@ const HARMLESS: Readonly<Record<string, string>> = {
 test("rows that nodes share, a definition and counts are garbled: no node stops, and executions go on", {
   timeout: 300_000,
 }, async () => {
-  const bench = await openCluster({ flows });
-  await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
-  const worker = await bench.worker();
-  await garbleSharedRows(bench);
-  await garbleDefinition(bench, worker);
+  const fixture = await openCluster({ flows });
+  await fixture.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  const worker = await fixture.worker();
+  await garbleSharedRows(fixture);
+  await garbleDefinition(fixture, worker);
 });
 
 /** All executions go on, and nobody has to repair anything. */
-async function garbleSharedRows(bench: ClusterFixture): Promise<void> {
-  const [a, b] = bench.nodes as [NodePlace, NodePlace];
+async function garbleSharedRows(fixture: ClusterFixture): Promise<void> {
+  const [a, b] = fixture.nodes as [NodePlace, NodePlace];
   const phase = async (id: string, at: NodePlace) =>
-    (await bench.insistAt(at, "GET", `/v1/executions/${id}`)) as { phase: string | null; status: string };
+    (await fixture.insistAt(at, "GET", `/v1/executions/${id}`)) as { phase: string | null; status: string };
   for (const [what, sql] of Object.entries(HARMLESS)) {
     const ids = IDS.map((id) => `${id} ${what}`.replaceAll(" ", "-"));
-    await Promise.all(ids.map((id) => bench.start("hold", {}, id)));
+    await Promise.all(ids.map((id) => fixture.start("hold", {}, id)));
     await Promise.all(ids.map((id) => until(`${id} waits`, async () => (await phase(id, a)).phase === "go")));
-    await bench.query(`SET search_path TO rondo; ${sql}`);
+    await fixture.query(`SET search_path TO rondo; ${sql}`);
     const finish = async (id: string, at: NodePlace): Promise<void> => {
-      await bench.insistAt(at, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
-      expect(await bench.ended(id)).toMatchObject({ status: "done", output: [4, id] });
-      const { findings } = (await bench.insist("GET", `/v1/executions/${id}/audit`)) as {
+      await fixture.insistAt(at, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
+      expect(await fixture.ended(id)).toMatchObject({ status: "done", output: [4, id] });
+      const { findings } = (await fixture.insist("GET", `/v1/executions/${id}/audit`)) as {
         findings: unknown[];
       };
       expect(findings).toEqual([]);
     };
     await Promise.all(ids.map((id, i) => finish(id, i % 2 === 0 ? a : b)));
-    for (const { process } of bench.nodes) expect([what, process?.hasEnded]).toEqual([what, false]);
+    for (const { process } of fixture.nodes) expect([what, process?.hasEnded]).toEqual([what, false]);
   }
 }
 
 /** Its executions are damaged until it is put again, the others are not; counts are found and derived anew. */
-async function garbleDefinition(bench: ClusterFixture, worker: FaultProcess): Promise<void> {
+async function garbleDefinition(fixture: ClusterFixture, worker: FaultProcess): Promise<void> {
   for (const id of IDS) {
-    await bench.start("other", {}, `other-${id}`);
-    await bench.start("hold", {}, `hold-${id}`);
+    await fixture.start("other", {}, `other-${id}`);
+    await fixture.start("hold", {}, `hold-${id}`);
   }
   const status = async (id: string) =>
-    ((await bench.insist("GET", `/v1/executions/${id}`)) as { status: string }).status;
+    ((await fixture.insist("GET", `/v1/executions/${id}`)) as { status: string }).status;
   for (const id of IDS)
     await until("all wait", async () => {
-      const found = (await bench.insist("GET", `/v1/executions/hold-${id}`)) as { phase: string };
+      const found = (await fixture.insist("GET", `/v1/executions/hold-${id}`)) as { phase: string };
       return found.phase === "go";
     });
   // Without a worker nobody puts the definition again.
   await worker.kill();
   const hash = "(SELECT hash FROM rondo.newest_definitions WHERE name = 'other')";
-  await bench.query(`UPDATE rondo.definitions SET body = ${BYTES} WHERE hash = ${hash}`);
+  await fixture.query(`UPDATE rondo.definitions SET body = ${BYTES} WHERE hash = ${hash}`);
   // Both nodes start anew: none of them has it in memory.
-  await Promise.all(bench.nodes.map((place) => place.running.kill()));
-  await Promise.all(bench.nodes.map((place) => bench.startNode(place)));
-  await bench.settled();
+  await Promise.all(fixture.nodes.map((place) => place.running.kill()));
+  await Promise.all(fixture.nodes.map((place) => fixture.startNode(place)));
+  await fixture.settled();
   for (const id of IDS)
     expect([await status(`other-${id}`), await status(`hold-${id}`)]).toEqual(["damaged", "running"]);
-  for (const { process } of bench.nodes) expect(process?.hasEnded).toBe(false);
+  for (const { process } of fixture.nodes) expect(process?.hasEnded).toBe(false);
 
-  await bench.query("UPDATE rondo.head_counts SET n = n + 64 WHERE workflow = 'hold'");
-  await bench.query(`INSERT INTO rondo.head_counts VALUES (0, 'default', 'nobody', ${BYTES}, 7)`);
-  await bench.query("INSERT INTO rondo.waiting_counts VALUES (0, 'default', 'nobody', 7)");
+  await fixture.query("UPDATE rondo.head_counts SET n = n + 64 WHERE workflow = 'hold'");
+  await fixture.query(`INSERT INTO rondo.head_counts VALUES (0, 'default', 'nobody', ${BYTES}, 7)`);
+  await fixture.query("INSERT INTO rondo.waiting_counts VALUES (0, 'default', 'nobody', 7)");
   const tables = async (method: "GET" | "POST") =>
-    ((await bench.insist(method, "/v1/audit/tables")) as { findings: { isRepaired: boolean }[] }).findings;
+    ((await fixture.insist(method, "/v1/audit/tables")) as { findings: { isRepaired: boolean }[] }).findings;
   expect(await tables("GET")).not.toEqual([]);
   expect((await tables("POST")).every(({ isRepaired }) => isRepaired)).toBe(true);
   expect(await tables("GET")).toEqual([]);
 
   // Workers put the definitions that they serve.
-  await bench.worker();
+  await fixture.worker();
   for (const id of IDS) {
-    await bench.insist("POST", `/v1/executions/other-${id}/audit`);
-    await bench.insist("POST", `/v1/executions/other-${id}/signals`, { name: "go", data: id });
-    expect(await bench.ended(`other-${id}`)).toMatchObject({ status: "done", output: id });
+    await fixture.insist("POST", `/v1/executions/other-${id}/audit`);
+    await fixture.insist("POST", `/v1/executions/other-${id}/signals`, { name: "go", data: id });
+    expect(await fixture.ended(`other-${id}`)).toMatchObject({ status: "done", output: id });
   }
 }

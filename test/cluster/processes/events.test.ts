@@ -19,18 +19,18 @@ test("each event counts once, though it is sent twice and a node is killed", {
   timeout: 180_000,
 }, async () => {
   const webhooks = { shop: { secrets: [KEY] } };
-  const bench = await openCluster({ flows, config: { webhooks } });
-  await bench.worker();
+  const fixture = await openCluster({ flows, config: { webhooks } });
+  await fixture.worker();
   const list = async (workflow: string): Promise<Listed[]> => {
-    const { data } = (await bench.insist("GET", `/v1/executions?workflow=${workflow}&limit=1000`)) as {
+    const { data } = (await fixture.insist("GET", `/v1/executions?workflow=${workflow}&limit=1000`)) as {
       data: { id: string }[];
     };
     return Promise.all(
-      data.map(async ({ id }) => (await bench.insist("GET", `/v1/executions/${id}`)) as Listed),
+      data.map(async ({ id }) => (await fixture.insist("GET", `/v1/executions/${id}`)) as Listed),
     );
   };
   const send = (name: string, key: string, n: number) =>
-    bench.insist("POST", "/v1/events", { name, id: `${name}-${key}-${n}`, data: { key, n } });
+    fixture.insist("POST", "/v1/events", { name, id: `${name}-${key}-${n}`, data: { key, n } });
   const sendAll = async (from: number, to: number): Promise<void> => {
     for (let n = from; n < to; n++)
       for (const name of ["plain", "debounced", "batched", "throttled", "single", "order"])
@@ -46,7 +46,7 @@ test("each event counts once, though it is sent twice and a node is killed", {
       "webhook-timestamp": time,
       "webhook-signature": `v1,${signature}`,
     };
-    for (const { url, isUp } of bench.nodes) {
+    for (const { url, isUp } of fixture.nodes) {
       if (!isUp) continue;
       const answer = await fetch(`${url}/v1/webhooks/shop`, { method: "POST", headers, body });
       if (answer.ok) return answer.status;
@@ -55,11 +55,11 @@ test("each event counts once, though it is sent twice and a node is killed", {
   };
   await sendAll(0, 3);
   expect(await webhook("w1")).toBe(201);
-  await bench.nodes[0]?.running.kill();
+  await fixture.nodes[0]?.running.kill();
   // The sender cannot know what arrived: it sends everything again, and more.
   await sendAll(0, 5);
   await until("the webhook is known at the other node", async () => (await webhook("w1")) === 200);
-  await bench.settled();
+  await fixture.settled();
   const ended = async (workflow: string, count: number): Promise<Listed[]> => {
     await until(`${count} of ${workflow} have ended`, async () => {
       const found = await list(workflow);
