@@ -133,7 +133,8 @@ function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, work
     fetchPage(node, slot, queue, lastTask);
     return;
   }
-  const lease = newLease(node, slot, queue, worker, {
+  const lease = newLease(node, slot, queue, {
+    worker,
     task: ENUMERATION,
     attempt,
     epoch,
@@ -197,7 +198,8 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     queue.dequeue(task);
     left--;
     const attempt = state.tasks.nextAttempt(task);
-    const lease = newLease(node, slot, queue, worker, {
+    const lease = newLease(node, slot, queue, {
+      worker,
       task,
       attempt,
       epoch: slot.tenure.epoch,
@@ -282,7 +284,13 @@ function grantAlone(
   if (permits === "parked") return "given";
   queue.dequeue(task);
   const attempt = queue.state.tasks.nextAttempt(task);
-  const lease = newLease(node, slot, queue, worker, { task, attempt, epoch: slot.tenure.epoch, ...permits });
+  const lease = newLease(node, slot, queue, {
+    worker,
+    task,
+    attempt,
+    epoch: slot.tenure.epoch,
+    ...permits,
+  });
   beginNow(node, queue, lease);
   worker.holdFor("taken", { slot, queue, task }, node.now);
   const checkpoints = checkpointsOf(node, queue, task);
@@ -326,9 +334,9 @@ function newLease(
   node: NodeState,
   slot: Slot,
   queue: HandlerQueue,
-  worker: RosterEntry,
-  at: Pick<Lease, "task" | "attempt" | "epoch"> & Permits,
+  at: Pick<Lease, "task" | "attempt" | "epoch"> & Permits & { readonly worker: RosterEntry },
 ): Lease {
+  const { worker } = at;
   const { id, local, queued } = worker;
   const lease = addLease(queue, worker, {
     task: at.task,

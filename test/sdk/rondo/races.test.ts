@@ -56,7 +56,7 @@ const racing = flow(
       }));
       for (const [i, { part, ms, promises }] of parts.entries()) {
         await part(context, `${b}.${i}`, ms);
-        for (let n = 0; n < promises; n++) await null;
+        for (let n = 0; n < promises; n++) await Promise.resolve();
       }
       return b;
     };
@@ -65,12 +65,12 @@ const racing = flow(
     while (open.size > 0) {
       const first = await Promise.race(open.values());
       open.delete(first);
-      const seen = `${ended.push(first)}: ${ended} at ${context.now(`time ${ended.length}`)}`;
+      const seen = `${ended.push(first)}: ${ended.join()} at ${context.now(`time ${ended.length}`)}`;
       const journaled = await context.step(`order ${ended.length}`, () => seen);
       if (journaled !== seen) throw new Fatal(`seed ${seed}: saw ${seen} after ${journaled}`);
       if (ended.length === 2 && context.attempt === 1) throw new Error("once");
     }
-    return ended.toSorted();
+    return ended.toSorted((a, b) => a - b);
   },
   { children: [kid, double], retry: { attempts: 20, min: 1 } },
 );
