@@ -136,8 +136,14 @@ describe("event batches", () => {
     const hold = { 0: ["after-a"] };
     const id = await fixture.startTasks({ tasks: 3, steps: ["a", "b"], hold, log: true });
     await fixture.ledger.seen({ what: "held", execution: id });
-    await fixture.journaled(id, "tasks.settled");
     await fixture.journaled(id, "task.step", 5);
+    // A receipt that is lost with the server may come too late for its lease, and then the task runs again.
+    await until("the other tasks are settled", async () => {
+      const view = (await fixture.insist("GET", `/v1/executions/${id}`)) as {
+        phases: { handlers: { done: number }[] }[];
+      };
+      return view.phases[0]?.handlers[0]?.done === 2;
+    });
     const old = batchesOf(id);
     await fixture.restartServer();
     // Said to a server that knows nothing of the worker any more, then to one that does, in any order.
