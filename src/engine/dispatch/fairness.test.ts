@@ -372,7 +372,7 @@ describe("concurrency per key", () => {
     fixture.receipt(one, {
       status: "suspended",
       waits: [nap, { name: "go", signal: "go", timeoutMs: 2_000 }],
-    } as Parameters<NodeFixture["receipt"]>[1]);
+    });
     fixture.settle();
     expect(granted()).toEqual(["0.1", "1.1", "2.1"]);
     // The task goes on when its sleep is over, and is parked at the full key. Then its other wait ends too.

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Json } from "../../std/json.ts";
 import { isRejection } from "../../std/rejection.ts";
-import type { Definition } from "../definition/definition.ts";
 import { parseDefinition } from "../definition/parse-definition.ts";
 import { compilePlan } from "../definition/plan.ts";
 import { ownCommands } from "./own-command.ts";
@@ -11,7 +10,7 @@ function shape() {
   const handlers = { a: { command: { cmd_type: "ADD" }, topic: "ADD_CMD" } };
   const parsed = parseDefinition({ name: "w", phases: [{ name: "a", handlers }] });
   if (isRejection(parsed)) throw new Error(parsed.message);
-  return compilePlan({ ...(parsed as Definition), commands: "input" });
+  return compilePlan({ ...parsed, commands: "input" });
 }
 
 test("commands in the input have the type of the definition, and their data and metadata", () => {

@@ -36,7 +36,7 @@ function givenCommand(step: Json | undefined): GivenCommand {
   return defined({
     cmd_data,
     cmd_metadata: isObject(cmd_metadata) ? cmd_metadata : undefined,
-  }) as GivenCommand;
+  });
 }
 
 /** Adds the hashes to the commands of a document. */
