@@ -141,7 +141,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   cli: 8_100,
   client: 1_950,
   cluster: 5_000,
-  commands: 2_200,
+  commands: 2_250,
   compose: 1_800,
   config: 750,
   engine: 14_750,

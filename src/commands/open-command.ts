@@ -80,8 +80,12 @@ const NAMES_MAX = 100;
 const HEADS = 200;
 /** The most open executions that are read. If there are more, the receipt counts as ambiguous. */
 const HEADS_MAX = 1_000;
-/** The most open executions of all shapes that are compared with the hash. If there are more, the receipt is ambiguous. */
+/** Up to so many open executions of shapes are all compared with the hash. If there are more, the search index is used. */
+const LISTED_MAX = 1_000;
+/** The most open executions that are compared because they may be missing from the index. If there are more, the receipt is ambiguous. */
 const COMPARED_MAX = 50_000;
+/** The most executions with the hash that are read from the index. If there are more, the receipt is ambiguous. */
+const FOUND_MAX = 10_000;
 /** The most shapes that are searched, and the most plans of shapes that are kept. */
 const SHAPES_MAX = 5_000;
 const PLANS_MAX = 500;
@@ -127,11 +131,8 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   /** The steps of the command. Executions with the same workflow hash have the same commands. */
   let steps: ReadonlySet<number> = new Set();
   let seen = 0;
-  let compared = 0;
-  for await (const head of headsOf(parts.store, names, OPEN_STATUSES)) {
-    if (++compared > COMPARED_MAX) return { kind: "several" };
-    if (!mayHave(head, hashes)) continue;
-    if (++seen > HEADS_MAX) return { kind: "several" };
+  for await (const head of openHeads(parts.store, names, hashes)) {
+    if (head === null || ++seen > HEADS_MAX) return { kind: "several" };
     const plan = await parts.planOf(head.hash);
     if (plan === null) continue;
     const execution = plan.definition.commands === undefined ? null : await parts.inspect(head.id);
@@ -224,12 +225,58 @@ async function namesOf(
   return names;
 }
 
-/** Lists executions of these workflows, newest first, at most `max` of each workflow and status. */
+/** Lists open executions that may have the commands. Yields null if there are too many to compare. */
+async function* openHeads(
+  store: OpenCommandParts["store"],
+  names: readonly string[],
+  hashes: CommandHashes,
+): AsyncGenerator<StoredHead | null> {
+  const shapes = names.filter(isShapeName);
+  const own = names.filter((name) => !isShapeName(name));
+  yield* headsOf(store, own, OPEN_STATUSES);
+  if (shapes.length === 0) return;
+  const few = await upTo(LISTED_MAX, headsOf(store, shapes, OPEN_STATUSES));
+  if (few !== null) return yield* few.filter((head) => mayHave(head, hashes));
+  await indexNewest(store);
+  const after = await store.indexedTo();
+  const late = await upTo(COMPARED_MAX, headsOf(store, shapes, OPEN_STATUSES, { after }));
+  const indexed = await upTo(FOUND_MAX, taggedHeads(store, hashes, { before: after + 1 }));
+  if (late === null || indexed === null) return yield null;
+  yield* late.filter((head) => mayHave(head, hashes));
+  yield* indexed.filter(({ status }) => (OPEN_STATUSES as readonly string[]).includes(status));
+}
+
+/** The heads that a list yields; null if they are more than `max`. */
+async function upTo(max: number, list: AsyncGenerator<StoredHead>): Promise<StoredHead[] | null> {
+  const heads: StoredHead[] = [];
+  for await (const head of list) {
+    if (heads.length === max) return null;
+    heads.push(head);
+  }
+  return heads;
+}
+
+/** Lists the executions of shapes whose tag has the hash, as the search index finds them, newest first. */
+async function* taggedHeads(
+  store: OpenCommandParts["store"],
+  { workflowHash }: CommandHashes,
+  range: { readonly before: number | null },
+): AsyncGenerator<StoredHead> {
+  const tags = { [COMMANDS_TAG]: workflowHash };
+  for (let before = range.before; ; ) {
+    const page: FoundHeads = await listOrSearch(store, { filter: {}, tags, before, max: HEADS });
+    yield* page.heads.filter(({ workflow }) => isShapeName(workflow));
+    if (page.next === null) return;
+    before = page.next;
+  }
+}
+
+/** Lists executions of these workflows with an order above `after`, newest first, at most `max` of each workflow and status. */
 async function* headsOf(
   store: OpenCommandParts["store"],
   names: readonly string[],
   statuses: readonly string[],
-  max = Number.POSITIVE_INFINITY,
+  { after = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = {},
 ): AsyncGenerator<StoredHead> {
   for (const workflow of names) {
     for (const status of statuses) {
@@ -239,10 +286,10 @@ async function* headsOf(
           { workflow, status },
           { before, max: HEADS },
         );
-        yield* heads;
+        yield* heads.filter(({ order }) => order > after);
         count += heads.length;
         before = heads.at(-1)?.order ?? null;
-        if (heads.length < HEADS) break;
+        if (heads.length < HEADS || (before ?? 0) <= after) break;
       }
     }
   }
@@ -252,20 +299,15 @@ async function* headsOf(
 async function* endedHeads(
   store: OpenCommandParts["store"],
   names: readonly string[],
-  { workflowHash }: CommandHashes,
+  hashes: CommandHashes,
 ): AsyncGenerator<StoredHead> {
-  yield* headsOf(store, names, ENDED_STATUSES, ENDED_MAX);
+  yield* headsOf(store, names, ENDED_STATUSES, { max: ENDED_MAX });
   if (!names.some(isShapeName)) return;
   await indexNewest(store);
-  const tags = { [COMMANDS_TAG]: workflowHash };
-  let before: number | null = null;
-  for (let count = 0; count < ENDED_MAX; count += HEADS) {
-    const page: FoundHeads = await listOrSearch(store, { filter: {}, tags, before, max: HEADS });
-    yield* page.heads.filter(
-      ({ workflow, status }) => isShapeName(workflow) && ENDED_STATUSES.includes(status),
-    );
-    if (page.next === null) return;
-    before = page.next;
+  let count = 0;
+  for await (const head of taggedHeads(store, hashes, { before: null })) {
+    if (count++ === ENDED_MAX) return;
+    if (ENDED_STATUSES.includes(head.status)) yield head;
   }
 }
 

@@ -469,6 +469,8 @@ export interface ExecutionSearch {
    * (search-indexer.ts).
    */
   indexSome(): Promise<boolean>;
+  /** The order up to which a search finds every execution that has the tags. Later ones may be missing from the index. */
+  indexedTo(): Promise<number>;
   /** Empties the search index; later calls of `indexSome` build it again. */
   clearIndex(): Promise<void>;
 }
@@ -551,7 +553,7 @@ export const STORE_METHODS = Object.keys({
     trimJournal: 0,
   },
   ...{ listHeads: 0, countHeads: 0, countWaiting: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
-  ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },
+  ...{ findOrders: 0, headsOf: 0, indexSome: 0, indexedTo: 0, clearIndex: 0 },
   ...{
     putDocument: 0,
     putDocuments: 0,

@@ -41,12 +41,15 @@ export interface DefinitionParts {
 const KEPT_MAX = 200;
 /** The most shapes of submitted documents in the cache. Further documents have definitions of their own. */
 const SHAPES_MAX = 500;
+/** The most steps of these shapes together: a plan takes about 1.5 KB for each step. */
+const SHAPE_STEPS_MAX = 10_000;
 
 export class Definitions {
   readonly #parts: DefinitionParts;
   readonly #kept = new Map<string, KnownDefinition>();
   /** Shapes of submitted documents, by their keys. */
   readonly #shapes = new Map<string, KnownDefinition>();
+  #shapeSteps = 0;
   /** Any node of a cluster may store a newer definition, so each start reads which is the newest. */
   readonly #newest = new SharedReads((name) => this.#parts.store.getDefinition({ newestOf: name }));
 
@@ -110,11 +113,15 @@ export class Definitions {
     return this.#shapes.get(key);
   }
 
-  /** Compiles the definition of a shape, without storing it; null if there are so many shapes that it is of no use. */
+  /** Compiles the definition of a shape, without storing it; null if the cache of shapes is full. */
   async addShape(key: string, definition: Definition): Promise<KnownDefinition | Rejection | null> {
-    if (this.#shapes.size >= SHAPES_MAX) return null;
+    const steps = definition.phases.length;
+    if (this.#shapes.size >= SHAPES_MAX || this.#shapeSteps + steps > SHAPE_STEPS_MAX) return null;
     const known = await this.compile(definition);
-    if (!isRejection(known)) this.#shapes.set(key, known);
+    if (isRejection(known)) return known;
+    // Another request may have added the shape meanwhile.
+    if (!this.#shapes.has(key)) this.#shapeSteps += steps;
+    this.#shapes.set(key, known);
     return known;
   }
 

@@ -319,6 +319,10 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return false;
   }
 
+  indexedTo(): number {
+    return Number.MAX_SAFE_INTEGER;
+  }
+
   clearIndex(): void {}
 
   putDerived({ head, timers, opened, end }: Derived): boolean {

@@ -52,6 +52,7 @@ export const SEARCH_READS = {
         AND NOT EXISTS (SELECT FROM search s WHERE s.term = '#' || left(w.hash, 8) AND s.e = w.e)
       ORDER BY w.e LIMIT $2
     ) x ON true`,
+  "search-cursor": "SELECT e FROM search_cursor",
   "search-ended": `
     SELECT finished_at, e FROM executions
     WHERE finished_at IS NOT NULL AND (finished_at, e) > ($1, $2) AND finished_at <= $3
@@ -148,6 +149,11 @@ export class PostgresSearchIndex {
     const isAll = await this.#writeOthers(this.#bound);
     if (isAll) this.#bound = null;
     return !isAll;
+  }
+
+  async indexedTo(): Promise<number> {
+    const [[e] = [0]] = await this.#read<[e: number]>("search-cursor", []);
+    return Math.max(0, e);
   }
 
   async clearIndex(): Promise<void> {

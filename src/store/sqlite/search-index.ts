@@ -140,6 +140,10 @@ export class SearchIndex {
     return { rows, more: isBehind || ended.length > 0 };
   }
 
+  indexedTo(): number {
+    return this.#statements.cursor.get<{ e: number }>([])?.e ?? 0;
+  }
+
   clearIndex(): void {
     this.#statements.clear.run([]);
     this.#ended = null;

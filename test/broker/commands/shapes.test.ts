@@ -150,6 +150,27 @@ test("documents with post-operations, references to the input or much data have 
   );
 });
 
+test("the cache of shapes has room for so many steps, and a shape that two requests add counts once", async () => {
+  const definitions = new Definitions({
+    store: new MemoryStore(),
+    schemas: {} as never,
+    postOps: {} as never,
+    topics: { check: async () => null },
+  });
+  const add = async (type: string) => {
+    const steps = Array.from({ length: 1_000 }, () => ({
+      ...{ command: { cmd_type: type }, topic: "T", options: {}, path: "" },
+    }));
+    const workflow = { id: null, path: "", steps };
+    const shaped = shapedSubmission(workflow) as NonNullable<ReturnType<typeof shapedSubmission>>;
+    const { definition } = unwrap(submissionDefinition(workflow));
+    return definitions.addShape(shaped.key, shapeDefinition(definition, shaped.references));
+  };
+  const added = await Promise.all(["a", "a", ..."bcdefghij"].map(add));
+  expect(added.filter((known) => known !== null)).toHaveLength(11);
+  expect(await add("k")).toBeNull();
+});
+
 test("a shape whose name seems to have another definition is stored for itself, not refused", async () => {
   const store = new MemoryStore();
   await store.open();

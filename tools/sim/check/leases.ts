@@ -117,7 +117,7 @@ export class Leases {
     this.#starts.set(scope, starts);
     starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
     this.#checkStarts(scope, { most: spread === true ? limit + 1 : limit, ms: per }, now);
-    // A delay of up to a tenth of the time between two starts may be made up for.
+    // A delay of up to a tenth of the time between two starts may be made up for, or one that is within the slack.
     if (spread === true) this.#checkStarts(scope, { most: 1, ms: (0.9 * per) / limit }, now);
   }
 
