@@ -145,7 +145,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   compose: 1_800,
   config: 750,
   engine: 14_750,
-  kernel: 12_600,
+  kernel: 12_650,
   mcp: 720,
   net: 2_090,
   protocol: 2_300,

@@ -360,7 +360,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     const wait: WaitFor = (name, { schema: _, ...options } = {}) =>
       typeof name === "string"
         ? this.#steps.waitFor(name, options)
-        : this.#steps.waitFor(name.join("|"), { ...options, signal: name });
+        : this.#steps.waitFor(nameOfWait(name), { ...options, signal: name });
     const parsing = this.shared.code?.parsingWait?.(wait) ?? wait;
     return (given, { signal, ...options } = {}) => {
       const more = isDeclared(signal)
@@ -603,6 +603,18 @@ function refusalOf(reason: string | Error): RefusedUpdate {
   if (typeof reason === "string") return { name: "UpdateRefused", message: reason };
   const { code } = reason as { code?: unknown };
   return { name: reason.name, message: reason.message, ...(typeof code === "string" ? { code } : {}) };
+}
+
+/** Returns the name of a wait for several signals that has no name of its own. */
+function nameOfWait(signals: readonly string[]): string {
+  const name = signals.join("|");
+  if (signals.length < 2 || whyNoName(name) === null || signals.some((one) => whyNoName(one) !== null))
+    return name;
+  throw brandFatal(
+    new Error(
+      'waitFor: these signals are too long for a name: give one, as in waitFor("answer", { signal: [...] })',
+    ),
+  );
 }
 
 /** Returns the name of the workflow that the code starts. */

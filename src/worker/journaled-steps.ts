@@ -569,10 +569,12 @@ export class JournaledSteps {
     const known = this.#known.get(name);
     const wrong = known === undefined ? whyNoName(name) : null;
     if (wrong !== null) throw fatal(`the name of a ${what} ${wrong} (a name has ${NAME_RULE})`);
-    if (this.#used.has(name))
+    if (this.#used.has(name)) {
+      const isChild = what === "run" || what === "start";
       throw fatal(
-        `"${name}" is used twice in one attempt: each step, sleep and wait of a task needs a name of its own`,
+        `"${name}" is used twice in one attempt: each step, sleep, wait and child of a task needs a name of its own${isChild ? `, as in ${what}(workflow, input, { name: "second" })` : ""}`,
       );
+    }
     this.#used.add(name);
     if (known !== undefined) return known;
     if (this.#known.size + ++this.#added > CHECKPOINTS_MAX)

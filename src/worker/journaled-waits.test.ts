@@ -296,6 +296,15 @@ describe("waitFor", () => {
     expect(fixture.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   });
 
+  test("for several signals whose names are too long together says how to name it", async () => {
+    const bench = fixtureOf(({ waitFor }) => waitFor(["a", "b"].map((one) => one.repeat(100))));
+    await bench.give([1]);
+    expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
+    expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain(
+      'waitFor("answer", { signal: [...] })',
+    );
+  });
+
   test("that was a sleep before is fatal and says so", async () => {
     const fixture = fixtureOf(({ waitFor }) => waitFor("x"));
     await again(fixture, [{ kind: "sleep", name: "x", due: 5 }]);

@@ -119,14 +119,11 @@ function noteSleepsOver(
   { task, waits = [] }: { readonly task: number; readonly waits?: readonly { readonly name: string }[] },
 ): void {
   const known = progress.tasks.get(task);
-  if (known === undefined) return;
-  const over = known.waits.filter(
-    ({ name, due }) => due !== null && due <= now && !waits.some((wait) => wait.name === name),
+  if (known === undefined || (known.waits.length === 0 && !known.hasLooseSleeps)) return;
+  known.endSleeps(
+    now,
+    waits.map(({ name }) => name),
   );
-  for (const { name } of over.sort((a, b) => (a.due ?? 0) - (b.due ?? 0))) {
-    const sleep = known.named.get(name);
-    if (sleep?.kind === "sleep" && sleep.over !== true) known.note({ ...sleep, over: true });
-  }
 }
 
 export function taskNoted(execution: Execution, event: TaskNoted): void {

@@ -86,6 +86,8 @@ export class TaskProgress {
   waits: readonly Waiting[] = [];
   /** The names of waits and children that were answered since the task was last suspended, while an attempt perhaps ran. */
   answeredMeanwhile: readonly string[] = NO_NAMES;
+  /** Whether there may be sleeps that are not over and not among the waits, as after the end of a round. */
+  hasLooseSleeps = false;
   /** Whether the last attempt ended in order to wait, and no answer has come since. */
   isSuspended = false;
 
@@ -146,6 +148,26 @@ export class TaskProgress {
     });
   }
 
+  /**
+   * Marks the sleeps that are over at `now`, in the order of their times, so that they come before the next checkpoint. Sleeps with
+   * these names are left out.
+   */
+  endSleeps(now: number, except: readonly string[]): void {
+    const names = this.waits.flatMap(({ name, due }) => (due === null ? [] : [name]));
+    if (this.hasLooseSleeps)
+      for (const { kind, name } of this.named.values()) if (kind === "sleep") names.push(name);
+    const over: Extract<Checkpoint, { kind: "sleep" }>[] = [];
+    let isLoose = false;
+    for (const name of new Set(names)) {
+      const sleep = this.named.get(name);
+      if (sleep?.kind !== "sleep" || sleep.over === true) continue;
+      if (sleep.due <= now && !except.includes(name)) over.push(sleep);
+      else if (!this.waits.some((wait) => wait.name === name)) isLoose = true;
+    }
+    this.hasLooseSleeps &&= isLoose;
+    for (const sleep of over.sort((a, b) => a.due - b.due)) this.note({ ...sleep, over: true });
+  }
+
   /** Puts the answers with these names after all other checkpoints. */
   postpone(names: readonly string[]): void {
     for (const name of names) {
@@ -201,6 +223,9 @@ export class ProgressTable {
     const progress = this.#at(by);
     this.#leaveIndex(task, progress);
     progress.answeredMeanwhile = NO_NAMES;
+    progress.hasLooseSleeps ||= progress.waits.some(
+      ({ name, due }) => due !== null && !waits.some((wait) => wait.name === name),
+    );
     progress.waits = waits.map((wait) => {
       const { alone: _, ...others } = wait;
       const before = progress.waits.find(({ name }) => name === wait.name);
@@ -243,6 +268,7 @@ export class ProgressTable {
     const progress = this.tasks.get(task);
     if (progress === undefined) return;
     this.#leaveIndex(task, progress);
+    progress.hasLooseSleeps ||= progress.waits.some(({ due }) => due !== null);
     progress.waits = [];
   }
 
@@ -339,6 +365,7 @@ export class ProgressTable {
       for (const known of checkpoints)
         if (known.kind === "time") progress.times.set(known.name, known.at);
         else if (known.kind !== "run") progress.named.set(known.name, known);
+      progress.hasLooseSleeps = true;
       progress.runs = checkpoints.filter((known) => known.kind === "run");
       progress.waits = waits;
       progress.answeredMeanwhile = answeredMeanwhile;

@@ -122,6 +122,22 @@ describe("the order of checkpoints for later attempts", () => {
     expect(replayed(run)).toBe(writeSnapshot(run.execution));
   });
 
+  test("has a sleep that was over before a new round began before the steps of that round", () => {
+    const run = tasks(1);
+    const waits = [
+      { name: "paid", signal: "paid" },
+      { name: "limit", forMs: 1_000 },
+    ];
+    run.receipt("a", 0, { status: "suspended", waits });
+    run.control("cancel");
+    run.drained();
+    run.control("retry");
+    run.now += 1_000;
+    run.stepDone("a", 0, { name: "late" });
+    expect(order(run)).toEqual(["limit", "late"]);
+    expect(replayed(run)).toBe(writeSnapshot(run.execution));
+  });
+
   test("has a time limit that passed while an attempt ran after the steps of that attempt", () => {
     const run = tasks(1);
     const paid = { name: "paid", signal: "paid", timeoutMs: 2_000 };

@@ -122,6 +122,20 @@ describe("run", () => {
     expect(data.map(({ status }) => status)).toEqual(["cancelled", "cancelled"]);
   });
 
+  test("twice of one workflow needs a name, and says how to give it", async () => {
+    const parent = flow(
+      "parent",
+      async ({ run }) => Promise.all([run(double, { n: 1 }), run(double, { n: 2 })]),
+      {
+        children: [double],
+      },
+    );
+    const rondo = await open([parent]);
+    await expect(rondo.run(parent, null)).rejects.toThrow(
+      '"double" is used twice in one attempt: each step, sleep, wait and child of a task needs a name of its own, as in run(workflow, input, { name: "second" })',
+    );
+  });
+
   test("refuses an input that the schema refuses, and a workflow that nobody has registered", async () => {
     const typed = flow("typed", async ({ run }) => run(double, { n: "x" as unknown as number }), {
       children: [double],

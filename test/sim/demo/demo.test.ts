@@ -77,7 +77,7 @@ const PARTS = [
   /^Result \{"done":2000,/,
   /^ {2}✓ 1 broadcast of the commands has come, signed/,
   /^ {2}✓ the script came to 14,683 primes, and there are 14,683$/,
-  /^ {2}✓ the auditor counted 3 executions anew from their [\d,]+ events: 0 lost, 0 counted twice$/,
+  /^ {2}✓ the auditor counted 3 executions again from their [\d,]+ events: 0 lost, 0 counted twice$/,
 ];
 
 test("it plays all its parts in order, and the auditor finds nothing lost and nothing counted twice", async () => {
