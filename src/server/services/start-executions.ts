@@ -187,7 +187,7 @@ export class ExecutionStarter {
     if (refusal !== null) return refusal;
     // All inputs are checked before the first start is sent.
     const texts = await Promise.all(
-      requests.map((request) => (isRejection(request) ? request : textOf(known, request.input))),
+      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
     );
     return Promise.all(
       requests.map(async (request, i) => {
