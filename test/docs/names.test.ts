@@ -53,6 +53,7 @@ const NOT_RUN = [
   "docs/guides/coming-from.md: it is a definition of Step Functions",
   "docs/guides/installing.md: it needs a bundler",
   "docs/guides/installing.md: it is a part of a Next.js project",
+  "docs/guides/installing.md: it is a part of a Next.js project",
   "docs/guides/opentelemetry.md: installs from the network",
   "docs/guides/opentelemetry.md: it needs the packages above, and a collector",
   "docs/operate.md: it needs two servers",
