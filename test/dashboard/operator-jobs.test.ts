@@ -188,7 +188,7 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
 
     test.runIf(isTurn())("edits a schedule", async () => {
       const user = await open();
-      await user.goTo("nightly", "nightly schedule");
+      await user.goTo("go to schedules", "Go to Schedules");
       const card = user.page.locator(".schedule").filter({ hasText: "nightly" });
       await user.click(card.getByRole("button", { name: "Edit…" }));
       await user.dialog.getByLabel(/^Cron/).fill(width > 1_000 ? "30 5 * * *" : "15 4 * * *");
