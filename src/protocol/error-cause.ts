@@ -5,6 +5,8 @@ import type { ErrorCause } from "../kernel/event.ts";
 const DEPTH_MAX = 4;
 const NAME_CHARS = 100;
 const TEXT_CHARS = 2_048;
+/** What stands in place of the rest of a text. */
+const DOTS = "...";
 
 /** The stored form of an error's `cause`; undefined if there is none. A cause may be any value. */
 export function storedCause(cause: unknown): ErrorCause | undefined {
@@ -25,9 +27,18 @@ function read(cause: unknown, depth: number): ErrorCause | undefined {
     name: typeof name === "string" ? cutText(name, NAME_CHARS) : "Error",
     message: cutText(typeof message === "string" ? message : (JSON.stringify(cause) ?? ""), TEXT_CHARS),
     ...(typeof code === "string" ? { code: cutText(code, NAME_CHARS) } : {}),
-    ...(typeof stack === "string" ? { stack: cutText(stack, TEXT_CHARS) } : {}),
+    ...(typeof stack === "string" ? { stack: cutStack(stack, message, TEXT_CHARS) } : {}),
     ...(next === undefined ? {} : { cause: next }),
   };
+}
+
+/** Cuts a stack to a length. It begins with the message: a long message is cut before the lines that follow it are. */
+export function cutStack(stack: string, message: unknown, max: number): string {
+  if (stack.length <= max || typeof message !== "string") return cutText(stack, max);
+  const end = stack.indexOf(message) + message.length;
+  if (end < message.length) return cutText(stack, max);
+  const frames = cutText(stack.slice(end), max / 2);
+  return cutText(stack.slice(0, end), max - frames.length - DOTS.length) + frames;
 }
 
 /** Makes an error object from a stored error. Its name, message, code, stack and causes are those of the error that user code threw. */
@@ -44,5 +55,5 @@ export function restoreError({ name, message, code, stack, cause }: ErrorCause):
 
 /** Shortens a text to `max` characters, and marks that with three dots. */
 export function cutText(text: string, max: number): string {
-  return (text.length > max ? `${text.slice(0, max)}...` : text).toWellFormed();
+  return (text.length > max ? text.slice(0, max) + DOTS : text).toWellFormed();
 }

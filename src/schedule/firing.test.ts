@@ -1,7 +1,7 @@
 // What fires when: due times, those that were missed, and those that come while the last execution is open.
 import { describe, expect, test } from "vitest";
 import { MINUTE, world } from "../../test/fixtures/server/schedule-fixture.ts";
-import { reject } from "../std/rejection.ts";
+import { reject, unwrap } from "../std/rejection.ts";
 
 const HOURLY = { id: "hourly", workflow: "report", cron: "0 * * * *" };
 const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
@@ -75,9 +75,15 @@ describe("firing", () => {
         },
       },
     });
+    // It is found by its state, after any other schedule.
+    await schedules.put({ ...HOURLY, id: "another" });
+    const failing = { q: "failing", cursor: "another", limit: 5 };
+    expect(unwrap(await schedules.list(failing)).data.map(({ id }) => id)).toEqual(["hourly"]);
+    await schedules.remove("another");
     await clock.advance("1h");
     expect(fired()).toEqual(["hourly~120"]);
     expect(await schedules.get("hourly")).toMatchObject({ state: { lastError: null } });
+    expect(unwrap(await schedules.list(failing)).data).toEqual([]);
   });
 
   test("tells a refusal once, until its reason is another", async () => {

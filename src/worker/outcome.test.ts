@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import { errorText } from "./outcome.ts";
 
 const cycle: Record<string, unknown> = {};
@@ -16,3 +17,14 @@ test.each<[string, unknown, string]>([
 ])("%s that was thrown is told by what it says", (_what, thrown, message) => {
   expect(JSON.parse(errorText(thrown))).toMatchObject({ message });
 });
+
+test.each([100, 5_000, 100_000])(
+  "a message of %i characters leaves the place of the error in the stack",
+  (length) => {
+    const error = new TypeError("x".repeat(length), { cause: new Error("y".repeat(length)) });
+    const { stack, cause } = JSON.parse(errorText(error)) as { stack: string; cause: { stack: string } };
+    for (const text of [stack, cause.stack]) expect(text).toMatch(/\n {4}at .*outcome\.test\.ts:\d+/);
+    expect(stack.length).toBeLessThanOrEqual(LIMITS.errorChars);
+    expect(stack.startsWith("TypeError: xxx")).toBe(true);
+  },
+);

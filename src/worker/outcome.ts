@@ -3,7 +3,7 @@ import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal, FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
-import { cutText, storedCause } from "../protocol/error-cause.ts";
+import { cutStack, cutText, storedCause } from "../protocol/error-cause.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -74,7 +74,9 @@ export function errorText(thrown: unknown): string {
         message: cut(error.message, LIMITS.errorChars) ?? "",
         ...(typeof error.code === "string" ? { code: cut(error.code, 100) } : {}),
         ...(typeof error.path === "string" ? { path: cut(error.path, 1_000) } : {}),
-        ...(typeof error.stack === "string" ? { stack: cut(error.stack, LIMITS.errorChars) } : {}),
+        ...(typeof error.stack === "string"
+          ? { stack: cutStack(error.stack, error.message, LIMITS.errorChars) }
+          : {}),
         ...(cause === undefined ? {} : { cause }),
       });
     }

@@ -60,6 +60,20 @@ describe.runIf(hasBrowser)("a user, on the page of an execution", () => {
     expect(await findBarriers(page)).toEqual([]);
   });
 
+  test("sees the page below the head, however many tags there are", async () => {
+    const tags = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`tag${i}`, `value ${i}`]));
+    await server.rondo.start(approval, {}, { id: "tagged", tags });
+    const page = await openPage(`${server.url}/executions/tagged`);
+    const tab = page.getByRole("tab", { name: "Tasks" });
+    await tab.waitFor();
+    await page.getByRole("link", { name: "value 5", exact: true }).waitFor();
+    expect((await tab.boundingBox())?.y).toBeLessThan(600);
+    expect(await page.getByRole("link", { name: "value 6", exact: true }).count()).toBe(0);
+    expect(await findBarriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "54 more tags" }).click();
+    await page.getByRole("link", { name: "value 59", exact: true }).waitFor();
+  });
+
   test("reads each attempt of a task with its own error, log and steps", async () => {
     await (await server.rondo.start(shaky, {}, { id: "shaky-1" })).result();
     const page = await openPage(`${server.url}/executions/shaky-1?task=0`);

@@ -186,6 +186,42 @@ describe.runIf(hasBrowser)("an operator at 3 a.m.", () => {
       await card.getByRole("button", { name: "Pause…" }).waitFor();
     });
 
+    test.runIf(isTurn())("edits a schedule", async () => {
+      const user = await open();
+      await user.goTo("go to schedules", "Go to Schedules");
+      const card = user.page.locator(".schedule").filter({ hasText: "nightly" });
+      await user.click(card.getByRole("button", { name: "Edit…" }));
+      await user.dialog.getByLabel(/^Cron/).fill(width > 1_000 ? "30 5 * * *" : "15 4 * * *");
+      await user.click(user.dialog.getByRole("button", { name: "Save" }));
+      await user.sees(card.getByText(width > 1_000 ? "Every day at 05:30" : "Every day at 04:15"));
+    });
+
+    test.runIf(isTurn())("starts what a schedule has missed", async () => {
+      const id = `report-${width}`;
+      const body = JSON.stringify({ id, workflow: "naps", cron: "0 * * * *" });
+      const headers = { "content-type": "application/json" };
+      await fetch(`${server.url}/v1/schedules`, { method: "POST", headers, body });
+      const user = await open();
+      await user.goTo(id, `${id} schedule`);
+      const card = user.page.locator(".schedule").filter({ hasText: id });
+      await user.click(card.getByRole("button", { name: "Backfill…" }));
+      await user.click(user.dialog.getByRole("button", { name: /^Start 2\d executions$/ }));
+      await user.sees(user.page.getByText(/^2\d executions started\.$/));
+    });
+
+    test.runIf(isTurn())("finds executions by a tag and by the text of an error", async () => {
+      const user = await open();
+      await user.click(user.page.getByRole("link", { name: /^\d+ done/ }));
+      await user.page.getByRole("searchbox").fill("day=2026-11-14");
+      await user.page.getByText("1 execution", { exact: true }).waitFor();
+      await user.sees(user.page.getByRole("link", { name: "thumbs-4", exact: true }));
+      await user.page.getByRole("searchbox").fill("mailbox");
+      await user.click(
+        user.page.getByRole("link", { name: /tasks of mails failed with Fatal: mailbox is full/ }),
+      );
+      await user.sees(user.page.getByText("mailbox is full").first());
+    });
+
     test.runIf(isTurn())("pauses a queue", async () => {
       const user = await open();
       await user.click(user.page.locator(".attention").getByRole("link", { name: /orphan.work/ }));

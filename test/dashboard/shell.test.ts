@@ -117,6 +117,15 @@ describe.runIf(hasBrowser)("a user, on any page", () => {
     await page.goto(`${server.url}/executions/odd-1`);
     await page.getByText("share").waitFor();
     expect(await page.evaluate(isWide)).toBe(false);
+    // Names as long as they may be, without a space.
+    const id = "i".repeat(200);
+    await server.rondo.start(odd, {}, { id, tags: { ["t".repeat(100)]: "v".repeat(200) } });
+    for (const width of [1_440, 390]) {
+      await page.setViewportSize({ width, height: 844 });
+      await page.goto(`${server.url}/executions/${id}`);
+      await page.getByText("v".repeat(200)).waitFor();
+      expect(await page.evaluate(isWide)).toBe(false);
+    }
     await page.goto(`${server.url}/executions/%E0%A4%A`);
     await page.getByText("This page does not exist.").waitFor();
     await page.goto(`${server.url}/executions/${"a".repeat(3_000)}`);

@@ -23,6 +23,11 @@ test("a paused queue gives out nothing, `why` says who paused it, and a resume l
   await api.post("/v1/queues/mail.send/resume");
   expect((await result).body).toMatchObject({ status: "done", output: "ok" });
   expect((await api.post("/v1/queues/mail.send/resume")).status).toBe(404);
+  for (const odd of ["\u0000", "\u202egpj", "\u2028"]) {
+    const refused = await api.post(`/v1/queues/${encodeURIComponent(`mail${odd}`)}/pause`);
+    expect(refused.status).toBe(404);
+    expect(refused.text).toContain("must not have control or format characters");
+  }
 });
 
 test("a queue that was paused before a restart is paused after it", async () => {

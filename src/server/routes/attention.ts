@@ -2,6 +2,7 @@
  * Problems for the attention of an operator: work that no worker serves, slow executions, new errors, schedules and nodes with a
  * problem, damage.
  */
+import type { ScheduleView } from "../../schedule/schedule-store.ts";
 import { showDuration } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { deathsOf } from "../alerts/alert-causes.ts";
@@ -41,7 +42,7 @@ export const attentionRoute = route({
     const [{ nodes, headers }, counts, schedules, groups, slow] = await Promise.all([
       services.allNodes.ask({}),
       services.store.countHeads(project),
-      services.schedules.list({ ...project, limit: SCHEDULES_MAX }),
+      schedulesOf(services, project),
       services.deadLetterGroups.list(project),
       slowOf(services, caller),
     ]);
@@ -65,7 +66,7 @@ export const attentionRoute = route({
           ]),
       ...(isBound ? [] : unservedOf(mergeOverviews(nodes.map(({ overview }) => overview)))),
       ...slow,
-      ...(isRejection(schedules) ? [] : schedules.data).flatMap(({ id, state, problem }) => {
+      ...schedules.flatMap(({ id, state, problem }) => {
         const wrong = state.lastError ?? problem ?? null;
         return wrong === null || state.paused ? [] : [item("schedule", id, 1, wrong.message)];
       }),
@@ -80,6 +81,18 @@ export const attentionRoute = route({
     return json({ data: items, next: null }, { headers });
   },
 });
+
+/** The first schedules, and of more those that fail. */
+async function schedulesOf(
+  { schedules }: Services,
+  project: { readonly project?: string },
+): Promise<readonly ScheduleView[]> {
+  const first = await schedules.list({ ...project, limit: SCHEDULES_MAX });
+  if (isRejection(first)) return [];
+  if (first.next === null) return first.data;
+  const failing = await schedules.list({ ...project, q: "failing", cursor: first.next, limit: EACH_MAX });
+  return isRejection(failing) ? first.data : [...first.data, ...failing.data];
+}
 
 function item(kind: Attention["kind"], name: string, count: number, text: string): Attention {
   return { kind, name, count, text: text.slice(0, 300) };

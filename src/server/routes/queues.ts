@@ -12,6 +12,9 @@ const params = z.strictObject({
     .string()
     .min(1)
     .max(300)
+    .refine((use) => use.isWellFormed() && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(use), {
+      error: "must not have control or format characters",
+    })
     .openapi({ description: "the name of the code, or `topic:` and the name of a topic" }),
 });
 

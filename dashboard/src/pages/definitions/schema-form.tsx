@@ -74,10 +74,15 @@ export function writtenOf(schema: unknown, value: unknown): Written | null {
 }
 
 /** The problem of a field, without the words that only a reader of JSON needs. */
-function fieldProblem({ message }: Problem): string {
-  if (/does not have required property/.test(message)) return "This field is required.";
+function fieldProblem(problem: Problem): string {
+  const { message } = problem;
+  if (isMissing(problem)) return "This field is required.";
   const [, text] = /^(?:input|data)[^:]*: ([^]+)$/.exec(message) ?? [];
   return text ?? message;
+}
+
+function isMissing({ message }: Problem): boolean {
+  return message.includes("does not have required property");
 }
 
 /** Whether the form shows a problem at one of its fields. */
@@ -104,10 +109,14 @@ export function SchemaForm(props: {
 }) {
   const { schema, written, onWrite, problem = null } = props;
   const required = (schema as Schema).required ?? [];
+  // The server names one missing field at a time; the form shows all of them.
+  const isWrong = (name: string): boolean =>
+    isAbout(problem, name) ||
+    (problem !== null && isMissing(problem) && required.includes(name) && (written[name] ?? "") === "");
   return (
     <>
       {(fieldsOf(schema) ?? []).map(([name, field]) => (
-        <label key={name} class={`field${isAbout(problem, name) ? " is-wrong" : ""}`}>
+        <label key={name} class={`field${isWrong(name) ? " is-wrong" : ""}`}>
           <span>
             {field.title ?? name}
             {required.includes(name) ? "" : <span class="muted"> optional</span>}
@@ -118,7 +127,7 @@ export function SchemaForm(props: {
             onChange={(value) => onWrite({ ...written, [name]: value })}
           />
           {field.description === undefined ? null : <span class="muted">{field.description}</span>}
-          {problem !== null && isAbout(problem, name) ? (
+          {problem !== null && isWrong(name) ? (
             <span class="field-problem" role="alert">
               {fieldProblem(problem)}
             </span>

@@ -13,6 +13,8 @@ import { Wide } from "../../ui/wide.tsx";
 import { useProgress } from "../executions/use-progress.ts";
 
 const EVERY_MS = 15_000;
+/** What the last runs wait for is loaded more rarely: the page asks for much already. */
+const PROGRESS_MS = 30_000;
 const LAST = 8;
 const OVERS = [
   ["24h", "24 hours"],
@@ -48,7 +50,7 @@ export function Stats({
     EVERY_MS,
   );
   const last = runs.data?.data ?? [];
-  const progress = useProgress(last);
+  const progress = useProgress(last, PROGRESS_MS);
   return (
     <Panel
       title="Runs"

@@ -274,11 +274,16 @@ function unfinishedOf({ phases }: Execution): number {
   return sum.failed + sum.cancelled + sum.pending;
 }
 
+/** The tags that are shown at first. The head stays in sight, so it must not fill the page. */
+const TAGS = 6;
+
 function Facts(props: { readonly path: string; readonly facts: Execution; readonly shownAt: number | null }) {
   const { path, facts, shownAt } = props;
   const now = useNow();
   const { workflow, workflowHash, project, createdAt, finishedAt, tags, parent } = facts;
   const counts = sumCounts(facts.phases.flatMap(({ handlers }) => handlers));
+  const [hasAll, setHasAll] = useState(false);
+  const all = Object.entries(tags);
   return (
     <dl class="execution-facts">
       <div>
@@ -316,7 +321,7 @@ function Facts(props: { readonly path: string; readonly facts: Execution; readon
       <Trace path={path} />
       <Neighbour label="Continues" execution={facts.continues} />
       <Neighbour label="Continued as" execution={facts.continuedAs} />
-      {Object.entries(tags).map(([name, value]) => (
+      {all.slice(0, hasAll ? all.length : TAGS).map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
           <dd>
@@ -324,6 +329,16 @@ function Facts(props: { readonly path: string; readonly facts: Execution; readon
           </dd>
         </div>
       ))}
+      {all.length <= TAGS ? null : (
+        <div>
+          <dt class="unseen">Tags</dt>
+          <dd>
+            <button type="button" class="tag" aria-expanded={hasAll} onClick={() => setHasAll(!hasAll)}>
+              {hasAll ? "show fewer" : plural(all.length - TAGS, "more tag")}
+            </button>
+          </dd>
+        </div>
+      )}
     </dl>
   );
 }

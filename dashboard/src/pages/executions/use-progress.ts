@@ -8,7 +8,10 @@ const ENDED: readonly string[] = ["done", "failed", "cancelled"];
 const KEPT_MAX = 2_000;
 
 /** Loads the progress of the visible executions. The progress of an ended execution is loaded once. */
-export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progress> {
+export function useProgress(
+  seen: readonly Summary[],
+  everyMs: number = EVERY_MS,
+): ReadonlyMap<string, Progress> {
   const known = useRef(new Map<string, Progress>());
   const isSettled = ({ id, status }: Summary): boolean => {
     const progress = known.current.get(id);
@@ -38,7 +41,7 @@ export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progr
       }
       return all;
     },
-    EVERY_MS,
+    everyMs,
   );
   return known.current;
 }

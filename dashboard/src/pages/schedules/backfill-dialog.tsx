@@ -6,6 +6,7 @@ import { plural } from "../../core/format.ts";
 import { ActionDialog } from "../../ui/action-dialog.tsx";
 import { tell } from "../../ui/toast.tsx";
 
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 interface Found {
@@ -27,6 +28,8 @@ export function BackfillDialog({
 }) {
   const [from, setFrom] = useState(() => localText(Date.now() - DAY_MS));
   const [to, setTo] = useState(() => localText(Date.now()));
+  // The proposed range: a day, or less if that has more due times than can be started at a time.
+  const [proposedMs, setProposedMs] = useState<number | null>(DAY_MS);
   const [found, setFound] = useState<Found | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const send = (dryRun: boolean): Promise<Found> =>
@@ -41,7 +44,14 @@ export function BackfillDialog({
     let isLast = true;
     send(true).then(
       (answer) => isLast && setFound(answer),
-      (thrown: unknown) => isLast && setProblem(asProblem(thrown)),
+      (thrown: unknown) => {
+        if (!isLast) return;
+        const refused = asProblem(thrown);
+        if (proposedMs === null || proposedMs < HOUR_MS || refused.code !== "too_large")
+          return setProblem(refused);
+        setProposedMs(proposedMs / 2);
+        setFrom(localText(Date.now() - proposedMs / 2));
+      },
     );
     return () => {
       isLast = false;
@@ -50,7 +60,14 @@ export function BackfillDialog({
   const field = (label: string, value: string, write: (text: string) => void) => (
     <label class="field">
       <span>{label}</span>
-      <input type="datetime-local" value={value} onInput={(event) => write(event.currentTarget.value)} />
+      <input
+        type="datetime-local"
+        value={value}
+        onInput={(event) => {
+          setProposedMs(null);
+          write(event.currentTarget.value);
+        }}
+      />
     </label>
   );
   return (
