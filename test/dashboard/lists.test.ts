@@ -171,10 +171,12 @@ describe.runIf(hasBrowser)("a user, on the pages of lists", () => {
     await table.getByRole("link").first().waitFor();
     await table.evaluate((box) => box.scrollTo(0, 400));
     // In one step, and without the scrolling of a click: the list may get other rows meanwhile.
-    const link = table.getByRole("link", { name: /^(thumbs|invoices)-\d+$/ }).nth(6);
-    const id = await link.evaluate((element) => {
-      (element as HTMLElement).click();
-      return element.textContent;
+    const id = await table.evaluate((box) => {
+      const { top } = box.getBoundingClientRect();
+      const links = [...box.querySelectorAll("a[href^='/executions/']")];
+      const link = links.find((one) => one.getBoundingClientRect().top > top + 60);
+      link.click();
+      return link.textContent;
     });
     await page.waitForURL(`**/executions/${id}`);
     await page.getByRole("tab", { name: "Logs" }).waitFor();
