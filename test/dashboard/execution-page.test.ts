@@ -1,4 +1,5 @@
 // What people do on the page of one execution.
+import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
@@ -57,6 +58,36 @@ describe.runIf(hasBrowser)("a user, on the page of an execution", () => {
       expect((box?.y ?? -1) >= 0 && (box?.y ?? 0) + (box?.height ?? 0) <= height).toBe(true);
       expect((box?.x ?? -1) >= 0 && (box?.x ?? 0) + (box?.width ?? 0) <= width).toBe(true);
     }
+    expect(await findBarriers(page)).toEqual([]);
+  });
+
+  test("saves its events and tasks as files, and copies the commands that print the events", async () => {
+    const page = await openPage(`${server.url}/executions/invoices-3?tab=events`);
+    const textOf = async (button: string): Promise<string> => {
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: button }).click(),
+      ]);
+      return readFileSync(await download.path(), "utf8");
+    };
+    const lines = (await textOf("Download events")).trimEnd().split("\n");
+    const events = lines.map((line) => JSON.parse(line) as { seq: number; kind: string });
+    const { revision } = await server.rondo.execution("invoices-3").describe();
+    expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: revision }, (_, i) => i + 1));
+    expect(events[0]?.kind).toBe("workflow.created");
+    await page.evaluate("navigator.clipboard.writeText = async (text) => void (globalThis.copied = text)");
+    await page.getByRole("button", { name: "Copy as command" }).click();
+    expect(await page.evaluate("copied")).toBe("rondo events 'invoices-3' --json");
+    await page.getByRole("button", { name: "Copy as curl" }).click();
+    const url = /^curl '(.*)'$/.exec(await page.evaluate("copied"))?.[1];
+    const { data } = (await (await fetch(String(url))).json()) as { data: unknown[] };
+    expect(data).toEqual(events);
+    await page.getByRole("tab", { name: "Tasks" }).click();
+    const [heads, ...rows] = (await textOf("Download CSV")).trimEnd().split("\r\n");
+    expect(heads).toBe("task,status,attempts,ms,worker,result,error");
+    const [handler] = (await server.rondo.execution("invoices-3").describe()).phases[0]?.handlers ?? [];
+    expect(rows).toHaveLength(handler?.total ?? -1);
+    expect(rows[3]).toMatch(/^3,failed,\d+,\d+,.*,,.*card of customer 3 was declined/);
     expect(await findBarriers(page)).toEqual([]);
   });
 

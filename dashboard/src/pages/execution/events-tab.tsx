@@ -1,14 +1,17 @@
 /** The tab with the journal, event by event, each of which can be selected; and with messages that changed nothing. */
 import { get } from "../../api/client.ts";
-import type { Dropped, Page } from "../../api/shapes.ts";
+import type { Dropped, JournalEvent, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { clock, count, plural } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
+import { useSession } from "../../shell/frame.tsx";
 import { Button } from "../../ui/button.tsx";
 import { JsonView } from "../../ui/json.tsx";
+import { SaveAll } from "../../ui/save-all.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { copy } from "../../ui/toast.tsx";
 import { Wide } from "../../ui/wide.tsx";
 import { Audit } from "./audit.tsx";
 import { describeEvent } from "./describe-event.ts";
@@ -16,7 +19,10 @@ import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
 import { useEvents } from "./use-events.ts";
 
-export function EventsTab({ path, facts, at }: About) {
+/** The events of a request. */
+const PAGE = 1_000;
+
+export function EventsTab({ id, path, facts, at }: About) {
   const { span } = useExecutionPlace();
   const { all, hasMore, more, earlier, problem } = useEvents(path, {
     revision: facts.revision,
@@ -84,10 +90,46 @@ export function EventsTab({ path, facts, at }: About) {
           <JsonView value={chosen} label={`Event ${chosen.seq}`} />
         </div>
       )}
+      <Export id={id} path={path} />
       <Audit path={path} />
       <DroppedList path={path} isOver={facts.finishedAt !== null} />
     </>
   );
+}
+
+/** Saves all events as a file, and copies the commands that print them. */
+function Export({ id, path }: { readonly id: string; readonly path: string }) {
+  const who = useSession();
+  // Without any token, the node lets every process of its machine in, under the name "local".
+  const header = who.name === "local" ? "" : '-H "Authorization: Bearer $RONDO_TOKEN" ';
+  return (
+    <div class="row tab-filter">
+      <SaveAll
+        label="Download events"
+        file={`${id}.events.jsonl`}
+        page={(cursor) =>
+          get<Page<JournalEvent>>(`${path}/events`, { query: { detail: "full", limit: PAGE, cursor } })
+        }
+        write={(events) => events.map((event) => `${JSON.stringify(event)}\n`).join("")}
+      />
+      <Button icon="copy" onClick={() => copy(`rondo events ${shellText(id)} --json`)}>
+        Copy as command
+      </Button>
+      <Button
+        icon="copy"
+        onClick={() =>
+          copy(`curl ${header}${shellText(`${location.origin}${path}/events?detail=full&limit=${PAGE}`)}`)
+        }
+      >
+        Copy as curl
+      </Button>
+    </div>
+  );
+}
+
+/** Quotes a text for a shell. */
+function shellText(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function DroppedList({ path, isOver }: { readonly path: string; readonly isOver: boolean }) {

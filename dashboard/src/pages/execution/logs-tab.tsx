@@ -7,6 +7,7 @@ import { clock, count, moment } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
 import { useKeys } from "../../shell/keys.ts";
 import { Button } from "../../ui/button.tsx";
+import { download } from "../../ui/save-all.tsx";
 import { Empty, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 import { copy } from "../../ui/toast.tsx";
@@ -164,15 +165,6 @@ function textOf(lines: readonly LogLine[]): string {
         `${moment(at, { withMs: true })} ${level.padEnd(5)} ${handler}${task < 0 ? "" : ` ${task}`} #${attempt} ${text}\n`,
     )
     .join("");
-}
-
-/** Saves a text as a file. */
-function download(name: string, text: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
 }
 
 function Lines({

@@ -11,12 +11,14 @@ import {
 } from "../../api/shapes.ts";
 import { asProblem, useLive } from "../../api/use-live.ts";
 import { addressOf, executionPage } from "../../core/address.ts";
+import { csv } from "../../core/csv.ts";
 import { count, duration, workerName } from "../../core/format.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import { useSession } from "../../shell/frame.tsx";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { messageOf } from "../../ui/error-view.tsx";
+import { SaveAll } from "../../ui/save-all.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { ErrorGroups, readGroup } from "./error-groups.tsx";
@@ -27,6 +29,8 @@ import { RetryDialog, whyNoRetry } from "./retry-dialog.tsx";
 import { reasonText } from "./task-history.ts";
 
 const PAGE = 100;
+/** The tasks of a request for a file. */
+const FILE_PAGE = 1_000;
 /** A map of fewer tasks says less than their rows. */
 const MAP_FROM = 30;
 
@@ -133,11 +137,11 @@ function TaskRows(about: About & { readonly lane: LaneName; readonly counts: Han
   const wanted = usePlace().query.get("status");
   const status = TASK_STATES.find((state) => state === wanted) ?? null;
   const key = `${path} tasks ${laneText(lane)} ${at ?? ""} ${status ?? ""} ${error ?? ""}`;
-  const read = (cursor: string | null, signal?: AbortSignal): Promise<Page<TaskRow>> =>
+  const read = (cursor: string | null, signal?: AbortSignal, limit = PAGE): Promise<Page<TaskRow>> =>
     error !== null
       ? readGroup(path, error, { cursor, ...(signal === undefined ? {} : { signal }) })
       : get<Page<TaskRow>>(`${path}/tasks`, {
-          query: { ...lane, at, status, limit: PAGE, cursor },
+          query: { ...lane, at, status, limit, cursor },
           ...(signal === undefined ? {} : { signal }),
         });
   const first = useLive(key, (signal) => read(null, signal), {
@@ -159,6 +163,14 @@ function TaskRows(about: About & { readonly lane: LaneName; readonly counts: Han
       <div class="row tab-filter">
         <StatusFilter chosen={status} counts={counts} />
         <RetryButtons {...about} chosen={chosen} failed={counts?.failed ?? 0} />
+        {rows.length === 0 ? null : (
+          <SaveAll
+            label="Download CSV"
+            file={`${about.id}.${lane.phase}.${lane.handler}.csv`}
+            page={(cursor) => read(cursor, undefined, FILE_PAGE)}
+            write={tableOf}
+          />
+        )}
       </div>
       {rest.problem === null ? null : <Trouble problem={rest.problem} />}
       {rows.length === 0 ? (
@@ -184,6 +196,18 @@ function TaskRows(about: About & { readonly lane: LaneName; readonly counts: Han
         />
       )}
     </>
+  );
+}
+
+/** Returns tasks as CSV. */
+function tableOf(rows: readonly TaskRow[]): string {
+  return csv(
+    ["task", "status", "attempts", "ms", "worker", "result", "error"],
+    rows.map(({ n, status, attempts, ms, worker, result, error }) => [
+      ...[n, status, attempts, ms, worker],
+      result === undefined ? null : JSON.stringify(result),
+      error === undefined ? null : messageOf(error),
+    ]),
   );
 }
 
