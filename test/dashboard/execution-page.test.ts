@@ -77,7 +77,7 @@ describe.runIf(hasBrowser)("a user, on the page of an execution", () => {
     expect(events[0]?.kind).toBe("workflow.created");
     await page.evaluate("navigator.clipboard.writeText = async (text) => void (globalThis.copied = text)");
     await page.getByRole("button", { name: "Copy as command" }).click();
-    expect(await page.evaluate("copied")).toBe("rondo events 'invoices-3' --json");
+    expect(await page.evaluate("copied")).toBe("rondo events 'invoices-3' --full --json");
     await page.getByRole("button", { name: "Copy as curl" }).click();
     const url = /^curl '(.*)'$/.exec(await page.evaluate("copied"))?.[1];
     const { data } = (await (await fetch(String(url))).json()) as { data: unknown[] };

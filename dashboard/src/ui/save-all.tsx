@@ -34,7 +34,9 @@ export function SaveAll<T>({
     } while (cursor !== null && rows.length < ROWS_MAX);
     download(file, write(rows));
     if (cursor !== null)
-      tell(`The file has the first ${count(rows.length)} rows. The command line writes all of them.`);
+      tell(
+        `The file has the first ${count(rows.length)} rows. rondo events and rondo tasks --limit print all.`,
+      );
   };
   return (
     <Button

@@ -112,7 +112,7 @@ function Export({ id, path }: { readonly id: string; readonly path: string }) {
         }
         write={(events) => events.map((event) => `${JSON.stringify(event)}\n`).join("")}
       />
-      <Button icon="copy" onClick={() => copy(`rondo events ${shellText(id)} --json`)}>
+      <Button icon="copy" onClick={() => copy(`rondo events ${shellText(id)} --full --json`)}>
         Copy as command
       </Button>
       <Button
