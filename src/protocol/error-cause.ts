@@ -27,9 +27,19 @@ function read(cause: unknown, depth: number): ErrorCause | undefined {
     name: typeof name === "string" ? cutText(name, NAME_CHARS) : "Error",
     message: cutText(typeof message === "string" ? message : (JSON.stringify(cause) ?? ""), TEXT_CHARS),
     ...(typeof code === "string" ? { code: cutText(code, NAME_CHARS) } : {}),
-    ...(typeof stack === "string" ? { stack: cutStack(stack, message, TEXT_CHARS) } : {}),
+    ...(typeof stack === "string" ? { stack: cutStack(userFrames(stack), message, TEXT_CHARS) } : {}),
     ...(next === undefined ? {} : { cause: next }),
   };
+}
+
+/** The name of the function of a worker that calls handler code. The frames below it are those of the worker and of Node. */
+const USER_CODE_CALLER = "callUserCode";
+
+/** Leaves out the frames of the worker below handler code. A bundler that renames functions makes that impossible: then all stay. */
+export function userFrames(stack: string): string {
+  const at = stack.indexOf(USER_CODE_CALLER);
+  const end = at < 0 ? -1 : stack.lastIndexOf("\n", at);
+  return end >= 0 && stack.startsWith("    at ", end + 1) ? stack.slice(0, end) : stack;
 }
 
 /** Cuts a stack to a length. It begins with the message: a long message is cut before the lines that follow it are. */

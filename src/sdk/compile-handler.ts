@@ -266,7 +266,8 @@ function work(spec: AnySpec, { parseInput, inputSchema }: Surroundings): Omit<Ha
     checkingInput,
     checkingOwnInput: (input) => validateInput({ inputSchema }, input),
     ...adds,
-    process: (context) => spec.process?.(context as never),
+    // A bound function has no frame of its own in the stacks of user code.
+    ...defined({ process: spec.process?.bind(spec) as HandlerCode["process"] }),
   };
 }
 

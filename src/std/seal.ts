@@ -18,8 +18,19 @@ const BYTES = Array.from({ length: 256 }, (_, byte) =>
 const TRACES = 8;
 
 export function seal(text: string, key: string): string {
-  const sum = checksum(text, checksum(key, 0));
-  return text + BYTES[sum & 255] + BYTES[(sum >>> 8) & 255] + BYTES[(sum >>> 16) & 255] + BYTES[sum >>> 24];
+  return text + sealOf(checksum(text, checksum(key, 0)));
+}
+
+/**
+ * Seals a text that is given in two parts. V8 copies a concatenated text when its characters are read, so a large text is read
+ * in the parts that it is made of.
+ */
+export function sealJoined(head: string, rest: string, key: string): string {
+  return head + rest + sealOf(checksum(rest, checksum(head, checksum(key, 0))));
+}
+
+function sealOf(sum: number): string {
+  return `${BYTES[sum & 255]}${BYTES[(sum >>> 8) & 255]}${BYTES[(sum >>> 16) & 255]}${BYTES[sum >>> 24]}`;
 }
 
 /**

@@ -27,12 +27,14 @@ type Around = (chain: Chain, context: BaseContext, code: () => unknown) => unkno
 export function withMiddleware(code: HandlerCode, general: Chain): HandlerCode {
   const { process, processBatch, enumerate, answer, middleware: own = [] } = code;
   const chain = (): Chain => (general.length === 0 ? own : [...general, ...own]);
-  const wrap =
-    <C extends BaseContext, T>(run: (context: C) => T, around: Around) =>
-    (context: C): T => {
+  const wrap = <C extends BaseContext, T>(run: (context: C) => T, around: Around) => {
+    // Stored stacks end above the frame with this name (`USER_CODE_CALLER`).
+    const callUserCode = (context: C): T => {
       const all = chain();
       return all.length === 0 ? run(context) : (around(all, context, () => run(context)) as T);
     };
+    return callUserCode;
+  };
   return {
     ...code,
     ...(process === undefined ? {} : { process: wrap(process, throughWithSteps) }),

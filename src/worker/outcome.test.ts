@@ -28,3 +28,13 @@ test.each([100, 5_000, 100_000])(
     expect(stack.startsWith("TypeError: xxx")).toBe(true);
   },
 );
+
+test("a stack ends above the worker's call of the code; a name in a message does not shorten it", () => {
+  const stackOf = (error: Error): string => (JSON.parse(errorText(error)) as { stack: string }).stack;
+  const error = new Error("wrong");
+  error.stack =
+    "Error: wrong\n    at charge (pay.js:1:2)\n    at Object.callUserCode [as process] (rondo.js:3:4)\n    at x";
+  expect(stackOf(error)).toBe("Error: wrong\n    at charge (pay.js:1:2)");
+  const named = new Error("no callUserCode");
+  expect(stackOf(named)).toBe(named.stack);
+});

@@ -3,7 +3,7 @@ import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Items } from "../kernel/definition/task-name.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal, FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
-import { cutStack, cutText, storedCause } from "../protocol/error-cause.ts";
+import { cutStack, cutText, storedCause, userFrames } from "../protocol/error-cause.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -75,7 +75,7 @@ export function errorText(thrown: unknown): string {
         ...(typeof error.code === "string" ? { code: cut(error.code, 100) } : {}),
         ...(typeof error.path === "string" ? { path: cut(error.path, 1_000) } : {}),
         ...(typeof error.stack === "string"
-          ? { stack: cutStack(error.stack, error.message, LIMITS.errorChars) }
+          ? { stack: cutStack(userFrames(error.stack), error.message, LIMITS.errorChars) }
           : {}),
         ...(cause === undefined ? {} : { cause }),
       });

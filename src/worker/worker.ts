@@ -59,8 +59,11 @@ export interface WorkerOptions {
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** The most items that begin in one turn. After that, reports are sent and input is read before the next turn. */
-const TURN_ITEMS = 1_000;
+/**
+ * The most items that begin in one turn. After that, reports are sent and input is read before the next turn. It is a quarter of the
+ * default capacity, so that one commit is written while the tasks of the next run, and so that their objects die young.
+ */
+const TURN_ITEMS = 500;
 const TURN_MS = 20;
 const NO_MIDDLEWARE: readonly Middleware[] = [];
 /** The most characters of results that are not committed yet. While there are more, no item begins. */

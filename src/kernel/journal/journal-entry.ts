@@ -5,7 +5,7 @@
  * of its execution (std/seal.ts), which rows of older versions lack. The header of the first row names the execution (`of`).
  */
 import { assert } from "../../std/assert.ts";
-import { seal, sealState } from "../../std/seal.ts";
+import { seal, sealJoined, sealState } from "../../std/seal.ts";
 import { LIMITS } from "../definition/definition.ts";
 import { versionOfId } from "../definition/names.ts";
 import type { Afters } from "../definition/task-name.ts";
@@ -184,8 +184,9 @@ function encodeRow(events: readonly Recorded[], execution: string): Entry {
   const v = versionNeeded(events, execution);
   const { seq, at } = first;
   const header = JSON.stringify(seq === 1 ? { v, of: execution, events: packed } : { v, events: packed });
-  const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
-  return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
+  const key = keyOf(execution, seq, events.length, at);
+  const body = parts.length === 0 ? seal(header, key) : sealJoined(`${header}\n`, parts.join(""), key);
+  return { seq, count: events.length, at, body };
 }
 
 /** Returns the text that the checksum of a row covers besides the body. */

@@ -159,6 +159,8 @@ describe("a failed execution", () => {
     ]);
     const cause = error.cause as Error;
     expect(cause.stack).toMatch(/^Fatal: the charge failed\n +at .*outputs\.test\.ts/);
+    // The frames of the worker below the handler are left out.
+    expect(cause.stack?.match(/\n +at /g)).toHaveLength(1);
     expect(cause.cause).toMatchObject({ code: "card_refused" });
   });
 
