@@ -95,6 +95,11 @@ export class NodeState {
   readonly totals = noTotals();
   readonly figures = new Figures();
   now: number;
+  /**
+   * Whether to grant before stepping, because an execution that is clean again has further reports. It is dirty as soon as these are
+   * stepped, so under a steady stream of reports (the pages of an enumeration, for example) its tasks would wait for the end of the stream.
+   */
+  grantsFirst = false;
   /** The number of turns in which handlers were served so far. */
   turns = 0;
   /** Whether the node is closing. Then it grants nothing more. */

@@ -184,6 +184,10 @@ export class EngineNode {
     const node = this.#node;
     node.now = Math.max(node.now, now);
     this.#clockDuty();
+    if (node.grantsFirst) {
+      node.grantsFirst = false;
+      grantAll(node);
+    }
     this.#commits.flush();
     // Granting is repeated, because a start that is refused when its commit is stepped releases its permits, and waiters at limits
     // may then get them.

@@ -38,6 +38,7 @@ export function restoreSlot(
   node.declareRestored(execution.plan, execution);
   slot.execution = execution;
   slot.wasLoaded = true;
+  slot.stepFirst = slot.queue.length;
   slot.chain = loaded.chain;
   slot.opened = { ...loaded.opened };
   if (node.settings.outbox) restoreOutbox(slot);

@@ -65,6 +65,11 @@ export class Slot {
   execution: Execution | null = null;
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
+  /**
+   * How many messages of the queue were there when the execution was loaded. They are stepped before anything is granted, because
+   * reports among them may belong to attempts that have ended in the store while their leases are still in memory.
+   */
+  stepFirst = 0;
   inspections: SlotInspection[] = [];
   /** Heartbeats that arrived while the execution was being loaded. */
   readonly beats: { beat: Beat; worker: string }[] = [];

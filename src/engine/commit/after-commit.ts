@@ -115,7 +115,11 @@ export class AfterCommit {
     this.#closeQueues(slot);
     for (const queue of slot.queues) this.#dropSettledPages(slot, queue);
     this.becameClean(slot);
-    if (write !== null) this.#admit(slot, write.create);
+    if (write === null) return;
+    // Other messages, such as a request to pause or to cancel, are stepped before anything is granted.
+    const hasReports = slot.queue.length > 0 && slot.queue.every(({ kind }) => kind === "report");
+    if (hasReports && slot.stepFirst === 0) node.grantsFirst = true;
+    this.#admit(slot, write.create);
   }
 
   /** Adds a committed step to the figures of its workflow. */

@@ -87,6 +87,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   const queue = slot.queue;
   const count = Math.min(queue.length, messagesMax);
   slot.queue = count === queue.length ? [] : queue.slice(count);
+  slot.stepFirst = Math.max(0, slot.stepFirst - count);
   for (let i = 0; i < count; i++) {
     const queued = queue[i] as Queued;
     if (queued.kind === "mark") {

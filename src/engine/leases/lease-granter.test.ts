@@ -330,3 +330,71 @@ describe("the same handler of version 2", () => {
     expect(fixture.status("e1")).toBe("done");
   });
 });
+
+describe("under a steady stream of reports", () => {
+  const enumeration = () => {
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.list", "w.a"]);
+    fixture.start(fixture.plan([phase("a", { enumerate: { use: "w.list" } })]), "e1");
+    fixture.settle();
+    const [listing] = fixture.attempts() as [Attempt];
+    fixture.holdsCommits = true;
+    fixture.page(listing, 0, ["x"]);
+    fixture.settle();
+    fixture.page(listing, 1, ["y"]);
+    return { fixture, listing };
+  };
+  const granted = (fixture: NodeFixture) =>
+    fixture
+      .attempts()
+      .filter(({ grant }) => grant.do === "process")
+      .map(({ item }) => item.number);
+
+  test("tasks are granted although the execution has further reports after each commit", () => {
+    const { fixture, listing } = enumeration();
+    fixture.commit();
+    fixture.settle();
+    expect(granted(fixture)).toEqual([0]);
+    fixture.page(listing, 2, ["z"]);
+    fixture.commit();
+    fixture.settle();
+    expect(granted(fixture)).toEqual([0, 1]);
+  });
+
+  test("a request to pause or cancel is stepped before anything is granted", () => {
+    const { fixture } = enumeration();
+    fixture.control("pause", "e1");
+    fixture.commit();
+    fixture.settle();
+    expect(granted(fixture)).toEqual([]);
+  });
+});
+
+test("a retry waits while a report of its ended attempt, which a lost answer has brought back, is still queued", () => {
+  const fixture = new NodeFixture({ turnMessages: 2, commitMessagesMax: 2, commitsMax: 1 });
+  const retry = { attempts: 3, backoff: "constant", min: 10 };
+  fixture.join("w1", ["w.a"]);
+  fixture.start(fixture.plan([phase("a", { tasks: [0, 1, 2], concurrency: 4, retry })]), "e1");
+  fixture.start(fixture.plan([phase("b", { use: "w.a" })], "v"), "e2");
+  fixture.settle();
+  const of = (id: string) => fixture.attempts().filter(({ grant }) => grant.execution === id);
+  const [first, second, third] = of("e1") as [Attempt, Attempt, Attempt];
+  const [other] = of("e2") as [Attempt];
+  fixture.holdsCommits = true;
+  fixture.receipt(first, { status: "failed" });
+  fixture.receipt(second, { status: "failed" });
+  fixture.settle();
+  fixture.started(third);
+  fixture.commitUnheard();
+  // The start of the third attempt is due now, and the report of the other execution leaves room for one more report in the commit.
+  fixture.now += 1_000;
+  fixture.held.add("load");
+  fixture.settle();
+  fixture.receipt(other);
+  fixture.answer("load");
+  fixture.holdsCommits = false;
+  fixture.settle();
+  const granted = of("e1").map(({ item }) => `${item.number}.${item.attempt}`);
+  expect(granted).toEqual(["0.1", "1.1", "2.1", "0.2", "1.2"]);
+  expect([...fixture.node.state.limits.states()].map(([, { held }]) => held)).toEqual([3]);
+});
