@@ -22,9 +22,25 @@ export interface CodeRunnerOptions {
   readonly onBug: (thrown: unknown) => void;
 }
 
+/** Waits for the promises of running code, one after the other. Its callbacks are made once, so that an attempt takes less memory. */
+class Follower {
+  running: Running | null = null;
+  readonly onResult: (result: unknown) => void;
+  readonly onThrown: (thrown: unknown) => void;
+
+  constructor(end: (follower: Follower, outcome: Outcome) => void) {
+    this.onResult = (result) => end(this, doneWith(result, this.running?.context.added));
+    this.onThrown = (thrown) => end(this, threw(thrown));
+  }
+}
+
+const { then } = Promise.prototype;
+
 export class CodeRunner {
   readonly #options: CodeRunnerOptions;
   readonly attempts: RunningAttempts;
+  /** Followers that wait for no promise. */
+  readonly #free: Follower[] = [];
   #at = 0;
   scripts = 0;
 
@@ -45,16 +61,15 @@ export class CodeRunner {
 
   /** Runs the code of a task, of a decision about the next phase, or of the workflow's output. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
-    const context =
-      shared.grant.do === "process" || shared.grant.do === "command"
-        ? new TaskContext(shared, item)
-        : new AttemptContext(shared, item);
+    const isTask = shared.grant.do === "process" || shared.grant.do === "command";
+    const context = isTask ? new TaskContext(shared, item) : new AttemptContext(shared, item);
+    const run = (isTask ? code.process : code.answer) as ((context: AttemptContext) => unknown) | undefined;
     const span = startSpan(context);
     const since = this.#at;
     let value: unknown;
     let isPending = false;
     try {
-      value = span === null ? call(code, context) : span.run(() => call(code, context));
+      value = span === null ? run?.(context) : span.run(() => run?.(context));
       isPending = isThenable(value);
     } catch (thrown) {
       this.#settle(context, since, span, context.ending ?? threw(thrown));
@@ -68,21 +83,27 @@ export class CodeRunner {
     const running = this.attempts.add(context, since, span);
     this.#options.reporter.began(running, this.attempts);
     this.readClock();
-    void this.#follow(running, value);
+    this.#follow(running, value as object);
   }
 
-  /** Waits for the promise of the code, and ends the attempt with its outcome. `await` takes less memory than callbacks of `then`. */
-  async #follow(running: Running, promise: unknown): Promise<void> {
-    let result: unknown;
-    try {
-      // `await` also throws if the object is not a real promise and its `then` throws.
-      result = await promise;
-    } catch (thrown) {
-      this.#finish(running, threw(thrown));
-      return;
-    }
-    this.#finish(running, doneWith(result, running.context.added));
+  /** Waits for the promise of the code, and ends the attempt with its outcome. */
+  #follow(running: Running, promise: object): void {
+    const follower = this.#free.pop() ?? new Follower(this.#onFollowed);
+    follower.running = running;
+    // The `then` of another object may throw, or call both callbacks, so its result goes through a real promise. The `constructor`
+    // of a promise may be replaced, too, and `then` would call it.
+    const isPlain =
+      Object.getPrototypeOf(promise) === Promise.prototype && !Object.hasOwn(promise, "constructor");
+    const real = isPlain ? promise : new Promise((resolve) => resolve(promise));
+    void then.call(real, follower.onResult, follower.onThrown);
   }
+
+  readonly #onFollowed = (follower: Follower, outcome: Outcome): void => {
+    const { running } = follower;
+    follower.running = null;
+    this.#free.push(follower);
+    if (running !== null) this.#finish(running, outcome);
+  };
 
   /** Begins a group of tasks with one call of `processBatch`. */
   beginGroup(shared: Shared, items: readonly GrantItem[], code: HandlerCode): void {
@@ -190,10 +211,6 @@ export class CodeRunner {
     if (context.shared.grant.do === "enumerate") reporter.flush();
     onEnded();
   }
-}
-
-function call(code: HandlerCode, context: AttemptContext): unknown {
-  return context instanceof TaskContext ? code.process?.(context) : code.answer?.(context);
 }
 
 function startSpan(context: AttemptContext): TaskSpan | null {

@@ -18,6 +18,7 @@ export interface EnumerateOptions {
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
+const NO_NAMES: readonly string[] = [];
 /** The time after which a page is sent even if it is not full. */
 const LINGER_MS = 20;
 
@@ -52,6 +53,8 @@ class Pager {
   readonly #code: HandlerCode;
   readonly #options: EnumerateOptions;
   readonly #context: ListingContext;
+  /** The limit of a task's text. The name of the task is put together only when it is read. */
+  readonly #limits: { readonly bytesMax: number; readonly what: string };
   #tasks: string[] = [];
   #keys: string[] | null;
   #identities: string[] | null;
@@ -77,6 +80,13 @@ class Pager {
     this.#code = code;
     this.#options = options;
     this.#context = context;
+    const position = (): number => this.position;
+    this.#limits = {
+      bytesMax: LIMITS.taskBytes,
+      get what() {
+        return `task ${position()}`;
+      },
+    };
     this.#keys = code.key === undefined ? null : [];
     this.#identities = code.identity === undefined ? null : [];
     this.#afters = code.after === undefined ? null : [];
@@ -169,7 +179,7 @@ class Pager {
         resume === null || this.#identities !== null ? 0 : this.#context.resumed ? 0 : resume.count;
       if (resume !== null && this.#skip === 0) this.position = resume.count;
     }
-    const text = toStoredText(value, { bytesMax: LIMITS.taskBytes, what: `task ${this.position}` });
+    const text = toStoredText(value, this.#limits);
     if (isRejection(text)) {
       this.#refuse(text);
       return;
@@ -177,7 +187,7 @@ class Pager {
     const isKnown = this.position < this.#skip;
     const key = isKnown ? "" : String(this.#code.key?.(value) ?? "");
     const identity = isKnown ? "" : String(this.#code.identity?.(value) ?? "");
-    const after = isKnown ? [] : (this.#code.after?.(value) ?? []);
+    const after = isKnown ? NO_NAMES : (this.#code.after?.(value) ?? NO_NAMES);
     this.position++;
     this.#given++;
     if (isKnown) {

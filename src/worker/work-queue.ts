@@ -10,7 +10,8 @@ interface Entry {
 
 export class WorkQueue {
   readonly #entries: Entry[] = [];
-  readonly #givenUp = new WeakSet<GrantItem>();
+  /** The items that were given up; null before the first. */
+  #givenUp: WeakSet<GrantItem> | null = null;
 
   get isEmpty(): boolean {
     return this.#entries.length === 0;
@@ -31,7 +32,7 @@ export class WorkQueue {
     const { items } = entry.shared.grant;
     const item = items[entry.next++] as GrantItem;
     if (entry.next >= items.length) this.#entries.shift();
-    return this.#givenUp.has(item) ? undefined : item;
+    return this.#givenUp?.has(item) === true ? undefined : item;
   }
 
   /** Removes and returns up to `max` items of the grant `first`. */
@@ -67,7 +68,8 @@ export class WorkQueue {
     each: (shared: Shared, item: GrantItem) => void,
   ): void {
     for (const item of shared.grant.items.slice(next)) {
-      if (this.#givenUp.has(item) || !which(item)) continue;
+      if (this.#givenUp?.has(item) === true || !which(item)) continue;
+      this.#givenUp ??= new WeakSet();
       this.#givenUp.add(item);
       each(shared, item);
     }

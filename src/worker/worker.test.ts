@@ -196,6 +196,35 @@ describe("a task", () => {
     expect(fixture.outcomes.get(0)?.status).toBe("failed");
   });
 
+  test("ends with the first answer of a promise or thenable, however odd that is", async () => {
+    const replaced = (result: string) =>
+      Object.defineProperty(Promise.resolve(result), "constructor", {
+        get: () => {
+          throw new Error("no");
+        },
+      });
+    class Own<T> extends Promise<T> {}
+    const odd = [
+      () => replaced("replaced"),
+      () => Own.resolve("subclass"),
+      // A thenable that answers twice.
+      () => ({ then: (done: (value: string) => void) => [done("once"), done("twice")] }),
+      // A thenable that throws after its answer.
+      () => ({
+        then: (done: (value: string) => void) => {
+          done("answered");
+          throw new Error("late");
+        },
+      }),
+    ];
+    const fixture = new WorkerFixture({ process: ({ task }) => odd[task as number]?.() });
+    await fixture.give([0, 1, 2, 3]);
+    const results = [0, 1, 2, 3].map((task) => fixture.outcomes.get(task)?.payload);
+    expect(results.slice(1)).toEqual(['"subclass"', '"once"', '"answered"']);
+    expect(fixture.outcomes.get(0)?.status).toBe("failed");
+    expect(fixture.bugs).toEqual([]);
+  });
+
   test("out of time is killed, its signal aborted, and a late result of it ignored", async () => {
     let signal: AbortSignal | undefined;
     let finish: (value: string) => void = () => {};

@@ -65,6 +65,7 @@ export interface WorkerOptions {
  */
 const TURN_ITEMS = 500;
 const TURN_MS = 20;
+const NOW = Promise.resolve();
 const NO_MIDDLEWARE: readonly Middleware[] = [];
 /** The most characters of results that are not committed yet. While there are more, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
@@ -205,13 +206,18 @@ export class Worker {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#options.clock.soon(() => {
+    const { clock, onBug } = this.#options;
+    clock.soon(() => {
       this.#isScheduled = false;
-      this.#inOwnContext(() => this.#turn());
+      this.#inOwnContext(() => NOW.then(this.#turn)).catch(onBug);
     });
   }
 
-  #turn(): void {
+  /**
+   * A turn is a microtask, so that no frames are below it: V8 collects and formats the frames below user code for each error that
+   * user code makes.
+   */
+  readonly #turn = (): void => {
     const from = this.#runner.readClock();
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
@@ -224,7 +230,7 @@ export class Worker {
     if (!this.#queue.isEmpty && this.#hasRoom()) this.#schedule();
     if (this.#runner.attempts.size === 0 && this.#queue.isEmpty && this.#scriptQueue.isEmpty)
       for (const idle of this.#onIdle.splice(0)) idle();
-  }
+  };
 
   /** Whether another item may begin: fewer than `concurrency` are running, and there is room for its expected result. */
   #hasRoom(): boolean {
