@@ -34,8 +34,6 @@ class Follower {
   }
 }
 
-const { then } = Promise.prototype;
-
 export class CodeRunner {
   readonly #options: CodeRunnerOptions;
   readonly attempts: RunningAttempts;
@@ -95,7 +93,7 @@ export class CodeRunner {
     const isPlain =
       Object.getPrototypeOf(promise) === Promise.prototype && !Object.hasOwn(promise, "constructor");
     const real = isPlain ? promise : new Promise((resolve) => resolve(promise));
-    void then.call(real, follower.onResult, follower.onThrown);
+    void Promise.prototype.then.call(real, follower.onResult, follower.onThrown);
   }
 
   readonly #onFollowed = (follower: Follower, outcome: Outcome): void => {

@@ -94,7 +94,7 @@ interface NewLease
 
 /** Adds a lease to a handler's queue and counts it at its worker, if that worker is known at this node. */
 export function addLease(queue: HandlerQueue, worker: RosterEntry | undefined, at: NewLease): Lease {
-  const plain: Lease = {
+  const lease: Lease & { anyClaim?: true } = {
     task: at.task,
     attempt: at.attempt,
     claim: at.claim,
@@ -116,7 +116,7 @@ export function addLease(queue: HandlerQueue, worker: RosterEntry | undefined, a
     lastLine: at.lastLine ?? 0,
     permits: at.permits,
   };
-  const lease: Lease = at.anyClaim === true ? { ...plain, anyClaim: true } : plain;
+  if (at.anyClaim === true) lease.anyClaim = true;
   queue.leases.set(at.task, lease);
   queue.openLeases++;
   if (worker !== undefined) worker.held++;

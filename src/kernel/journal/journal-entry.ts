@@ -201,12 +201,19 @@ function packColumns(event: Event, parts: string[]): Record<string, unknown> {
   for (const field in event) {
     const value = (event as unknown as Record<string, unknown>)[field];
     if (!Array.isArray(value)) row[field] = value;
-    else if (field === payloads) {
-      for (const text of value as string[]) parts.push(text);
-      row[field] = pack((value as string[]).map((text) => text.length));
-    } else row[field] = pack(value);
+    else row[field] = pack(field === payloads ? movePayloads(value as string[], parts) : value);
   }
   return row;
+}
+
+/** Adds payload texts to `parts`, and returns their lengths. */
+function movePayloads(texts: readonly string[], parts: string[]): number[] {
+  const lengths: number[] = [];
+  for (const text of texts) {
+    parts.push(text);
+    lengths.push(text.length);
+  }
+  return lengths;
 }
 
 function payloadChars(event: Event): number {

@@ -1,5 +1,4 @@
 /** Collects changes of many tasks of one handler, and emits them in as few events as possible, each small enough for a journal row. */
-import { SparseSet } from "../../std/sparse.ts";
 import { LIMITS } from "../definition/definition.ts";
 import type { AttemptStatus, OpenWait, Place, RetryReason, SettledStatus } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
@@ -33,6 +32,21 @@ interface Suspension {
   readonly waits: readonly OpenWait[];
 }
 
+/** The settlements that are not emitted yet, as the columns of their event. */
+type SettledColumns = ReturnType<typeof noSettled>;
+
+function noSettled() {
+  return {
+    tasks: [] as number[],
+    attempts: [] as number[],
+    statuses: [] as SettledStatus[],
+    reasons: [] as (string | null)[],
+    workers: [] as string[],
+    ms: [] as number[],
+    payloads: [] as string[],
+  };
+}
+
 /** A single sleep, or a single wait for one signal. Versions before 6 know only this form. */
 interface SingleWait extends Pick<Suspension, "task" | "attempt"> {
   readonly name: string;
@@ -51,10 +65,11 @@ interface Late {
 export class BulkRecorder {
   readonly #step: Step;
   readonly #handler: HandlerState;
-  /** The first task with changes to emit; -1 if there is none. The next field has the others. */
-  #first = -1;
-  readonly #others = new SparseSet<number>();
-  #settled: Settlement[] = [];
+  /** The highest task with changes to emit; -1 if there is none. */
+  #highest = -1;
+  /** The tasks with changes to emit; null until it is needed, which it is not while tasks come in ascending order. */
+  #held: Set<number> | null = null;
+  #settled: SettledColumns | null = null;
   #retries: Retry[] = [];
   #late: Late[] = [];
   #waits: Suspension[] = [];
@@ -67,21 +82,37 @@ export class BulkRecorder {
 
   /** Whether the recorder has a change of this task that is not emitted yet. */
   holds(task: number): boolean {
-    return task === this.#first || this.#others.has(task);
+    if (task > this.#highest) return false;
+    this.#held ??= this.#tasks();
+    return this.#held.has(task);
   }
 
   /** Settles the task of a receipt. */
   settleReceipt(receipt: Receipt, status: SettledStatus, reason: string | null, payload: string): void {
-    const { task, attempt, worker, ms } = receipt;
-    this.settle({ task, attempt, status, reason, worker, ms, payload });
+    this.#settle(receipt, { status, reason, payload });
   }
 
   settle(settlement: Settlement): void {
-    closeRun(this.#step, this.#handler, settlement.task, "ended");
-    if (this.#handler.progress.tasks.size > 0) closeWaits(this.#step, this.#handler, settlement.task);
-    if (this.#handler.taskChildren.size > 0) stopTaskChildren(this.#step, this.#handler, settlement.task);
-    this.#hold(settlement.task, settlement.payload.length);
-    this.#settled.push(settlement);
+    this.#settle(settlement, settlement);
+  }
+
+  #settle(
+    { task, attempt, worker, ms }: Pick<Settlement, "task" | "attempt" | "worker" | "ms">,
+    { status, reason, payload }: Pick<Settlement, "status" | "reason" | "payload">,
+  ): void {
+    closeRun(this.#step, this.#handler, task, "ended");
+    if (this.#handler.progress.tasks.size > 0) closeWaits(this.#step, this.#handler, task);
+    if (this.#handler.taskChildren.size > 0) stopTaskChildren(this.#step, this.#handler, task);
+    this.#hold(task, payload.length);
+    this.#settled ??= noSettled();
+    const settled = this.#settled;
+    settled.tasks.push(task);
+    settled.attempts.push(attempt);
+    settled.statuses.push(status);
+    settled.reasons.push(reason);
+    settled.workers.push(worker);
+    settled.ms.push(ms);
+    settled.payloads.push(payload);
   }
 
   retry(retry: Retry): void {
@@ -103,7 +134,7 @@ export class BulkRecorder {
 
   /** Emits all collected changes. */
   flush(): void {
-    if (this.#first === -1) return;
+    if (this.#highest === -1) return;
     const step = this.#step;
     const at = step.execution.currentVisit().place(this.#handler.plan.name);
     const retries = this.#retries;
@@ -112,13 +143,13 @@ export class BulkRecorder {
     const waits = this.#waits;
     if (waits.length > 0) this.#waits = [];
     if (retries.length > 0) this.#retries = [];
-    if (settled.length > 0) this.#settled = [];
+    this.#settled = null;
     if (late.length > 0) this.#late = [];
-    this.#first = -1;
-    this.#others.clear();
+    this.#highest = -1;
+    this.#held = null;
     this.#chars = 0;
     if (
-      retries.length + settled.length + waits.length > 0 &&
+      (settled !== null || retries.length + waits.length > 0) &&
       this.#handler.impliesTask &&
       !this.#handler.sealed
     ) {
@@ -144,7 +175,7 @@ export class BulkRecorder {
       });
     }
     if (waits.length > 0) this.#emitWaits(at, waits);
-    if (settled.length > 0) this.#emitSettled(at, settled);
+    if (settled !== null) step.emit({ kind: "tasks.settled", ...at, ...settled });
   }
 
   /**
@@ -178,41 +209,9 @@ export class BulkRecorder {
     });
   }
 
-  #emitSettled(at: Place, settled: readonly Settlement[]): void {
-    const n = settled.length;
-    const tasks = new Array<number>(n);
-    const attempts = new Array<number>(n);
-    const statuses = new Array<SettledStatus>(n);
-    const reasons = new Array<string | null>(n);
-    const workers = new Array<string>(n);
-    const ms = new Array<number>(n);
-    const payloads = new Array<string>(n);
-    for (let i = 0; i < n; i++) {
-      const s = settled[i] as Settlement;
-      tasks[i] = s.task;
-      attempts[i] = s.attempt;
-      statuses[i] = s.status;
-      reasons[i] = s.reason;
-      workers[i] = s.worker;
-      ms[i] = s.ms;
-      payloads[i] = s.payload;
-    }
-    this.#step.emit({
-      kind: "tasks.settled",
-      ...at,
-      tasks,
-      attempts,
-      statuses,
-      reasons,
-      workers,
-      ms,
-      payloads,
-    });
-  }
-
   #hold(task: number, chars: number): void {
     if (
-      this.#settled.length + this.#retries.length + this.#waits.length >= LIMITS.rowItems ||
+      (this.#settled?.tasks.length ?? 0) + this.#retries.length + this.#waits.length >= LIMITS.rowItems ||
       this.#chars + chars > LIMITS.rowBytes
     )
       this.flush();
@@ -221,8 +220,15 @@ export class BulkRecorder {
   }
 
   #note(task: number): void {
-    if (this.#first === -1) this.#first = task;
-    else this.#others.add(task);
+    if (task > this.#highest) this.#highest = task;
+    this.#held?.add(task);
+  }
+
+  /** Collects the tasks with changes to emit. */
+  #tasks(): Set<number> {
+    const tasks = new Set(this.#settled?.tasks);
+    for (const list of [this.#retries, this.#waits, this.#late]) for (const { task } of list) tasks.add(task);
+    return tasks;
   }
 }
 
