@@ -19,6 +19,8 @@ export interface CodeRunnerOptions {
   readonly reporter: Reporter;
   /** Called when asynchronous code has ended, after the turn in which it began. */
   readonly onEnded: () => void;
+  /** Called by an enumeration after each page; the enumeration waits for the promise, if there is one. */
+  readonly tasksFirst: () => Promise<void> | null;
   readonly onBug: (thrown: unknown) => void;
 }
 
@@ -141,13 +143,14 @@ export class CodeRunner {
   }
 
   beginEnumeration(shared: Shared, item: GrantItem, code: HandlerCode): void {
-    const { clock, reporter, onBug } = this.#options;
+    const { clock, reporter, tasksFirst, onBug } = this.#options;
     const context = new ListingContext(shared, item);
     const span = startSpan(context);
     const running = this.attempts.add(context, this.#at, span);
     const run = (): Promise<Outcome> =>
       enumerate(context, code, {
         clock,
+        tasksFirst,
         sendPage: async (page) => {
           const verdict = context.ask(page);
           // A page of tasks is sent at once, not at the end of the turn.

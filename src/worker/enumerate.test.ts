@@ -1,6 +1,6 @@
 // Enumerations in a worker: pages as they come, checked and bounded; a second attempt goes on or starts over.
 import { describe, expect, test } from "vitest";
-import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
+import { makeGrant, WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import { checksum } from "../std/hash.ts";
 import type { EnumerateContext } from "./handler-code.ts";
 
@@ -334,4 +334,44 @@ test("a cancelled enumeration hands back when the code has ended, and its signal
   goOn();
   await fixture.clock.settle();
   expect(outcome(fixture)).toMatchObject({ status: "cancelled" });
+});
+
+describe("tasks that are ready", () => {
+  const given = async (process: () => unknown) => {
+    let begun = 0;
+    const begunAt: number[] = [];
+    const fixture = new WorkerFixture(
+      {
+        enumerate: () => count(3_000),
+        process: () => {
+          begun++;
+          return process();
+        },
+      },
+      {
+        verdict: ({ kind }) => {
+          if (kind === "page") begunAt.push(begun);
+          return "accepted";
+        },
+      },
+    );
+    fixture.worker.accept(makeGrant([], { do: "enumerate" }));
+    fixture.worker.accept(makeGrant(count(2_000)));
+    await fixture.clock.settle();
+    return { fixture, begunAt };
+  };
+
+  test("begin before the next page is enumerated", async () => {
+    const { fixture, begunAt } = await given(() => null);
+    expect(begunAt).toHaveLength(3);
+    expect(begunAt[0]).toBeLessThan(2_000);
+    expect(begunAt.slice(1)).toEqual([2_000, 2_000]);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 3_000 });
+  });
+
+  test("but have no room do not hold up the enumeration", async () => {
+    const { fixture, begunAt } = await given(() => new Promise(() => {}));
+    expect(begunAt).toEqual([9, 9, 9]);
+    expect(outcome(fixture)).toMatchObject({ status: "done", total: 3_000 });
+  });
 });

@@ -15,6 +15,8 @@ export interface EnumerateOptions {
   readonly clock: Clock;
   /** Sends a page. Resolves with false if the attempt has ended and the enumeration must stop. */
   readonly sendPage: (page: Report) => Promise<boolean>;
+  /** Called after each page; the enumeration waits for the promise, if there is one. */
+  readonly tasksFirst: () => Promise<void> | null;
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
@@ -71,6 +73,8 @@ class Pager {
   #skip = -1;
   #sum = 0;
   #unacknowledged = new Set<Promise<void>>();
+  /** Whether a page was sent and the enumeration has not paused since. */
+  #hasSent = false;
   /** The outcome of the enumeration once it cannot go on; null before. */
   outcome: Outcome | null = null;
 
@@ -140,7 +144,7 @@ class Pager {
     for (const item of items) {
       this.#add(item);
       if (this.#isOver) return;
-      if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+      if (this.#hasSent) await this.#pause();
       if (this.#isOver) return;
     }
   }
@@ -162,12 +166,19 @@ class Pager {
         stopLinger?.();
         if (done) return;
         this.#add(value);
-        if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+        if (this.#hasSent) await this.#pause();
         if (this.#isOver) return;
       }
     } finally {
       if (this.#isOver) await iterator.return?.();
     }
+  }
+
+  /** Waits after a page: while too many pages are unacknowledged, and while many tasks are ready to begin. */
+  async #pause(): Promise<void> {
+    this.#hasSent = false;
+    if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+    await this.#options.tasksFirst();
   }
 
   #add(value: unknown): void {
@@ -231,6 +242,7 @@ class Pager {
     };
     this.#tasks = [];
     this.#chars = 0;
+    this.#hasSent = true;
     if (this.#keys !== null) this.#keys = [];
     if (this.#identities !== null) this.#identities = [];
     if (this.#afters !== null) this.#afters = [];

@@ -65,6 +65,8 @@ export interface WorkerOptions {
  */
 const TURN_ITEMS = 500;
 const TURN_MS = 20;
+/** The longest time for which an enumeration waits after a page, so that granted tasks run first. */
+const TASKS_FIRST_MS = 20;
 const NOW = Promise.resolve();
 const NO_MIDDLEWARE: readonly Middleware[] = [];
 /** The most characters of results that are not committed yet. While there are more, no item begins. */
@@ -88,6 +90,8 @@ export class Worker {
   #isScheduled = false;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
+  /** Enumerations that wait until no task is ready to begin. */
+  #onNoneReady: (() => void)[] = [];
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -100,7 +104,8 @@ export class Worker {
     const { startsAfterMs = 0 } = options;
     this.#reporter = new Reporter({ clock, secrets, send, schedule, startsAfterMs, onCommitted, onBug });
     this.#scripts = scripts === undefined ? null : new ScriptRunner(scripts.open);
-    const runner = new CodeRunner({ clock, reporter: this.#reporter, onEnded: schedule, onBug });
+    const tasksFirst = (): Promise<void> | null => this.#tasksFirst();
+    const runner = new CodeRunner({ clock, reporter: this.#reporter, onEnded: schedule, tasksFirst, onBug });
     this.#runner = runner;
     this.#around = {
       clock,
@@ -227,7 +232,8 @@ export class Worker {
     }
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
     this.#reporter.flush();
-    if (!this.#queue.isEmpty && this.#hasRoom()) this.#schedule();
+    if (this.#hasReady()) this.#schedule();
+    else for (const resume of this.#onNoneReady.splice(0)) resume();
     if (this.#runner.attempts.size === 0 && this.#queue.isEmpty && this.#scriptQueue.isEmpty)
       for (const idle of this.#onIdle.splice(0)) idle();
   };
@@ -239,6 +245,21 @@ export class Worker {
     return (
       running < this.#options.concurrency && uncommittedChars + running * usualChars < UNCOMMITTED_CHARS_MAX
     );
+  }
+
+  /** Whether a granted item is waiting and may begin. */
+  #hasReady(): boolean {
+    return !this.#queue.isEmpty && this.#hasRoom();
+  }
+
+  /**
+   * Called by an enumeration after each page. If tasks are ready to begin, returns a promise that resolves when all have begun, or
+   * after a short time. So an enumeration does not run far ahead of its tasks, whose pages would be read from the store again.
+   */
+  #tasksFirst(): Promise<void> | null {
+    if (!this.#hasReady()) return null;
+    const begun = new Promise<void>((resolve) => this.#onNoneReady.push(resolve));
+    return atMost(this.#options.clock, TASKS_FIRST_MS, begun);
   }
 
   #hasScriptRoom(): boolean {
