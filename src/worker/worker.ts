@@ -225,7 +225,7 @@ export class Worker {
   readonly #turn = (): void => {
     const from = this.#runner.readClock();
     let items = 0;
-    while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
+    while (items < TURN_ITEMS && this.#hasReady()) {
       items += this.#beginNext();
       // The turn ends early if synchronous code has taken a long time.
       if (this.#runner.at - from > TURN_MS) break;
