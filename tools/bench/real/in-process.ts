@@ -101,7 +101,8 @@ export async function tasksIn({ rondo, meter }: Opened, work: typeof fan, tasks:
 }
 
 async function runFanOut(bench: Bench, opened: Opened): Promise<Figures> {
-  const { rondo, meter, raw } = opened;
+  const { rondo, meter } = opened;
+  const raw = await opened.openRaw();
   const tasks = bench.isShort ? 20_000 : 100_000;
   rondo.serve(fan);
   await tasksIn(opened, fan, tasks);
@@ -120,11 +121,13 @@ async function runFirst(bench: Bench, opened: Opened): Promise<Figures> {
   opened.rondo.serve(fan);
   const seconds = await bench.section(() => tasksIn(opened, fan, FIRST_TASKS));
   const figures = opened.meter.figures(FIRST_TASKS);
-  const rawTasksPerSecond = await opened.raw.tasksPerSecond(FIRST_TASKS);
+  const raw = await opened.openRaw();
+  const rawTasksPerSecond = await raw.tasksPerSecond(FIRST_TASKS);
   return { tasks: FIRST_TASKS, tasksPerSecond: FIRST_TASKS / seconds, rawTasksPerSecond, ...figures };
 }
 
-async function runChains(bench: Bench, { rondo, meter, raw }: Opened): Promise<Figures> {
+async function runChains(bench: Bench, { rondo, meter, openRaw }: Opened): Promise<Figures> {
+  const raw = await openRaw();
   const executions = bench.isShort ? 1_000 : 5_000;
   rondo.serve(chain);
   const run = (many: number): Promise<void> =>
@@ -151,10 +154,11 @@ async function runChains(bench: Bench, { rondo, meter, raw }: Opened): Promise<F
 
 async function runSingly(
   bench: Bench,
-  { rondo, meter, raw }: Opened,
+  { rondo, meter, openRaw }: Opened,
   work: typeof chain | typeof stepped,
   commits: number,
 ): Promise<Figures> {
+  const raw = await openRaw();
   const executions = bench.isShort ? 150 : 1_000;
   rondo.serve(work);
   const run = (n: number): Promise<unknown> => rondo.run<typeof chain>(work as typeof chain, taskOf(n));
@@ -182,7 +186,8 @@ async function runSingly(
   };
 }
 
-async function runStarts(bench: Bench, { rondo, meter, raw }: Opened): Promise<Figures> {
+async function runStarts(bench: Bench, { rondo, meter, openRaw }: Opened): Promise<Figures> {
+  const raw = await openRaw();
   const total = bench.isShort ? 10_000 : 50_000;
   rondo.serve(waiting);
   const singly = (many: number): Promise<void> =>

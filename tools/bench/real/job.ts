@@ -50,7 +50,8 @@ export function scenariosOf(job: Job): readonly Scenario[] {
 export interface Opened {
   readonly rondo: Rondo;
   readonly meter: Meter;
-  readonly raw: RawStore;
+  /** Opens the raw store. Jobs that do not need it leave its memory out of the figures. */
+  readonly openRaw: () => Promise<RawStore>;
 }
 
 /** A part that runs in one process over the scenario's store. */
@@ -58,9 +59,14 @@ export function inProcess(run: (bench: Bench, opened: Opened) => Promise<Figures
   return async (bench) => {
     const { rondo, meter } =
       bench.database === null ? await openMetered(bench.directory) : await openMeteredNode(bench.database);
-    const raw = await openRawStore(bench);
-    const figures = await run(bench, { rondo, meter, raw });
-    await raw.close();
+    const opened: RawStore[] = [];
+    const openRaw = async (): Promise<RawStore> => {
+      const raw = await openRawStore(bench);
+      opened.push(raw);
+      return raw;
+    };
+    const figures = await run(bench, { rondo, meter, openRaw });
+    for (const raw of opened) await raw.close();
     await rondo.close();
     return figures;
   };
