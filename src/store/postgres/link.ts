@@ -14,6 +14,9 @@ import { StoreFault } from "../store.ts";
 import type { Acknowledged, MarkWriter } from "./acknowledged-writes.ts";
 import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
 import { drop, type Hosts } from "./hosts.ts";
+import { type Columns, PreparedQuery, parserOf, type Value } from "./prepared-query.ts";
+
+export type { Value } from "./prepared-query.ts";
 
 /** A statement that is prepared once per connection. */
 export interface Statement {
@@ -21,8 +24,6 @@ export interface Statement {
   readonly name: string;
   readonly text: string;
 }
-
-export type Value = string | number | boolean | null;
 
 export interface LinkOptions {
   /** The hosts of the database, which all connections of a store share. */
@@ -40,24 +41,18 @@ export interface LinkOptions {
   readonly begin: (client: pg.Client, timeline: number | null) => Promise<void>;
 }
 
+/** The columns of a statement. They are confirmed if two answers have described them alike. */
+interface KnownColumns {
+  readonly columns: Columns;
+  readonly isConfirmed: boolean;
+}
+
 export interface RunOptions<Row> {
   readonly writes: boolean;
   readonly session?: number;
   /** Returns how the write is remembered after it was acknowledged; null if nothing was written. */
   readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
-
-/** Parses 64-bit integers as JavaScript numbers, because all numbers of Rondo are safe integers. */
-const TYPES = {
-  getTypeParser: (oid: number): ((value: string) => unknown) => {
-    if (oid === INT8 || oid === INT4 || oid === INT2) return Number;
-    return oid === BOOL ? (value) => value === "t" : (value) => value;
-  },
-};
-const BOOL = 16;
-const INT8 = 20;
-const INT2 = 21;
-const INT4 = 23;
 
 /** The most connections in a row that are replaced because of garbled bytes. After that, the errors must have another cause. */
 const GARBLED_MAX = 5;
@@ -86,8 +81,8 @@ export class Link {
   /** Resolves when all earlier statements have ended. */
   #free: Promise<void> = Promise.resolve();
   busy = 0;
-  /** The column types of the result of each statement, by text. */
-  readonly #types = new Map<string, string>();
+  /** The columns of the result of each statement, by text. */
+  readonly #columns = new Map<string, KnownColumns>();
   #garbled = 0;
   /** The number of this connection, from 1. */
   session = 0;
@@ -121,32 +116,29 @@ export class Link {
     let cancel = (): void => {};
     try {
       if (before !== null) await this.#turn(before);
-      const client = await this.connected();
+      const client = this.#ready ?? (await this.connected());
       if (options.session !== undefined && options.session !== this.session) return null;
-      cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
       attempted.sent = true;
-      const { name } = statement;
       const { remember } = options;
       const { marks } = this.#options;
       const marked = remember === undefined ? undefined : marks?.next(statement.text, values.length);
       const text = marked?.text ?? statement.text;
       this.#isUnconfirmed = false;
-      const result = await client.query<never[]>({
+      const answering = PreparedQuery.run(client, {
         name: preparedName(text),
         text,
-        values: [...values, ...(marked?.more ?? [])],
-        rowMode: "array",
+        values: marked === undefined ? values : [...values, ...marked.more],
+        columns: this.#columnsOf(statement),
       });
+      // The timer is set while the server works, and after the timers of statements that were called in the same turn: those give up
+      // first, since otherwise the next one would be sent when this one is given up.
+      await Promise.resolve();
+      cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
+      const answer = await answering;
       if (this.#isUnconfirmed) throw unconfirmed();
-      this.#checkTypes(statement, result.fields);
-      // The driver can skip a row with garbled bytes. So the number of rows is compared with the row count at the end of the
-      // server's answer.
-      if (result.command === "SELECT" && result.rowCount !== result.rows.length)
-        throw new Error(
-          `${name} returned ${result.rows.length} rows, but the server announced ${result.rowCount}`,
-        );
+      if (answer.described !== null) this.#checkColumns(statement, answer.described);
       this.#garbled = 0;
-      const rows = result.rows as unknown as Row[];
+      const rows = answer.rows as unknown as Row[];
       if (marked !== undefined) marks?.note(marked.n, remember?.(rows) ?? null);
       return rows;
     } catch (error) {
@@ -172,15 +164,22 @@ export class Link {
     return isGarbled(error) && ++this.#garbled <= GARBLED_MAX;
   }
 
-  /** Checks the column types of a result. They never change for a statement, so different types mean that an answer was garbled. */
-  #checkTypes({ name, text }: Statement, fields: readonly { readonly dataTypeID: number }[]): void {
-    const types = fields.map(({ dataTypeID }) => dataTypeID).join();
-    const before = this.#types.get(text);
-    if (before === undefined) this.#types.set(text, types);
-    if (before === undefined || before === types) return;
-    // It is not known which of the two answers was garbled, so the stored types are forgotten.
-    this.#types.delete(text);
-    throw new Error(`${name} returned columns of the types ${types}, but earlier ${before}`);
+  /** Returns the columns of a statement if two answers have described them alike; the server then need not describe them again. */
+  #columnsOf({ text }: Statement): Columns | null {
+    const known = this.#columns.get(text);
+    return known?.isConfirmed === true ? known.columns : null;
+  }
+
+  /** Checks the described columns of a result. They never change for a statement, so different types mean that an answer was garbled. */
+  #checkColumns({ name, text }: Statement, columns: Columns): void {
+    const before = this.#columns.get(text)?.columns;
+    if (before === undefined || before.types === columns.types) {
+      this.#columns.set(text, { columns, isConfirmed: before !== undefined });
+      return;
+    }
+    // It is not known which of the two answers was garbled, so the stored columns are forgotten.
+    this.#columns.delete(text);
+    throw new Error(`${name} returned columns of the types ${columns.types}, but earlier ${before.types}`);
   }
 
   /** Waits for the earlier statements; throws after a timeout, so that the queue stays bounded. */
@@ -200,6 +199,11 @@ export class Link {
         resolve();
       });
     });
+  }
+
+  /** The connection, if it is open and may be used. */
+  get #ready(): pg.Client | null {
+    return this.#isEnded ? null : this.#client;
   }
 
   /** Returns the connection, and opens it if there is none. */
@@ -260,7 +264,7 @@ export class Link {
         application_name: applicationName,
         connectionTimeoutMillis: timeoutMs,
         keepAlive: true,
-        types: TYPES,
+        types: { getTypeParser: parserOf },
       });
     } catch (error) {
       throw connectFault(error);
