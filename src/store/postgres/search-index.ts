@@ -12,8 +12,9 @@ import type { Links } from "./links.ts";
 import type { PostgresReader } from "./reader.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
-/** How many executions one call indexes. */
+/** How many executions one call indexes. The next constant is for own executions that have one term each. */
 const SLICE = 200;
+const SLICE_PLAIN = 1_000;
 /**
  * How far the cursors stay behind the newest execution. A commit that is still running may have smaller numbers than one that has ended.
  */
@@ -108,6 +109,11 @@ export class PostgresSearchIndex {
   readonly #numberOf: (id: string) => number | undefined;
   /** Terms of this node's commits that are not indexed yet, by the id of the execution. */
   readonly #own = new Map<string, OwnTerms>();
+  /**
+   * The numbers of this node's new executions that are not indexed yet and have a single term, by the term. They are most of all
+   * executions, so they take little memory.
+   */
+  readonly #plain = new Map<string, number[]>();
   /** The execution up to which the cursors may advance, and when it was the newest one. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
@@ -132,17 +138,22 @@ export class PostgresSearchIndex {
     for (const { head, create, execution } of writes) {
       if (head === null || !(create || head.error !== null)) continue;
       const terms = create ? termsOf(head) : errorTerms(head.error);
+      const number = this.#numberOf(execution);
+      const [term] = terms;
+      if (create && number !== undefined && terms.length === 1 && term !== undefined) {
+        this.#addPlain(term, [number]);
+        continue;
+      }
       const before = this.#own.get(execution);
-      const e = this.#numberOf(execution) ?? before?.e;
+      const e = number ?? before?.e;
       this.#own.set(execution, { e, terms: before === undefined ? terms : [...before.terms, ...terms] });
     }
   }
 
   async indexSome(): Promise<boolean> {
-    if (this.#own.size > 0) {
-      await this.#writeOwn();
-      if (this.#own.size > 0) return true;
-    }
+    if (this.#plain.size > 0) await this.#writePlain();
+    if (this.#own.size > 0) await this.#writeOwn();
+    if (this.#plain.size > 0 || this.#own.size > 0) return true;
     const now = await this.#now();
     if (this.#bound === null) this.#bound = { e: await this.#last(), at: now };
     if (now - this.#bound.at < this.#behindMs) return false;
@@ -164,8 +175,11 @@ export class PostgresSearchIndex {
   /** Called before these executions are deleted. Returns a function that deletes the terms of those that no longer exist. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
     for (const id of ids) this.#own.delete(id);
+    this.#deletePlain(new Set(ids.flatMap((id) => this.#numberOf(id) ?? [])));
     const find = () => this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
-    const heads = await this.#reader.headsOf(await find());
+    const found = await find();
+    this.#deletePlain(new Set(found));
+    const heads = await this.#reader.headsOf(found);
     return async () => {
       const left = new Set(await find());
       const gone = heads
@@ -218,6 +232,35 @@ export class PostgresSearchIndex {
         max,
       );
     return { orders: [], floor };
+  }
+
+  #addPlain(term: string, numbers: readonly number[]): void {
+    const before = this.#plain.get(term);
+    if (before === undefined) this.#plain.set(term, [...numbers]);
+    else for (const number of numbers) before.push(number);
+  }
+
+  #deletePlain(gone: ReadonlySet<number>): void {
+    if (gone.size === 0) return;
+    for (const [term, numbers] of this.#plain) {
+      const left = numbers.filter((number) => !gone.has(number));
+      if (left.length === 0) this.#plain.delete(term);
+      else this.#plain.set(term, left);
+    }
+  }
+
+  /** Indexes new executions that have a single term each: some executions with the first of these terms. */
+  async #writePlain(): Promise<void> {
+    const [term, numbers] = this.#plain.entries().next().value as [string, number[]];
+    const some = numbers.splice(0, SLICE_PLAIN);
+    if (numbers.length === 0) this.#plain.delete(term);
+    try {
+      const terms = new Array<string>(some.length).fill(encodeText(term));
+      await this.#write("search-add", [joinTexts(terms), joinNumbers(some)]);
+    } catch (error) {
+      this.#addPlain(term, some);
+      throw error;
+    }
   }
 
   async #writeOwn(): Promise<void> {
