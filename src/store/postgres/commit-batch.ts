@@ -71,7 +71,12 @@ export class CommitBatch {
   toRead(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
-    for (const place of this.#places.values()) place.known = knowledge.get(place.id, place.epoch);
+    for (const [i, write] of this.#writes.entries()) {
+      const place = this.#placeOf[i] as Place;
+      // A new execution is rarely cached, and the database refuses an id that exists.
+      if (!write.create || place.count > 1 || place.isFresh || this.#readsAll)
+        place.known = knowledge.get(place.id, place.epoch);
+    }
     const isUnknown = (place: Place) => place.known === undefined && !place.isFresh;
     for (const [i, write] of this.#writes.entries()) {
       const place = this.#placeOf[i] as Place;
