@@ -145,8 +145,9 @@ export class CommitQueue {
     const batch = new CommitBatch(pendings, partitions);
     for (let tries = 0; ; tries++) {
       assert(tries < TRIES_MAX + partitions, "a commit is written or refused after a few tries");
-      const session = await knowledge.session();
-      await this.#read(batch, batch.toRead(knowledge));
+      const session = knowledge.currentSession ?? (await knowledge.session());
+      const unread = batch.toRead(knowledge);
+      if (unread.size > 0) await this.#read(batch, unread);
       let ends = batch.checkEnds();
       if (ends.doubtful.size > 0) {
         await this.#read(batch, ends.doubtful);
@@ -166,7 +167,6 @@ export class CommitQueue {
 
   /** Reads executions into the cache. `epochs` has the ids of the executions, with the epochs of their partitions. */
   async #read(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
-    if (epochs.size === 0) return;
     const { knowledge } = this.#options;
     await knowledge.read(epochs);
     batch.noteRead(epochs.keys(), knowledge);

@@ -78,6 +78,11 @@ export class KnownExecutions {
     for (const id of ids) this.#recent.delete(id);
   }
 
+  /** The number of the current connection if it is open and the entries were read over it; otherwise null, and `session` is needed. */
+  get currentSession(): number | null {
+    return this.#link.isReady && this.#link.session === this.#session ? this.#session : null;
+  }
+
   /** Returns the number of the current connection. If it is not the connection that the entries were read over, the cache is cleared. */
   async session(): Promise<number> {
     await this.#link.connected();

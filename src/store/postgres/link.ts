@@ -201,9 +201,14 @@ export class Link {
     });
   }
 
-  /** The connection, if it is open and may be used. */
+  /** The connection; null if it is not open or may not be used. */
   get #ready(): pg.Client | null {
     return this.#isEnded ? null : this.#client;
+  }
+
+  /** Whether the connection is open and may be used. */
+  get isReady(): boolean {
+    return this.#ready !== null;
   }
 
   /** Returns the connection, and opens it if there is none. */
