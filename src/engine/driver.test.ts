@@ -338,3 +338,34 @@ describe("what the driver does for servers and remote workers", () => {
     await r.engine.close();
   });
 });
+
+test("turns set a timer only if the node must be woken earlier than before, or if the clock has jumped", async () => {
+  class CountingClock extends VirtualClock {
+    timers = 0;
+    jumped = 0;
+    override after(ms: number, run: () => void): () => void {
+      this.timers++;
+      return super.after(ms, run);
+    }
+    stepped(): number {
+      return this.jumped;
+    }
+  }
+  const clock = new CountingClock();
+  const r = await rig(new MemoryTables(), clock);
+  await start(r, "e1", [{ name: "nap", handlers: { wait: { sleep: "30s" } } }]);
+  await clock.settle();
+  const before = clock.timers;
+  const turn = async (): Promise<void> => {
+    await start(r, "e1", [{ name: "nap", handlers: { wait: { sleep: "30s" } } }]);
+    await clock.settle();
+  };
+  for (let i = 0; i < 5; i++) await turn();
+  expect(clock.timers).toBe(before);
+  clock.jumped = 1;
+  await turn();
+  expect(clock.timers).toBeGreaterThan(before);
+  await clock.advance("30s");
+  expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "done" } });
+  await r.engine.close();
+});

@@ -56,7 +56,8 @@ export class Engine implements EnginePort {
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
-  #cancelWake: (() => void) | null = null;
+  /** The timer that wakes the node, and by how much the clock had jumped when it was set; null if there is none. */
+  #wake: { readonly at: number; readonly stepped: number; readonly cancel: () => void } | null = null;
   readonly #backoff: StoreBackoff;
   readonly cluster: PartitionInputs;
   readonly outbox: OutboxPort;
@@ -280,11 +281,24 @@ export class Engine implements EnginePort {
     }
     for (const output of outputs) this.#perform(output);
     this.#isRunning = false;
-    this.#cancelWake?.();
-    this.#cancelWake = null;
-    const at = this.#node.nextWakeAt();
-    if (at !== Number.POSITIVE_INFINITY)
-      this.#cancelWake = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#schedule());
+    if (this.#node.isWaiting) this.#schedule();
+    this.#wakeAt(this.#node.nextWakeAt());
+  }
+
+  /**
+   * Sets the timer that wakes the node. A timer that is due earlier is left, because most times change with every turn; the turn after
+   * it sets the next one. After a jump of the clock the timer is set anew.
+   */
+  #wakeAt(at: number): void {
+    const stepped = this.#clock.stepped?.() ?? 0;
+    const isEarlier = this.#wake !== null && this.#wake.at <= at && this.#wake.stepped === stepped;
+    if (at === Number.POSITIVE_INFINITY || isEarlier) return;
+    this.#wake?.cancel();
+    const cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => {
+      this.#wake = null;
+      this.#schedule();
+    });
+    this.#wake = { at, stepped, cancel };
   }
 
   #perform(output: Output): void {
@@ -428,7 +442,7 @@ export class Engine implements EnginePort {
     if (this.#stopped !== null) return;
     this.#stopped = reason;
     this.#postOpRunner.stop();
-    this.#cancelWake?.();
+    this.#wake?.cancel();
     this.#replies.dismiss(stoppedAnswer(reason));
   }
 }
