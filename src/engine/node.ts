@@ -183,6 +183,7 @@ export class EngineNode {
   advance(now: number): Output[] {
     const node = this.#node;
     node.now = Math.max(node.now, now);
+    this.#commits.beginTurn();
     this.#clockDuty();
     if (node.grantsFirst) {
       node.grantsFirst = false;
@@ -207,6 +208,11 @@ export class EngineNode {
     const { outputs } = node;
     node.outputs = [];
     return outputs;
+  }
+
+  /** Whether `advance` has left executions for the next turn. It must be called soon, even if no input arrives. */
+  get isWaiting(): boolean {
+    return this.#commits.isWaiting;
   }
 
   /** The time at which `advance` must be called if no input arrives before; Infinity if there is none. */

@@ -248,7 +248,8 @@ export class Rondo implements RondoClient {
   }
 
   /**
-   * All starts are sent in one turn of the event loop, so that they share commits. If there are many, only some are under way at a time.
+   * Starts are sent together, so that they share commits. If there are many, half of those that are under way at a time are sent a turn
+   * later, so that the first commit is written meanwhile.
    */
   async startMany<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
@@ -270,7 +271,11 @@ export class Rondo implements RondoClient {
         }
       }
     };
-    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane));
+    const lanes = (): Promise<unknown> =>
+      Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME / 2, starts.length - next) }, lane));
+    const first = lanes();
+    const later = new Promise<void>((resolve) => this.#options.clock.soon(resolve)).then(lanes);
+    await Promise.all([first, later]);
     return outcomes;
   }
 

@@ -13,6 +13,8 @@ import { type Stepped, stepSlot } from "./stepping.ts";
 
 /** A commit takes at least this many of the waiting executions, so that a few executions are not split over several commits. */
 const SHARE_MIN = 16;
+/** After a commit of this many executions the turn ends, so that the store writes it while further executions are stepped. */
+const LARGE_WRITES = 128;
 
 interface UnderWay {
   readonly stepped: readonly Stepped[];
@@ -30,6 +32,8 @@ export class Committer {
   readonly #underWay = new Map<number, UnderWay>();
   // @plant acknowledged before it is durable 3
   #commits = 0;
+  /** Whether a large commit was emitted in this turn. Further executions are stepped in the next turn. */
+  #isTurnOver = false;
 
   constructor(
     node: NodeState,
@@ -51,10 +55,22 @@ export class Committer {
     return this.#underWay.size;
   }
 
-  /** Steps waiting executions and emits commits, up to the limit of concurrent commits. */
+  /** Whether executions wait for a further turn although another commit may be emitted. */
+  get isWaiting(): boolean {
+    return this.#isTurnOver && this.#node.runnable.length > 0 && this.#hasRoom;
+  }
+
+  get #hasRoom(): boolean {
+    return this.#underWay.size < this.#node.settings.commitsMax;
+  }
+
+  beginTurn(): void {
+    this.#isTurnOver = false;
+  }
+
+  /** Steps waiting executions and emits commits, up to the limit of concurrent commits or to a large commit. */
   flush(): void {
-    const { runnable, settings } = this.#node;
-    while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
+    while (this.#hasRoom && this.#node.runnable.length > 0 && !this.#isTurnOver) this.#flushOne();
     if (this.#mailbox.hasDone && this.#underWay.size === 0) this.#emit([]);
   }
 
@@ -162,6 +178,7 @@ export class Committer {
     node.runnable.splice(0, taken);
     // @plant acknowledged before it is durable
     if (stepped.length > 0) this.#emit(stepped);
+    if (stepped.length >= LARGE_WRITES) this.#isTurnOver = true;
     for (const result of idle) this.#afterCommit.finish(result);
   }
 

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+
+/** A node at which this many executions wait for their first commit. */
+function started(executions: number): NodeFixture {
+  const fixture = new NodeFixture();
+  fixture.holdsCommits = true;
+  const plan = fixture.plan([phase("a")]);
+  for (let i = 0; i < executions; i++) fixture.start(plan, `e${i}`);
+  // The first turn looks for the executions in the store.
+  fixture.advance();
+  return fixture;
+}
+
+/** The executions in each commit of a turn. */
+function writesOf(fixture: NodeFixture): number[] {
+  return fixture.advance().flatMap((output) => (output.kind === "commit" ? [output.content.writes.length] : []));
+}
+
+test("a turn ends after a large commit, so that it is written while the next one is stepped", () => {
+  const fixture = started(400);
+  expect(writesOf(fixture)).toEqual([200]);
+  expect(fixture.node.isWaiting).toBe(true);
+  expect(writesOf(fixture)).toEqual([200]);
+  expect(fixture.node.isWaiting).toBe(false);
+});
+
+test("small commits are emitted in one turn", () => {
+  const fixture = started(100);
+  expect(writesOf(fixture)).toEqual([50, 50]);
+  expect(fixture.node.isWaiting).toBe(false);
+});
+
+test("nothing waits for a turn while no more commits are allowed", () => {
+  const fixture = started(600);
+  expect([...writesOf(fixture), ...writesOf(fixture), ...writesOf(fixture)]).toEqual([256, 256]);
+  expect(fixture.node.isWaiting).toBe(false);
+});
