@@ -7,8 +7,7 @@ import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
 import { CommitColumns, type Written } from "./commit-columns.ts";
 import { type Known, type KnownExecutions, lineKey } from "./known-executions.ts";
-import type { Value } from "./link.ts";
-import { isOneRow, oneRowValues } from "./one-row.ts";
+import { isOneRow, type OneRow, oneRowCall } from "./one-row.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
 export interface Pending {
@@ -156,10 +155,10 @@ export class CommitBatch {
   }
 
   /**
-   * Builds the call of `write_one_1` for a batch that only appends one journal row to one execution: the partition, its epoch
-   * and the other values. Null for any other batch.
+   * Builds the call for a batch that only appends one journal row to one execution (one-row.ts), with the partition and its epoch.
+   * Null for any other batch.
    */
-  buildOne(): { partition: number; epoch: number; values: Value[] } | null {
+  buildOne(): (OneRow & { readonly partition: number; readonly epoch: number }) | null {
     const [write] = this.#writes;
     const [place] = this.#placeOf as Mutable<Place>[];
     if (write === undefined || place === undefined || this.#writes.length > 1 || !isOneRow(write))
@@ -172,7 +171,7 @@ export class CommitBatch {
     this.#created = [];
     place.isBegun = false;
     this.#begin(FIRST_REF, place, write);
-    return { partition, epoch, values: oneRowValues(place, write) };
+    return { partition, epoch, ...oneRowCall(place, write) };
   }
 
   /**

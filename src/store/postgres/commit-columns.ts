@@ -226,7 +226,7 @@ type Columns<T> = Record<string, (T | null)[]> &
   Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
 
 /** Returns the tags of a head as encoded JSON text. */
-export function tagsText({ tags }: Head): string {
+export function tagsText({ tags }: Pick<Head, "tags">): string {
   return isEmpty(tags) ? "{}" : encodeText(JSON.stringify(tags));
 }
 

@@ -37,7 +37,7 @@ function setUp() {
         const created = `{${Array.from({ length: 300 }, (_, i) => i + 1).join()}}`;
         calls.push({
           ok: () => {
-            resolve(statement.name === "write one" ? [[calls.length]] : [[null, created, "{}"]]);
+            resolve(statement.name === "create one" ? [[calls.length]] : [[null, created, "{}"]]);
             return clock.settle();
           },
           fail: (error) => {

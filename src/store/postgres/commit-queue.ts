@@ -12,7 +12,6 @@ import { WRITE } from "./commit-columns.ts";
 import { sqlState } from "./faults.ts";
 import type { KnownExecutions } from "./known-executions.ts";
 import type { Link, Statement, Value } from "./link.ts";
-import { WRITE_ONE } from "./one-row.ts";
 
 /** The most characters of one call. `COMMITS_MAX` is the most commits. */
 const CHARS_MAX = 8_388_608;
@@ -179,25 +178,20 @@ export class CommitQueue {
   }
 
   /**
-   * Sends a batch that appends one row by `write_one_1`. Returns "refused" if the batch does more than that, or if nothing was
+   * Sends a batch that appends one row to one execution (one-row.ts). Returns "refused" if the batch does more than that, or if nothing was
    * written; a full call then finds the reason.
    */
   async #sendOne(batch: CommitBatch, session: number): Promise<boolean | "refused"> {
     const one = batch.buildOne();
     if (one === null) return "refused";
     const { generation, lock, owner, knowledge } = this.#options;
-    const values = [lock, generation, owner(), one.partition, one.epoch, ...one.values];
-    type Row = [execution: number | null];
-    const row = await this.#call<Row>(batch, {
-      statement: WRITE_ONE,
-      values,
-      session,
-      isWritten: isNumbered,
-    });
+    const { statement, partition, epoch } = one;
+    const values = [lock, partition, partition, epoch, owner(), generation, ...one.values];
+    type Row = [execution: number];
+    const row = await this.#call<Row>(batch, { statement, values, session, isWritten: () => true });
     if (row === null) return false;
-    const [execution] = row;
-    if (execution === null) return "refused";
-    batch.wrote([execution], [], knowledge);
+    if (row === "none") return "refused";
+    batch.wrote(row, [], knowledge);
     return true;
   }
 
@@ -210,6 +204,7 @@ export class CommitQueue {
     const values = call.columns.values(fixed);
     const row = await this.#call<Row>(batch, { statement: WRITE, values, session, isWritten: isAccepted });
     if (row === null) return false;
+    assert(row !== "none", "the function for commits returns one row");
     const [refused, created, touched] = row;
     if (refused !== null) {
       batch.refusedBy(JSON.parse(refused) as Refusal);
@@ -219,8 +214,14 @@ export class CommitQueue {
     return true;
   }
 
-  /** Runs the statement of a batch and returns its row. Returns null if the batch was built from stale data; the batch then starts over. */
-  async #call<Row extends readonly unknown[]>(batch: CommitBatch, call: Call<Row>): Promise<Row | null> {
+  /**
+   * Runs the statement of a batch and returns its row, or "none" if it returns none. Returns null if the batch was built from stale data;
+   * the batch then starts over.
+   */
+  async #call<Row extends readonly unknown[]>(
+    batch: CommitBatch,
+    call: Call<Row>,
+  ): Promise<Row | "none" | null> {
     const { link, knowledge } = this.#options;
     const { statement, values, session, isWritten } = call;
     try {
@@ -230,7 +231,7 @@ export class CommitQueue {
         remember: ([row]) =>
           row !== undefined && isWritten(row) ? { kind: "commits", ...batch.acknowledged() } : null,
       });
-      if (rows !== null) return rows[0] as Row;
+      if (rows !== null) return rows[0] ?? "none";
     } catch (error) {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
       // Nothing was written, because a row exists that was not in the cache. The next try reads it.
@@ -249,7 +250,6 @@ interface Call<Row> {
   readonly isWritten: (row: Row) => boolean;
 }
 
-const isNumbered = ([execution]: readonly [number | null]): boolean => execution !== null;
 const isAccepted = ([refused]: readonly [refused: string | null, ...rest: unknown[]]): boolean =>
   refused === null;
 

@@ -23,6 +23,10 @@ export interface Statement {
   /** The name of the statement in messages. Its name on the server is a hash of the text. */
   readonly name: string;
   readonly text: string;
+  /**
+   * A statement that runs first, in the same transaction, with as many of the first values. This statement gets its snapshot after that.
+   */
+  readonly first?: { readonly statement: Statement; readonly values: number };
 }
 
 export interface LinkOptions {
@@ -121,19 +125,27 @@ export class Link {
       attempted.sent = true;
       const { remember } = options;
       const { marks } = this.#options;
-      const marked = remember === undefined ? undefined : marks?.next(statement.text, values.length);
+      const first = firstOf(statement, values);
+      const own = first === undefined ? values : values.slice(first.values.length);
+      const marked = remember === undefined ? undefined : marks?.next(statement.text, own.length);
       const text = marked?.text ?? statement.text;
       this.#isUnconfirmed = false;
+      if (first !== undefined && !PreparedQuery.isPrepared(client, first.name)) {
+        cancel = this.#dropLate(client);
+        await PreparedQuery.run(client, { ...first, columns: null });
+        cancel();
+      }
       const answering = PreparedQuery.run(client, {
         name: preparedName(text),
         text,
-        values: marked === undefined ? values : [...values, ...marked.more],
+        values: marked === undefined ? own : [...own, ...marked.more],
+        first,
         columns: this.#columnsOf(statement),
       });
       // The timer is set while the server works, and after the timers of statements that were called in the same turn: those give up
       // first, since otherwise the next one would be sent when this one is given up.
       await Promise.resolve();
-      cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
+      cancel = this.#dropLate(client);
       const answer = await answering;
       if (this.#isUnconfirmed) throw unconfirmed();
       if (answer.described !== null) this.#checkColumns(statement, answer.described);
@@ -157,6 +169,12 @@ export class Link {
       else void before.then(letPass);
       this.busy--;
     }
+  }
+
+  /** Closes the connection if there is no answer in time. The returned function ends the wait. */
+  #dropLate(client: pg.Client): () => void {
+    const { clock, timeoutMs } = this.#options;
+    return clock.after(timeoutMs, () => drop(client, "no answer in time"));
   }
 
   /** Whether the answer is garbled, and this has not happened too often in a row. Frequent errors have another cause. */
@@ -287,6 +305,13 @@ export class Link {
   #forget(client: pg.Client): void {
     if (this.#client === client) this.#client = null;
   }
+}
+
+/** Returns the call of the statement that runs first; undefined if there is none. */
+function firstOf({ first }: Statement, values: readonly Value[]) {
+  if (first === undefined) return undefined;
+  const { text } = first.statement;
+  return { name: preparedName(text), text, values: values.slice(0, first.values) };
 }
 
 /** Terminates other connections with the same application name on the server, and waits up to `waitMs` until they have ended. */

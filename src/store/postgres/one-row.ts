@@ -1,22 +1,71 @@
 /**
- * Builds the call of the SQL function `write_one_1`, which appends one journal row to one execution. The write may also create
- * or end the execution, or change its head.
+ * The statements for a commit of one execution that appends one journal row, which is the most common commit. They do what
+ * `write_commit_2` does for such a write, in less than half of the server's time.
+ *
+ * Each takes the shared lock of the partition by a statement that runs first. The statement itself has a new snapshot, so it sees
+ * an owner that took the partition before, and writes only if the fence holds. The result is the number of the execution. There
+ * is no result, and nothing is written, if the fence refuses the write, or if the id of a new execution exists;
+ * `write_commit_2` then finds the reason.
  */
 import type { ExecutionWrite, Head } from "../store.ts";
 import { changeOfHead, tagsText, type Written } from "./commit-columns.ts";
 import type { Statement, Value } from "./link.ts";
 import { encodeText, plainText } from "./text.ts";
 
-const FENCE_VALUES = 5;
-const ROW_VALUES = 7;
-const HEAD_VALUES = 12;
-const NO_HEAD: readonly Value[] = new Array<null>(HEAD_VALUES).fill(null);
-const VALUES = FENCE_VALUES + ROW_VALUES + HEAD_VALUES;
-
-export const WRITE_ONE: Statement = {
-  name: "write one",
-  text: `SELECT write_one_1(${Array.from({ length: VALUES }, (_, i) => `$${i + 1}`).join(", ")})`,
+/** Takes the shared lock of a partition. Taking or releasing the partition needs the exclusive lock. */
+export const LOCK: Statement = {
+  name: "lock",
+  text: "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)",
 };
+
+/** The fence, with the first four values: the partition is this owner's in this epoch, and the store is of this generation. */
+const FENCED = `FROM partitions r, meta m
+  WHERE r.partition = $1 AND r.epoch = $2 AND r.owner = $3 AND m.generation = $4`;
+/** The next five values are the journal row. The tenth is the number of the execution, or the id of a new one. */
+const ROW = "$5::int, $6::int, $7::bigint, $8::text, $9::text";
+const INTO_JOURNAL = "INSERT INTO journal (e, seq, count, at, chain, body, phase)";
+
+/** Appends a journal row; the head stays, except that the row may store another phase. */
+export const APPEND_ONE = oneRow(
+  "append one",
+  `${INTO_JOURNAL} SELECT $10::bigint, ${ROW}, $11::text ${FENCED} RETURNING e`,
+);
+
+/** Creates an execution with its first journal row. */
+export const CREATE_ONE = oneRow(
+  "create one",
+  `WITH made AS (
+    INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, created_at, status, phase, want, priority,
+      finished_at, tags, error)
+    SELECT nextval('executions_e'), $10, r.partition, r.epoch, $18, $19, $20, $21::bigint, $11, $12, $13, $14::int,
+      $15::bigint, $16, $17
+    ${FENCED} AND (SELECT true FROM executions x WHERE x.id = $10 LIMIT 1) IS NULL
+    RETURNING e
+  )
+  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM made RETURNING e`,
+);
+
+/** Appends a journal row and writes the head. */
+export const CHANGE_ONE = oneRow(
+  "change one",
+  `WITH changed AS (
+    UPDATE executions x
+    SET epoch = r.epoch, status = $11, phase = $12, want = $13, priority = $14, finished_at = $15, tags = $16, error = $17
+    ${FENCED} AND x.e = $10
+    RETURNING x.e
+  )
+  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM changed RETURNING e`,
+);
+
+function oneRow(name: string, text: string): Statement {
+  return { name, text, first: { statement: LOCK, values: 2 } };
+}
+
+/** A call of one of these statements: its values after those of the lock and the fence. */
+export interface OneRow {
+  readonly statement: Statement;
+  readonly values: readonly Value[];
+}
 
 /** Whether a write appends one journal row and does nothing else, except for writing the head. */
 export function isOneRow(write: ExecutionWrite): boolean {
@@ -33,27 +82,30 @@ export function isOneRow(write: ExecutionWrite): boolean {
   );
 }
 
-/** Returns the values of the call, except those of the fence. Also sets the fields of the execution that are cached after the call. */
-export function oneRowValues(written: Written, write: ExecutionWrite): Value[] {
+/** Builds the call for a write. Also sets the fields of the execution that are cached after the call. */
+export function oneRowCall(written: Written, write: ExecutionWrite): OneRow {
   const [entry] = write.entries as readonly [ExecutionWrite["entries"][number]];
   const { seq, count, at, body } = entry;
   written.end = seq + count - 1;
   written.head = write.head;
   written.lastRow = 0;
   const change = changeOfHead(written);
-  const e = change === "created" ? null : written.ref;
-  const phase = change === "phase" && written.phase !== null ? plainText(written.phase) : null;
-  return [
-    ...[e, seq, count, at, encodeText(write.chain), encodeText(body), phase],
-    ...(change === "phase" ? NO_HEAD : headValues(write.head as Head)),
-  ];
+  const row = [seq, count, at, encodeText(write.chain), encodeText(body)];
+  if (change === "phase") {
+    const phase = written.phase === null ? null : plainText(written.phase);
+    return { statement: APPEND_ONE, values: [...row, written.ref, phase] };
+  }
+  const head = write.head as Head;
+  if (change === "whole")
+    return { statement: CHANGE_ONE, values: [...row, written.ref, ...headValues(head)] };
+  const { id, workflow, hash, project, createdAt } = head;
+  const names = [plainText(workflow), plainText(hash), plainText(project), createdAt];
+  return { statement: CREATE_ONE, values: [...row, plainText(id), ...headValues(head), ...names] };
 }
 
-function headValues(head: Head): Value[] {
-  const { id, workflow, hash, project, createdAt, status, phase, want, priority, finishedAt } = head;
+function headValues({ status, phase, want, priority, finishedAt, tags, error }: Head): Value[] {
   return [
-    ...[plainText(id), plainText(workflow), plainText(hash), plainText(project), createdAt],
     ...[plainText(status), phase === null ? null : plainText(phase), want, priority, finishedAt],
-    ...[tagsText(head), head.error === null ? null : encodeText(head.error)],
+    ...[tagsText({ tags }), error === null ? null : encodeText(error)],
   ];
 }

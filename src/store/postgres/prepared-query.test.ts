@@ -24,10 +24,11 @@ const KNOWN: Columns = { types: "20,25", parsers: [parserOf(INT8), parserOf(TEXT
 const FIELDS = { fields: [{ dataTypeID: INT8 }, { dataTypeID: TEXT }] };
 
 /** A query that was sent over a connection that has prepared its statement. */
-function asked(columns: Columns | null, isPrepared = true) {
+function asked(columns: Columns | null, { isPrepared = true, hasFirst = false } = {}) {
   const sent = new Sent();
   if (isPrepared) sent.parsedStatements["s"] = "SELECT";
-  const query = new PreparedQuery({ name: "s", text: "SELECT", values: [1, null], columns });
+  const first = hasFirst ? { name: "f", values: [2] } : undefined;
+  const query = new PreparedQuery({ name: "s", text: "SELECT", values: [1, null], columns, first });
   const ends: (Error | Answer | null)[] = [];
   query.callback = (error, answer) => ends.push(error ?? answer);
   query.submit(sent as unknown as pg.Connection);
@@ -35,26 +36,35 @@ function asked(columns: Columns | null, isPrepared = true) {
 }
 
 test("a request has the values as texts, and asks for the columns only if that is wanted", () => {
-  const request = encodeRequest("name", ["é", 12, true, null], false).toString("latin1");
+  const request = encodeRequest([{ name: "name", values: ["é", 12, true, null] }], false).toString("latin1");
   expect(request).toBe(
     "B\0\0\0(\0name\0\0\0\0\x04\0\0\0\x02\xc3\xa9\0\0\0\x0212\0\0\0\x04true\xff\xff\xff\xff\0\0" +
       "E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04",
   );
-  expect(encodeRequest("name", ["é", 12, true, null], true).toString("latin1")).toBe(
+  expect(encodeRequest([{ name: "name", values: ["é", 12, true, null] }], true).toString("latin1")).toBe(
     request.replace("E\0\0\0\x09", "D\0\0\0\x06P\0E\0\0\0\x09"),
   );
 });
 
 test("long values of any characters are sent whole", () => {
   for (const text of ["€".repeat(100), "€".repeat(101), "\u{1f600}".repeat(5_000), "x".repeat(300_000)]) {
-    const request = encodeRequest("s", [text, "end"], false);
+    const request = encodeRequest([{ name: "s", values: [text, "end"] }], false);
     expect(request.indexOf(Buffer.from(text))).toBeGreaterThan(0);
     expect(request.subarray(-15 - 2 - 3, -15 - 2).toString()).toBe("end");
   }
 });
 
+test("two calls are one request, and the columns of the second are described", () => {
+  const [first, second] = [
+    { name: "a", values: [1] },
+    { name: "b", values: ["x"] },
+  ] as const;
+  const [one, two] = [encodeRequest([first], false), encodeRequest([second], true)];
+  expect(encodeRequest([first, second], true)).toEqual(Buffer.concat([one.subarray(0, -5), two]));
+});
+
 test("a statement is prepared once, and then describes its columns", () => {
-  const { query, sent, ends } = asked(KNOWN, false);
+  const { query, sent, ends } = asked(KNOWN, { isPrepared: false });
   expect(sent.parsed).toEqual(["SELECT"]);
   query.handleRowDescription(FIELDS);
   query.handleDataRow({ fields: ["5", "a"] });
@@ -136,4 +146,26 @@ test("a row before its columns is refused", () => {
   query.handleCommandComplete({ text: "SELECT 1" });
   query.handleReadyForQuery();
   expect((ends[0] as Error).message).toContain("a row of 1 values");
+});
+
+test("the rows of a first statement are dropped", () => {
+  const { query, sent, ends } = asked(KNOWN, { hasFirst: true });
+  expect(sent.written).toHaveLength(1);
+  query.handleDataRow({ fields: [""] });
+  query.handleCommandComplete({ text: "SELECT 1" });
+  query.handleDataRow({ fields: ["5", "a"] });
+  query.handleCommandComplete({ text: "INSERT 0 1" });
+  query.handleReadyForQuery();
+  expect(ends).toEqual([{ rows: [[5, "a"]], described: null }]);
+});
+
+test.each([
+  ["has lost a row", ["SELECT 1", "INSERT 0 0"], 'the end "SELECT 1"'],
+  ["has lost an end", ["SELECT 0"], "ended a statement with null"],
+  ["has a garbled end", ["SELECT\x01 0", "INSERT 0 0"], "the end"],
+])("an answer with a first statement that %s is refused", (_, tags, words) => {
+  const { query, ends } = asked(KNOWN, { hasFirst: true });
+  for (const text of tags) query.handleCommandComplete({ text });
+  query.handleReadyForQuery();
+  expect((ends[0] as Error).message).toContain(words);
 });

@@ -4,6 +4,8 @@
  * 1. The values, the call and the end of the request are encoded into one buffer, which is written at once.
  * 2. The server describes the columns only if that is asked for, because they are the same at every call.
  * 3. Rows are arrays.
+ * 4. Another prepared statement may run first, in the same request and thus in the same transaction. The second statement gets its
+ *    snapshot after the first one has ended.
  *
  * The library calls the methods with the messages of the server. An answer that does not fit the request fails the query: a
  * message that no statement of Rondo causes, a row with another number of values, or another number of rows than the server
@@ -28,11 +30,17 @@ export interface Answer {
   readonly described: Columns | null;
 }
 
-interface Options {
+/** A call of a prepared statement. */
+interface Call {
   /** The name of the statement on the server. */
   readonly name: string;
-  readonly text: string;
   readonly values: readonly Value[];
+}
+
+interface Options extends Call {
+  readonly text: string;
+  /** The statement that runs first; the connection must have prepared it. Its rows are dropped. */
+  readonly first?: Call | undefined;
   /** The known columns; null if the server must describe them. It also does that if the connection has not prepared the statement. */
   readonly columns: Columns | null;
 }
@@ -51,20 +59,29 @@ export class PreparedQuery implements pg.Submittable {
   readonly name: string;
   readonly text: string;
   readonly values: readonly Value[];
+  readonly #first: Call | undefined;
   /** Called once with the answer, or with the error. The library replaces the function if the URL has a `query_timeout`. */
   callback: Callback = () => {};
   readonly #rows: unknown[][] = [];
   #columns: Columns | null;
   #described: Columns | null = null;
   #tag: string | null = null;
+  /** The rows of the first statement while it runs; null if there is none, or if it has ended. */
+  #firstRows: number | null;
   /** Why the answer does not fit the request. */
   #misfit: Error | null = null;
 
-  constructor({ name, text, values, columns }: Options) {
+  constructor({ name, text, values, first, columns }: Options) {
     this.name = name;
     this.text = text;
     this.values = values;
+    this.#first = first;
+    this.#firstRows = first === undefined ? null : 0;
     this.#columns = columns;
+  }
+
+  static isPrepared(client: pg.Client, name: string): boolean {
+    return Object.hasOwn((client.connection as unknown as Connection).parsedStatements, name);
   }
 
   /** Sends the query and resolves with its answer. */
@@ -84,7 +101,8 @@ export class PreparedQuery implements pg.Submittable {
     const { name, text } = this;
     const isPrepared = Object.hasOwn(parsedStatements, name);
     if (!isPrepared) this.#columns = null;
-    const request = encodeRequest(name, this.values, this.#columns === null);
+    const calls = this.#first === undefined ? [this] : [this.#first, this];
+    const request = encodeRequest(calls, this.#columns === null);
     if (isPrepared) stream.write(request);
     else {
       stream.cork();
@@ -105,6 +123,10 @@ export class PreparedQuery implements pg.Submittable {
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    if (this.#firstRows !== null) {
+      this.#firstRows++;
+      return;
+    }
     const { parsers } = this.#columns ?? NO_COLUMNS;
     const { length } = fields;
     if (length !== parsers.length || length === 0) return this.#unexpected(`a row of ${length} values`);
@@ -117,6 +139,11 @@ export class PreparedQuery implements pg.Submittable {
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {
+    if (this.#firstRows !== null) {
+      if (countIn(text) !== this.#firstRows) this.#unexpected(`the end ${JSON.stringify(text)}`);
+      this.#firstRows = null;
+      return;
+    }
     if (this.#tag !== null) return this.#unexpected("a second end");
     this.#tag = text;
   }
@@ -153,13 +180,18 @@ export class PreparedQuery implements pg.Submittable {
 
   /** Compares the rows with the number that the server announces at the end. A statement without columns returns no rows. */
   #miscount(): Error | null {
-    const count = this.#tag === null ? null : /^[A-Z]+(?: \d+)*$/.exec(this.#tag);
-    if (count === null) return new Error(`the server ended a statement with ${JSON.stringify(this.#tag)}`);
+    const announced = this.#tag === null ? null : countIn(this.#tag);
+    if (announced === null)
+      return new Error(`the server ended a statement with ${JSON.stringify(this.#tag)}`);
     const { parsers } = this.#columns ?? NO_COLUMNS;
-    const announced = Number(count[0].slice(count[0].lastIndexOf(" ") + 1));
     if (parsers.length === 0 || announced === this.#rows.length) return null;
     return new Error(`${this.#rows.length} rows were returned, but the server announced ${announced}`);
   }
+}
+
+/** Returns the number of rows in the message at the end of a statement; NaN if it has none, null if it is no such message. */
+function countIn(tag: string): number | null {
+  return /^[A-Z]+(?: \d+)*$/.test(tag) ? Number(tag.slice(tag.lastIndexOf(" ") + 1)) : null;
 }
 
 const NO_COLUMNS: Columns = { types: "", parsers: [] };
@@ -189,22 +221,48 @@ const NULL_LENGTH = -1;
 const SHORT_CHARS = 100;
 /** The most bytes of a UTF-16 code unit in UTF-8. */
 const CODE_UNIT_BYTES = 3;
-/** The bytes of a request besides the name and the values. */
-const FRAME_BYTES = 36;
+/** The bytes of a call besides the name and the values, and then of the end of a request. */
+const CALL_BYTES = 31;
+const SYNC_BYTES = 5;
 
 /**
- * Encodes a request: binds the values to the statement's unnamed portal, describes the portal if that is wanted, executes it
- * and ends the request. All values and results are texts.
+ * Encodes a request: for each call, binds the values to the unnamed portal and executes it; then ends the request, and thereby the
+ * transaction. If it is wanted, the server describes the columns of the last call. All values and results are texts.
  */
-export function encodeRequest(name: string, values: readonly Value[], describes: boolean): Buffer {
-  const texts = values.map((value) => (typeof value === "string" || value === null ? value : String(value)));
-  let size = FRAME_BYTES + name.length + texts.length * 4;
-  for (const text of texts) if (text !== null) size += bytesOf(text);
+export function encodeRequest(calls: readonly Call[], describes: boolean): Buffer {
+  let size = SYNC_BYTES;
+  const texts = calls.map(({ values }) =>
+    values.map((value) => (typeof value === "string" || value === null ? value : String(value))),
+  );
+  for (const [i, { name }] of calls.entries()) {
+    size += CALL_BYTES + name.length;
+    for (const text of texts[i] as (string | null)[]) size += 4 + (text === null ? 0 : bytesOf(text));
+  }
   const bytes = Buffer.allocUnsafe(size);
-  bytes[0] = BIND;
+  let at = 0;
+  for (const [i, { name }] of calls.entries()) {
+    at = bind(bytes, at, name, texts[i] as (string | null)[]);
+    if (describes && i === calls.length - 1) {
+      at = begin(bytes, at, DESCRIBE, 6);
+      bytes[at] = PORTAL;
+      bytes[at + 1] = 0;
+      at += 2;
+    }
+    at = begin(bytes, at, EXECUTE, 9);
+    bytes[at] = 0;
+    // All rows are returned.
+    at = bytes.writeUInt32BE(0, at + 1);
+  }
+  at = begin(bytes, at, SYNC, 4);
+  return bytes.subarray(0, at);
+}
+
+/** Writes the message that binds values to a statement. Returns the place after it, as the next functions do. */
+function bind(bytes: Buffer, from: number, name: string, texts: readonly (string | null)[]): number {
+  bytes[from] = BIND;
   // The empty name of the portal.
-  bytes[5] = 0;
-  let at = 6 + bytes.write(name, 6, "latin1");
+  bytes[from + 5] = 0;
+  let at = from + 6 + bytes.write(name, from + 6, "latin1");
   bytes[at] = 0;
   // No formats are given, so all values are texts.
   at = bytes.writeUInt16BE(0, at + 1);
@@ -214,19 +272,8 @@ export function encodeRequest(name: string, values: readonly Value[], describes:
     at = bytes.writeInt32BE(length, at) + Math.max(0, length);
   }
   at = bytes.writeUInt16BE(0, at);
-  bytes.writeUInt32BE(at - 1, 1);
-  if (describes) {
-    at = begin(bytes, at, DESCRIBE, 6);
-    bytes[at] = PORTAL;
-    bytes[at + 1] = 0;
-    at += 2;
-  }
-  at = begin(bytes, at, EXECUTE, 9);
-  bytes[at] = 0;
-  // All rows are returned.
-  at = bytes.writeUInt32BE(0, at + 1);
-  at = begin(bytes, at, SYNC, 4);
-  return bytes.subarray(0, at);
+  bytes.writeUInt32BE(at - from - 1, from + 1);
+  return at;
 }
 
 /** Writes the type and the length of a message. */

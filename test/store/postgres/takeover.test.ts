@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { PHASES_IN_JOURNAL } from "../../../src/store/postgres/migrations/commit-functions.ts";
-import { WRITE_ONE } from "../../../src/store/postgres/migrations/write-one.ts";
+import { LOCK } from "../../../src/store/postgres/one-row.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
 import { PARTITIONS, startIn } from "../../fixtures/store/cluster-node-fixture.ts";
@@ -93,44 +93,49 @@ function staleIn(epochs: readonly number[]): number {
   }).length;
 }
 
-/** The function that a commit calls: for one row of one execution, or for everything else. */
+/** How a commit is written: by a statement for one row of one execution, or by the function for everything else. */
 type Way = "as one row" | "in columns";
 const WAYS: readonly Way[] = ["as one row", "in columns"];
 
-/** Where the functions lock the partition and check the fence, and how they wait for a value after the fence. */
-const FUNCTIONS = {
-  "in columns": {
-    sql: PHASES_IN_JOURNAL,
-    lock: "PERFORM pg_advisory_xact_lock_shared(p_lock, partition) FROM unnest(touched) AS partition;",
-    fence: "refused := check_fence_1(p_generation, p_owner, touched, p_epochs, taken);",
-    wait: (call: string) => ` PERFORM ${call};`,
-  },
-  "as one row": {
-    sql: WRITE_ONE,
-    lock: " := pg_advisory_xact_lock_shared(p_lock, p_partition) IS NULL",
-    fence: "SELECT p_e, p_seq, p_count, p_at, p_chain, p_body, p_row_phase\n      FROM partitions r, meta m",
-    wait: (call: string) => `, ${call}`,
-  },
-};
-
 interface Stall {
   readonly way: Way;
-  /** The SQL call that the function waits for between the fence and its writes. */
+  /** The SQL call that the commit waits for between the fence and its writes. */
   readonly call: string;
-  /** Whether the function still locks the partition. */
+  /** Whether the commit still locks the partition. */
   readonly locked: boolean;
 }
 
 /** Makes commits wait between the fence and the writes. */
 async function stall(schema: string, { way, call, locked }: Stall): Promise<void> {
-  const { sql, lock, fence, wait } = FUNCTIONS[way];
-  expect(sql).toContain(lock);
-  expect(sql).toContain(fence);
-  const stalled = sql
-    .replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    .replace(fence, fence + wait(call))
+  const sql = way === "in columns" ? stalledFunction(call, locked) : stalledRow(call);
+  await database.query(`SET search_path TO ${schema}; ${sql}`);
+  if (way === "as one row" && !locked) withoutLock();
+}
+
+/** The function for commits, with a wait after its fence. */
+function stalledFunction(call: string, locked: boolean): string {
+  const lock = "PERFORM pg_advisory_xact_lock_shared(p_lock, partition) FROM unnest(touched) AS partition;";
+  const fence = "refused := check_fence_1(p_generation, p_owner, touched, p_epochs, taken);";
+  expect(PHASES_IN_JOURNAL).toContain(lock);
+  expect(PHASES_IN_JOURNAL).toContain(fence);
+  return PHASES_IN_JOURNAL.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+    .replace(fence, `${fence} PERFORM ${call};`)
     .replace(lock, locked ? lock : "");
-  await database.query(`SET search_path TO ${schema}; ${stalled}`);
+}
+
+/** A trigger that waits with the row of a statement whose fence has let it pass. */
+function stalledRow(call: string): string {
+  return `
+    CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM ${call}; RETURN NEW; END $$;
+    CREATE TRIGGER stall BEFORE INSERT ON journal FOR EACH ROW EXECUTE FUNCTION stall()`;
+}
+
+/** Lets the statements for one row run after one that locks nothing, until the test ends. */
+function withoutLock(): void {
+  const { text } = LOCK;
+  expect(text).toContain("pg_advisory_xact_lock_shared($1::int, $2::int)");
+  Object.assign(LOCK, { text: "SELECT $1::int, $2::int" });
+  onTestFinished(() => void Object.assign(LOCK, { text }));
 }
 
 async function openNodes(schema: string, way: Way): Promise<[Node, Node]> {
@@ -228,6 +233,32 @@ test.each(WAYS)(
     });
   },
 );
+
+test.each(WAYS)("a commit %s that has waited for a takeover sees it, and writes nothing", async (way) => {
+  const schema = database.newSchema();
+  const [former] = await openNodes(schema, way);
+  await former.take();
+  await former.write();
+  const taking = await database.client();
+  onTestFinished(() => taking.end());
+  await taking.query("BEGIN");
+  const { rows } = await taking.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  await taking.query(
+    `SELECT pg_advisory_xact_lock(('${schema}.partitions'::regclass::oid::bigint & 2147483647)::int, 0)`,
+  );
+  const late = former.write();
+  await vi.waitUntil(async () => {
+    const waiting = await database.query(
+      "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND $1 = ANY (pg_blocking_pids(pid))",
+      [rows[0]?.pid],
+    );
+    return waiting.length > 0;
+  }, WAIT);
+  // The takeover is stored after the commit has been sent, and ends the wait.
+  await taking.query(`UPDATE ${schema}.partitions SET epoch = epoch + 1, owner = 'another'`);
+  await taking.query("COMMIT");
+  expect(await late).toBe(false);
+});
 
 test("a lease lapses by the database's clock, and then what the node had is taken by another", async () => {
   const schema = database.newSchema();

@@ -1,5 +1,6 @@
 /**
- * The SQL function `write_one_1`: the fenced commit of one execution that appends one journal row, which is the most common
+ * The SQL function `write_one_1`. Only nodes of earlier builds on the same database call it; this one has the statements of
+ * one-row.ts. It is the fenced commit of one execution that appends one journal row, which is the most common
  * commit. It does what `write_commit_2` does for such a write, in about half of the server's time, because it has scalars
  * instead of columns and one statement after the lock.
  *
