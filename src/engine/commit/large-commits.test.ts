@@ -15,7 +15,9 @@ function started(executions: number): NodeFixture {
 
 /** The executions in each commit of a turn. */
 function writesOf(fixture: NodeFixture): number[] {
-  return fixture.advance().flatMap((output) => (output.kind === "commit" ? [output.content.writes.length] : []));
+  return fixture
+    .advance()
+    .flatMap((output) => (output.kind === "commit" ? [output.content.writes.length] : []));
 }
 
 test("a turn ends after a large commit, so that it is written while the next one is stepped", () => {
