@@ -78,10 +78,10 @@ interface Served {
 const STARTS_AFTER_MS = 50;
 
 /**
- * The most starts of one `startMany` that are under way at a time. It is enough for two full commits: one is written while the other is
- * put together. More would only use memory.
+ * The most starts of one `startMany` that are under way at a time. It is enough for two large commits: one is written while the other is
+ * put together. More would only use memory, which the garbage collector copies.
  */
-const STARTS_AT_A_TIME = 512;
+const STARTS_AT_A_TIME = 384;
 
 /**
  * Rondo in this process, as `openRondo` gives it: an engine over a store, and a worker that runs the workflows
