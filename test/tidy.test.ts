@@ -159,7 +159,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   testing: 1_730,
   transfer: 1_200,
   triggers: 600,
-  worker: 12_250,
+  worker: 12_350,
 };
 
 const CLOCK = "take `now` as an argument, or a clock from std/";

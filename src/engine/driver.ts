@@ -282,7 +282,7 @@ export class Engine implements EnginePort {
     for (const output of outputs) this.#perform(output);
     this.#isRunning = false;
     if (this.#node.isWaiting) this.#schedule();
-    this.#wakeAt(this.#node.nextWakeAt());
+    else this.#wakeAt(this.#node.nextWakeAt());
   }
 
   /**

@@ -218,7 +218,7 @@ export class EngineNode {
   /** The time at which `advance` must be called if no input arrives before; Infinity if there is none. */
   nextWakeAt(): number {
     const { limits, roster, closing, now } = this.#node;
-    if (limits.isCallable && !closing) return now;
+    if (this.isWaiting || (limits.isCallable && !closing)) return now;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, this.#node.starts.checkAt, ...parts);
   }

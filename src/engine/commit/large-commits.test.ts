@@ -24,6 +24,7 @@ test("a turn ends after a large commit, so that it is written while the next one
   const fixture = started(400);
   expect(writesOf(fixture)).toEqual([200]);
   expect(fixture.node.isWaiting).toBe(true);
+  expect(fixture.node.nextWakeAt()).toBe(fixture.node.state.now);
   expect(writesOf(fixture)).toEqual([200]);
   expect(fixture.node.isWaiting).toBe(false);
 });
