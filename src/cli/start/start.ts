@@ -1,18 +1,12 @@
 /** `rondo start`: runs an engine node and its API until Ctrl-C or SIGTERM. It runs no user code. */
-import { setFlagsFromString } from "node:v8";
 import { untilOrphaned } from "../../compose/node-processes.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
+import { limitHeapGrowth } from "./heap-growth.ts";
 import { type StartFlags, serve } from "./serve.ts";
 import { Shutdown } from "./shutdown.ts";
 import { nodesOf, startNodes } from "./start-nodes.ts";
-
-/**
- * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four times the live
- * objects, so a server with 80 MB of them takes 500 MB. If V8 does not know the flag, it says so on stderr, and the server starts anyway.
- */
-const HEAP_GROWTH = 40;
 
 /** Serves until Ctrl-C or SIGTERM. */
 export async function start({
@@ -22,7 +16,7 @@ export async function start({
   const count = nodes === undefined ? null : nodesOf(nodes);
   const loaded = await readConfig({ ...options });
   if (count !== null) return startNodes(loaded, options, count);
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH}`);
+  const endHeapLimit = limitHeapGrowth();
   const shutdown = new Shutdown();
   const stopWatch = untilOrphaned(() => shutdown.end());
   try {
@@ -33,6 +27,7 @@ export async function start({
     await server.close();
     return EXIT.ok;
   } finally {
+    endHeapLimit();
     stopWatch();
     shutdown.stop();
   }
