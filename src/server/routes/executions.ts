@@ -425,25 +425,22 @@ function checkOptions(
 
 /** The options of a start in the project of its caller, with times in milliseconds. */
 export function startOptionsFor(
-  {
-    startAt,
-    deadline,
-    ...options
-  }: Omit<StartOptions, "ifExists"> & { readonly ifExists?: string | undefined },
+  options: Omit<StartOptions, "ifExists"> & { readonly ifExists?: string | undefined },
   caller: Caller,
 ): object | Rejection {
   const own = caller.project;
   if (own !== null && options.project !== undefined && options.project !== own)
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
-  if (startAt === undefined && deadline === undefined)
+  if (options.startAt === undefined && options.deadline === undefined)
     return own === null ? options : { ...options, project: own };
+  const { startAt, deadline, ...rest } = options;
   const times: Record<string, number> = {};
   for (const [field, value] of Object.entries({ startAt, deadline })) {
     const ms = value === undefined ? undefined : timeOf(value, field);
     if (isRejection(ms)) return ms;
     if (ms !== undefined) times[field] = ms;
   }
-  return { ...options, ...times, ...(own === null ? {} : { project: own }) };
+  return { ...rest, ...times, ...(own === null ? {} : { project: own }) };
 }
 
 async function listExecutions(services: Services, caller: Caller, query: z.output<typeof listQuery>) {

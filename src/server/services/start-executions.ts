@@ -27,6 +27,12 @@ import type { TriggeredWorkflow } from "../../triggers/send-event.ts";
 import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
+/**
+ * The most starts of one batch that are under way at a time. It is enough for two full commits: one is written while the other is put
+ * together.
+ */
+const STARTS_AT_A_TIME = 512;
+
 export interface StartRequest extends CheckedStart {
   /** The name of the workflow, or one version of it (`NAME@VERSION`). */
   readonly workflow: string;
@@ -173,41 +179,52 @@ export class ExecutionStarter {
   }
 
   /**
-   * Starts executions of one workflow, or finds those that equal requests started before. All starts are sent in one turn of
-   * the event loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
+   * Starts executions of one workflow, or finds those that equal requests started before. Many starts are sent in one turn of the event
+   * loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
    */
   async startMany(
     { workflow, project }: Pick<StartRequest, "workflow" | "project">,
     requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
   ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
-    const { engine, definitions, topics } = this.#parts;
+    const { definitions, topics } = this.#parts;
     const known = await definitions.newest(workflow);
     if (isRejection(known)) return known;
     const refusal = await topics.admit(project, known.plan.commands);
     if (refusal !== null) return refusal;
     // All inputs are checked before the first start is sent.
-    const texts = await Promise.all(
-      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
-    );
-    return Promise.all(
-      requests.map(async (request, i) => {
+    const texts = await textsOf(known, requests);
+    const answers: (Pick<Started, "id" | "existed"> | Rejection)[] = new Array(requests.length);
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < requests.length) {
+        const i = next++;
+        const request = requests[i] as Omit<StartRequest, "workflow"> | Rejection;
         const text = texts[i] as string | Rejection;
-        if (isRejection(request)) return request;
-        if (isRejection(text))
-          return text.code === "invalid_input"
-            ? ((await this.#repeated({ ...request, workflow })) ?? text)
-            : text;
-        const { id, reply } = await this.#send(known, text, request);
-        const { answer, existed } = reply;
-        if (isRejection(answer)) return answer;
-        if (!existed) return { id, existed };
-        const found = await engine.inspect(id);
-        if (isRejection(found)) return found;
-        return found.view.project === project
-          ? { id, existed }
-          : reject("conflict", `execution ${id} exists in another project`);
-      }),
-    );
+        if (isRejection(request)) answers[i] = request;
+        else if (!isRejection(text)) answers[i] = await this.#startOne(known, text, request);
+        else if (text.code !== "invalid_input") answers[i] = text;
+        else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, requests.length) }, lane));
+    return answers;
+  }
+
+  /** Starts one execution of a batch, or finds the one that an equal request started before. */
+  async #startOne(
+    known: KnownDefinition,
+    text: string,
+    request: Omit<StartRequest, "workflow">,
+  ): Promise<Pick<Started, "id" | "existed"> | Rejection> {
+    const { id, reply } = await this.#send(known, text, request);
+    const { answer, existed } = reply;
+    if (isRejection(answer)) return answer;
+    if (!existed) return { id, existed };
+    const found = await this.#parts.engine.inspect(id);
+    if (isRejection(found)) return found;
+    return found.view.project === request.project
+      ? { id, existed }
+      : reject("conflict", `execution ${id} exists in another project`);
   }
 
   /** The newest definition of a workflow as triggers need it; null if there is none. */
@@ -251,6 +268,15 @@ export async function refusedSignal(
     if (refusal === null) return null;
   }
   return refusal;
+}
+
+/** The inputs of a batch in their stored form. Only the check by a schema has to be waited for. */
+function textsOf(
+  known: KnownDefinition,
+  requests: readonly (Pick<StartRequest, "input"> | Rejection)[],
+): readonly (string | Rejection)[] | Promise<readonly (string | Rejection)[]> {
+  const texts = requests.map((request) => (isRejection(request) ? request : textOf(known, request.input)));
+  return known.input === null ? (texts as readonly (string | Rejection)[]) : Promise.all(texts);
 }
 
 /** The input in its stored form, or the reason why the engine would refuse it. */
