@@ -1,0 +1,42 @@
+/**
+ * HMAC-SHA256 of short texts with one key (RFC 2104). It makes the two hashes by Node's one-shot function, which takes half the time of a
+ * `Hmac` object and leaves no native object to the garbage collector.
+ */
+import { createHash, createHmac, hash } from "node:crypto";
+
+/** The size of a block of SHA-256. The padded key has this length. */
+const BLOCK_BYTES = 64;
+const DIGEST_BYTES = 32;
+/** The longest text in UTF-16 units whose hash is computed in the buffer of the key. */
+const SHORT_CHARS = 1_024;
+const BYTES_PER_CHAR_MAX = 3;
+
+export class HmacKey {
+  readonly text: string;
+  /** The key with the inner padding, then room for the text. */
+  readonly #inner: Buffer;
+  /** The key with the outer padding, then room for the inner hash. */
+  readonly #outer: Buffer;
+
+  constructor(text: string) {
+    this.text = text;
+    const bytes = Buffer.from(text);
+    const key = bytes.length > BLOCK_BYTES ? createHash("sha256").update(bytes).digest() : bytes;
+    this.#inner = Buffer.alloc(BLOCK_BYTES + SHORT_CHARS * BYTES_PER_CHAR_MAX);
+    this.#outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
+    for (let i = 0; i < BLOCK_BYTES; i++) {
+      const byte = key[i] ?? 0;
+      this.#inner[i] = byte ^ 0x36;
+      this.#outer[i] = byte ^ 0x5c;
+    }
+  }
+
+  /** The signature of a text, as base64url. */
+  sign(text: string): string {
+    if (text.length > SHORT_CHARS) return createHmac("sha256", this.text).update(text).digest("base64url");
+    const written = this.#inner.write(text, BLOCK_BYTES);
+    const inner = hash("sha256", this.#inner.subarray(0, BLOCK_BYTES + written), "binary");
+    this.#outer.write(inner, BLOCK_BYTES, "binary");
+    return hash("sha256", this.#outer, "base64url");
+  }
+}
