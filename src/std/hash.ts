@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 export function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text, "hex");
 }
 
 /** Adds a text to a running checksum, which does not depend on how the whole text is split into calls. */
@@ -12,7 +12,7 @@ export function checksum(text: string, before: number): number {
 
 /** Returns the first 128 bits of the SHA-256 of a text as four 32-bit words. The last word is never 0. */
 export function sha256Words(text: string): [number, number, number, number] {
-  const digest = createHash("sha256").update(text).digest();
+  const digest = hash("sha256", text, "buffer");
   return [
     digest.readUInt32LE(0),
     digest.readUInt32LE(4),
