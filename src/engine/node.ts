@@ -48,6 +48,8 @@ export class EngineNode {
   readonly #cluster: PartitionReads;
   readonly #workers: WorkerInputs;
   #nextSweepAt = 0;
+  /** The last start that was requested, if there has been no input of another kind and no `advance` since. */
+  #lastStart: { readonly plan: Plan; readonly project: string; readonly at: number } | null = null;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
@@ -83,6 +85,7 @@ export class EngineNode {
   input(input: Input, now: number): void {
     const node = this.#node;
     node.now = Math.max(node.now, now);
+    if (input.kind !== "request") this.#lastStart = null;
     switch (input.kind) {
       case "request":
         return this.#request(input);
@@ -181,6 +184,7 @@ export class EngineNode {
 
   /** Does all work that is possible at this time, and returns the outputs. */
   advance(now: number): Output[] {
+    this.#lastStart = null;
     const node = this.#node;
     node.now = Math.max(node.now, now);
     this.#clockDuty();
@@ -336,10 +340,19 @@ export class EngineNode {
     const { message, request, plan, execution } = input;
     const refused = whyNotTaken(node, execution);
     if (refused !== null) return node.emit({ kind: "reply", request, answer: refused });
-    if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
+    if (plan !== undefined && message.kind === "start") this.#planOfStart(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#cache.freshSlot(execution) : this.#cache.slot(execution);
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
+  }
+
+  /** Adds the plan of a start. Of many starts in a row with the same plan, only the first has an effect. */
+  #planOfStart(plan: Plan, project: string): void {
+    const { now: at } = this.#node;
+    const last = this.#lastStart;
+    if (last !== null && last.plan === plan && last.project === project && last.at === at) return;
+    this.addPlan(plan, project);
+    this.#lastStart = { plan, project, at };
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {

@@ -94,7 +94,8 @@ function plainStart(options: Fields): CheckedStart | null {
   let project: string | null = DEFAULT_PROJECT;
   for (const field of Object.keys(options)) {
     const value = options[field];
-    if (field === "id" && value !== undefined) {
+    if (field === "id") {
+      if (value === undefined) continue;
       id = decodeOrNull(executionId, value);
       if (id === null) return null;
     } else if (field === "project") {

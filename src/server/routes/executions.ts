@@ -212,10 +212,10 @@ const startManyRoute = route({
     const { project } = ask.body;
     const whole = checkOptions(project === undefined ? {} : { project }, caller, null);
     if (isRejection(whole)) return whole;
-    const requests = starts.map(({ input, ...own }, i) => {
-      const options = project === undefined ? own : { ...own, project };
+    const requests = starts.map((start, i) => {
+      const options = itemOptions(start, project);
       const checked = checkOptions(options, caller, key === null ? null : `${key}\n${i}`);
-      return isRejection(checked) ? checked : { ...checked, input, trace };
+      return isRejection(checked) ? checked : { ...checked, input: start.input, trace };
     });
     const started = await services.starts.startMany({ workflow, project: whole.project }, requests);
     if (isRejection(started)) return started;
@@ -227,6 +227,17 @@ const startManyRoute = route({
     });
   },
 });
+
+/** The options of one start of a batch. Most starts have only an input and an id, and are not copied field by field. */
+function itemOptions(start: StartItem, project: string | undefined): StartOptions {
+  const inProject = project === undefined ? {} : { project };
+  for (const field in start)
+    if (field !== "input" && field !== "id") {
+      const { input: _, ...own } = start;
+      return { ...own, ...inProject };
+    }
+  return start.id === undefined ? inProject : { id: start.id, ...inProject };
+}
 
 function shownError(caller: Caller, refused: Rejection): Omit<Rejection, "kind"> {
   const { kind: _, ...error } = refused.code === "conflict" ? idTaken(caller, refused) : refused;
@@ -410,6 +421,7 @@ export async function startFor<S extends Started | StartedUnseen = Started>(
 }
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
+type StartItem = z.output<typeof startManySchema>["starts"][number];
 
 /** The options of a start, with the id that is derived from the idempotency key. */
 function checkOptions(
