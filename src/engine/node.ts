@@ -81,10 +81,15 @@ export class EngineNode {
     this.#node.declareLimits(plan, project);
   }
 
+  /** The state of the node at this time. Its time does not go back. */
+  #at(now: number): NodeState {
+    this.#node.now = Math.max(this.#node.now, now);
+    return this.#node;
+  }
+
   /** Applies an input to the node. `advance` returns the outputs. */
   input(input: Input, now: number): void {
-    const node = this.#node;
-    node.now = Math.max(node.now, now);
+    const node = this.#at(now);
     if (input.kind !== "request") this.#lastStart = null;
     switch (input.kind) {
       case "request":
@@ -185,8 +190,7 @@ export class EngineNode {
   /** Does all work that is possible at this time, and returns the outputs. */
   advance(now: number): Output[] {
     this.#lastStart = null;
-    const node = this.#node;
-    node.now = Math.max(node.now, now);
+    const node = this.#at(now);
     this.#clockDuty();
     if (node.grantsFirst) {
       node.grantsFirst = false;

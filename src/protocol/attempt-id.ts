@@ -5,7 +5,7 @@
 
 import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
-import { HmacKey } from "../std/hmac.ts";
+import { HmacKey } from "../std/hash.ts";
 import type { Beat, GrantItem, ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";

@@ -275,8 +275,10 @@ function textsOf(
   known: KnownDefinition,
   requests: readonly (Pick<StartRequest, "input"> | Rejection)[],
 ): readonly (string | Rejection)[] | Promise<readonly (string | Rejection)[]> {
-  const texts = requests.map((request) => (isRejection(request) ? request : textOf(known, request.input)));
-  return known.input === null ? (texts as readonly (string | Rejection)[]) : Promise.all(texts);
+  const text = (request: Pick<StartRequest, "input"> | Rejection) =>
+    isRejection(request) ? request : textOf(known, request.input);
+  if (known.input !== null) return Promise.all(requests.map(async (request) => text(request)));
+  return requests.map((request) => text(request) as string | Rejection);
 }
 
 /** The input in its stored form, or the reason why the engine would refuse it. */

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import { HmacKey } from "./hmac.ts";
+import { HmacKey } from "./hash.ts";
 
 const expected = (key: string, text: string): string =>
   createHmac("sha256", key).update(text).digest("base64url");
