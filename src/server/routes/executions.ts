@@ -212,12 +212,13 @@ const startManyRoute = route({
     const { project } = ask.body;
     const whole = checkOptions(project === undefined ? {} : { project }, caller, null);
     if (isRejection(whole)) return whole;
-    const requests = starts.map((start, i) => {
+    const requestOf = (start: StartItem, i: number) => {
       const options = itemOptions(start, project);
       const checked = checkOptions(options, caller, key === null ? null : `${key}\n${i}`);
       return isRejection(checked) ? checked : { ...checked, input: start.input, trace };
-    });
-    const started = await services.starts.startMany({ workflow, project: whole.project }, requests);
+    };
+    const target = { workflow, project: whole.project };
+    const started = await services.starts.startMany(target, starts, requestOf);
     if (isRejection(started)) return started;
     ask.target(workflow, whole.project);
     return json({

@@ -180,33 +180,36 @@ export class ExecutionStarter {
 
   /**
    * Starts executions of one workflow, or finds those that equal requests started before. Many starts are sent in one turn of the event
-   * loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
+   * loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all. `requestOf` makes the
+   * request of a start when it is sent, so that the requests of a whole batch are not in memory.
    */
-  async startMany(
+  async startMany<S extends { readonly input?: unknown }>(
     { workflow, project }: Pick<StartRequest, "workflow" | "project">,
-    requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
+    starts: readonly S[],
+    requestOf: (start: S, i: number) => Omit<StartRequest, "workflow"> | Rejection,
   ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
     const { definitions, topics } = this.#parts;
     const known = await definitions.newest(workflow);
     if (isRejection(known)) return known;
     const refusal = await topics.admit(project, known.plan.commands);
     if (refusal !== null) return refusal;
-    // All inputs are checked before the first start is sent.
-    const texts = await textsOf(known, requests);
-    const answers: (Pick<Started, "id" | "existed"> | Rejection)[] = new Array(requests.length);
+    // If there is a schema, all inputs are checked before the first start is sent.
+    const texts = known.input === null ? null : await textsOf(known, starts);
+    const answers: (Pick<Started, "id" | "existed"> | Rejection)[] = new Array(starts.length);
     let next = 0;
     const lane = async (): Promise<void> => {
-      while (next < requests.length) {
+      while (next < starts.length) {
         const i = next++;
-        const request = requests[i] as Omit<StartRequest, "workflow"> | Rejection;
-        const text = texts[i] as string | Rejection;
+        const start = starts[i] as S;
+        const request = requestOf(start, i);
+        const text = texts === null ? storedText(start.input) : (texts[i] as string | Rejection);
         if (isRejection(request)) answers[i] = request;
         else if (!isRejection(text)) answers[i] = await this.#startOne(known, text, request);
         else if (text.code !== "invalid_input") answers[i] = text;
         else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
       }
     };
-    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, requests.length) }, lane));
+    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane));
     return answers;
   }
 
@@ -270,22 +273,23 @@ export async function refusedSignal(
   return refusal;
 }
 
-/** The inputs of a batch in their stored form. Only the check by a schema has to be waited for. */
+/** The inputs of a batch in their stored form, checked by the schema. */
 function textsOf(
   known: KnownDefinition,
-  requests: readonly (Pick<StartRequest, "input"> | Rejection)[],
-): readonly (string | Rejection)[] | Promise<readonly (string | Rejection)[]> {
-  const text = (request: Pick<StartRequest, "input"> | Rejection) =>
-    isRejection(request) ? request : textOf(known, request.input);
-  if (known.input !== null) return Promise.all(requests.map(async (request) => text(request)));
-  return requests.map((request) => text(request) as string | Rejection);
+  starts: readonly { readonly input?: unknown }[],
+): Promise<readonly (string | Rejection)[]> {
+  return Promise.all(starts.map(async ({ input }) => textOf(known, input)));
 }
 
 /** The input in its stored form, or the reason why the engine would refuse it. */
 function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
-  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+  const text = storedText(input);
   if (isRejection(text) || known.input === null) return text;
   return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
+}
+
+function storedText(input: unknown): string | Rejection {
+  return toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
 }
 
 /** Parses a time of the API: ISO 8601 with a zone, or milliseconds since 1970. */
