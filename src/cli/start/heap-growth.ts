@@ -4,7 +4,7 @@
  * hundred executions. So the heap may grow by a share of the live objects or by a fixed size, whichever is more.
  */
 import { constants, PerformanceObserver } from "node:perf_hooks";
-import { getHeapStatistics, setFlagsFromString } from "node:v8";
+import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 
 /** The growth of a large heap, in per cent of its live objects. */
 const SHARE_MIN = 40;
@@ -20,13 +20,13 @@ export function growthOf(liveBytes: number): number {
 }
 
 /**
- * Sets the growth now and after each full collection, when most of the heap is live objects. Returns a function that ends that. If V8
+ * Sets the growth now and after each full collection, when most of the old generation is live objects. Returns a function that ends that. If V8
  * does not know the flag, it says so on stderr, and the server runs anyway.
  */
 export function limitHeapGrowth(): () => void {
   let current = 0;
   const update = (): void => {
-    const growth = growthOf(getHeapStatistics().used_heap_size);
+    const growth = growthOf(oldBytes());
     if (growth === current) return;
     current = growth;
     setFlagsFromString(`--heap-growing-percent=${growth}`);
@@ -38,6 +38,14 @@ export function limitHeapGrowth(): () => void {
   observer.observe({ entryTypes: ["gc"] });
   update();
   return () => observer.disconnect();
+}
+
+/** The size of the objects of the old generation. Young objects are not counted, because most of them die soon. */
+function oldBytes(): number {
+  let bytes = 0;
+  for (const { space_name: name, space_used_size: used } of getHeapSpaceStatistics())
+    if (!name.startsWith("new_")) bytes += used;
+  return bytes;
 }
 
 /** The kind of a garbage collection. The types of browsers, which are loaded too, do not know this field. */
