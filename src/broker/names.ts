@@ -1,8 +1,8 @@
 /** Names of queues and exchanges at the broker that only the engine uses. protocol/amqp-wire.ts has the names that workers use too. */
-import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";
 import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
+import { sha256 } from "../std/hash.ts";
 
 const NAME_BYTES_MAX = 255;
 /** The length of the longest suffix of a queue's name, in characters: the suffix of an intake queue with its three numbers. */
@@ -47,7 +47,7 @@ export function visitKey({ execution, phase, visit, handler, round }: VisitPlace
  */
 function shortened(id: string, max: number): string {
   if (id.length <= max && isPlainId(id)) return id;
-  const hash = createHash("sha256").update(id).digest("hex").slice(0, 32);
+  const hash = sha256(id).slice(0, 32);
   const begin = isPlainId(id) ? id : cutToBytes(id, max).replace(/[^A-Za-z0-9_:~-]/gu, "_");
   return `${begin.slice(0, max - hash.length - 1)}~${hash}`;
 }

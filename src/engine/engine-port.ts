@@ -183,9 +183,13 @@ export function startExecution(
     input,
     tags,
   };
-  const isPlain = [startAt, deadline, trace ?? undefined, signal, relays, succession].every(
-    (one) => one === undefined,
-  );
+  const isPlain =
+    startAt === undefined &&
+    deadline === undefined &&
+    trace === null &&
+    signal === undefined &&
+    relays === undefined &&
+    succession === undefined;
   const message = isPlain
     ? plain
     : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal, relays, succession }) };

@@ -48,6 +48,8 @@ export class EngineNode {
   readonly #cluster: PartitionReads;
   readonly #workers: WorkerInputs;
   #nextSweepAt = 0;
+  /** The last start that was requested, if there has been no input of another kind and no `advance` since. */
+  #lastStart: { readonly plan: Plan; readonly project: string; readonly at: number } | null = null;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
@@ -79,10 +81,16 @@ export class EngineNode {
     this.#node.declareLimits(plan, project);
   }
 
+  /** The state of the node at this time. Its time does not go back. */
+  #at(now: number): NodeState {
+    this.#node.now = Math.max(this.#node.now, now);
+    return this.#node;
+  }
+
   /** Applies an input to the node. `advance` returns the outputs. */
   input(input: Input, now: number): void {
-    const node = this.#node;
-    node.now = Math.max(node.now, now);
+    const node = this.#at(now);
+    if (input.kind !== "request") this.#lastStart = null;
     switch (input.kind) {
       case "request":
         return this.#request(input);
@@ -181,8 +189,8 @@ export class EngineNode {
 
   /** Does all work that is possible at this time, and returns the outputs. */
   advance(now: number): Output[] {
-    const node = this.#node;
-    node.now = Math.max(node.now, now);
+    this.#lastStart = null;
+    const node = this.#at(now);
     this.#commits.beginTurn();
     this.#clockDuty();
     if (node.grantsFirst) {
@@ -342,10 +350,19 @@ export class EngineNode {
     const { message, request, plan, execution } = input;
     const refused = whyNotTaken(node, execution);
     if (refused !== null) return node.emit({ kind: "reply", request, answer: refused });
-    if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
+    if (plan !== undefined && message.kind === "start") this.#planOfStart(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
     const slot = isFresh ? this.#cache.freshSlot(execution) : this.#cache.slot(execution);
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
+  }
+
+  /** Adds the plan of a start. Of many starts in a row with the same plan, only the first has an effect. */
+  #planOfStart(plan: Plan, project: string): void {
+    const { now: at } = this.#node;
+    const last = this.#lastStart;
+    if (last !== null && last.plan === plan && last.project === project && last.at === at) return;
+    this.addPlan(plan, project);
+    this.#lastStart = { plan, project, at };
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {

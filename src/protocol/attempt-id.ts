@@ -2,9 +2,10 @@
  * Ids and tokens of attempts. An id joins all parts that identify the attempt by dots (the execution's id is percent-encoded
  * and so has none), so any owner can decode it. A token is an HMAC of the id with the store's key, so any owner can check it.
  */
-import { createHmac } from "node:crypto";
+
 import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
+import { HmacKey } from "../std/hash.ts";
 import type { Beat, GrantItem, ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";
@@ -72,9 +73,12 @@ export function decodeAttempt(id: string): ReportedAttempt | null {
   };
 }
 
-/** Computes the token of an attempt. */
+let lastKey = new HmacKey("");
+
+/** Computes the token of an attempt. A process has one key, or a few in tests, so only the last one is kept prepared. */
 export function signAttempt(key: string, id: string): string {
-  return createHmac("sha256", key).update(id).digest("base64url");
+  if (lastKey.text !== key) lastKey = new HmacKey(key);
+  return lastKey.sign(id);
 }
 
 /** Whether the token belongs to the attempt, compared in constant time. */

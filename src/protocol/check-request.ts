@@ -9,6 +9,7 @@ import {
   type Decoded,
   decode,
   decodeOrNull,
+  type Fields,
   flag,
   integer,
   isObject,
@@ -84,15 +85,32 @@ const start = object(
 /** A checked start. Without `ifExists`, a second equal start with the same id returns the first execution. */
 export type CheckedStart = Decoded<typeof start>;
 
+/**
+ * Decodes the options of a start that has no others than an id and a project, as most starts do. Returns null for any other options, and
+ * for wrong ones.
+ */
+function plainStart(options: Fields): CheckedStart | null {
+  let id: string | null = null;
+  let project: string | null = DEFAULT_PROJECT;
+  for (const field of Object.keys(options)) {
+    const value = options[field];
+    if (field === "id") {
+      if (value === undefined) continue;
+      id = decodeOrNull(executionId, value);
+      if (id === null) return null;
+    } else if (field === "project") {
+      project = decodeOrNull(startLabels.project, value);
+      if (project === null) return null;
+    } else return null;
+  }
+  return id === null ? { project, tags: {} } : { id, project, tags: {} };
+}
+
 /** Decodes the options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
-  // Starts are on the hot path. Most have no options; most of those over HTTP have an id alone. These cases are checked first.
-  if (isObject(options)) {
-    const fields = Object.keys(options);
-    if (fields.length === 0) return { project: DEFAULT_PROJECT, tags: {} };
-    const id = fields.length === 1 && fields[0] === "id" ? decodeOrNull(executionId, options["id"]) : null;
-    if (id !== null) return { id, project: DEFAULT_PROJECT, tags: {} };
-  }
+  // Starts are on the hot path.
+  const plain = isObject(options) ? plainStart(options) : null;
+  if (plain !== null) return plain;
   const checked = decode(start, options, { whole: "options" });
   if (isRejection(checked)) return checked;
   const { startAt, deadline } = checked;

@@ -63,7 +63,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { onMoved, topics } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaChecker({ clock });
-  const definitions = new Definitions({ store, schemas, postOps: parts.postOps, topics });
+  const definitions = new Definitions({ store, schemas, postOps: parts.postOps, topics, clock });
   const starts = new ExecutionStarter({ engine, store, definitions, clock, random, topics });
   const sessions = new WorkerSessions({
     engine,

@@ -88,7 +88,7 @@ export class Topics {
     for (const item of grant.items) {
       const at = reportedAttempt(grant, item);
       const key = commandKey(at);
-      this.#open.remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
+      if (at.attempt > 1) this.#open.remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
       this.#open.add(topic, key, {
         ...commandBody(grant, item, this.#parts.engine.info.key),
         at,

@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import type { Random } from "../../std/random.ts";
 
 /** Draws random secret bytes. */
@@ -10,7 +10,7 @@ export function drawSecret(random: Random, bytes: number): Buffer {
 
 /** The SHA-256 of a secret in hex, which is stored instead of the secret. */
 export function hashSecret(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
+  return hash("sha256", secret, "hex");
 }
 
 /** Compares two texts in constant time. */

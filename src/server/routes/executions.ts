@@ -212,12 +212,13 @@ const startManyRoute = route({
     const { project } = ask.body;
     const whole = checkOptions(project === undefined ? {} : { project }, caller, null);
     if (isRejection(whole)) return whole;
-    const requests = starts.map(({ input, ...own }, i) => {
-      const options = project === undefined ? own : { ...own, project };
+    const requestOf = (start: StartItem, i: number) => {
+      const options = itemOptions(start, project);
       const checked = checkOptions(options, caller, key === null ? null : `${key}\n${i}`);
-      return isRejection(checked) ? checked : { ...checked, input, trace };
-    });
-    const started = await services.starts.startMany({ workflow, project: whole.project }, requests);
+      return isRejection(checked) ? checked : { ...checked, input: start.input, trace };
+    };
+    const target = { workflow, project: whole.project };
+    const started = await services.starts.startMany(target, starts, requestOf);
     if (isRejection(started)) return started;
     ask.target(workflow, whole.project);
     return json({
@@ -227,6 +228,17 @@ const startManyRoute = route({
     });
   },
 });
+
+/** The options of one start of a batch. Most starts have only an input and an id, and are not copied field by field. */
+function itemOptions(start: StartItem, project: string | undefined): StartOptions {
+  const inProject = project === undefined ? {} : { project };
+  for (const field in start)
+    if (field !== "input" && field !== "id") {
+      const { input: _, ...own } = start;
+      return { ...own, ...inProject };
+    }
+  return start.id === undefined ? inProject : { id: start.id, ...inProject };
+}
 
 function shownError(caller: Caller, refused: Rejection): Omit<Rejection, "kind"> {
   const { kind: _, ...error } = refused.code === "conflict" ? idTaken(caller, refused) : refused;
@@ -410,6 +422,7 @@ export async function startFor<S extends Started | StartedUnseen = Started>(
 }
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
+type StartItem = z.output<typeof startManySchema>["starts"][number];
 
 /** The options of a start, with the id that is derived from the idempotency key. */
 function checkOptions(
@@ -425,25 +438,22 @@ function checkOptions(
 
 /** The options of a start in the project of its caller, with times in milliseconds. */
 export function startOptionsFor(
-  {
-    startAt,
-    deadline,
-    ...options
-  }: Omit<StartOptions, "ifExists"> & { readonly ifExists?: string | undefined },
+  options: Omit<StartOptions, "ifExists"> & { readonly ifExists?: string | undefined },
   caller: Caller,
 ): object | Rejection {
   const own = caller.project;
   if (own !== null && options.project !== undefined && options.project !== own)
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
-  if (startAt === undefined && deadline === undefined)
+  if (options.startAt === undefined && options.deadline === undefined)
     return own === null ? options : { ...options, project: own };
+  const { startAt, deadline, ...rest } = options;
   const times: Record<string, number> = {};
   for (const [field, value] of Object.entries({ startAt, deadline })) {
     const ms = value === undefined ? undefined : timeOf(value, field);
     if (isRejection(ms)) return ms;
     if (ms !== undefined) times[field] = ms;
   }
-  return { ...options, ...times, ...(own === null ? {} : { project: own }) };
+  return { ...rest, ...times, ...(own === null ? {} : { project: own }) };
 }
 
 async function listExecutions(services: Services, caller: Caller, query: z.output<typeof listQuery>) {

@@ -10,6 +10,7 @@ import { usableDefinition } from "../../kernel/definition/read-definition.ts";
 import { splitVersionedName, versionedName } from "../../kernel/definition/version-name.ts";
 import { isRelayName } from "../../kernel/relay/relay.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
+import type { Clock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { SharedReads } from "../../std/shared-reads.ts";
@@ -36,6 +37,7 @@ export interface DefinitionParts {
   readonly schemas: SchemaChecker;
   readonly postOps: PostOpPort;
   readonly topics: Pick<TopicGuard, "check">;
+  readonly clock: Pick<Clock, "now">;
 }
 
 const KEPT_MAX = 200;
@@ -43,6 +45,11 @@ const KEPT_MAX = 200;
 const SHAPES_MAX = 500;
 /** The most steps of these shapes together: a plan takes about 1.5 KB for each step. */
 const SHAPE_STEPS_MAX = 10_000;
+/**
+ * How long a definition that was stored or found by `putAll` counts as stored. Retention deletes a definition only if it finds no
+ * execution of it for an hour.
+ */
+const STORED_MS = 60_000;
 
 export class Definitions {
   readonly #parts: DefinitionParts;
@@ -50,6 +57,8 @@ export class Definitions {
   /** Shapes of submitted documents, by their keys. */
   readonly #shapes = new Map<string, KnownDefinition>();
   #shapeSteps = 0;
+  /** When definitions of submissions were last stored or found in the store. */
+  readonly #storedAt = new WeakMap<KnownDefinition, number>();
   /** Any node of a cluster may store a newer definition, so each start reads which is the newest. */
   readonly #newest = new SharedReads((name) => this.#parts.store.getDefinition({ newestOf: name }));
 
@@ -125,11 +134,25 @@ export class Definitions {
     return known;
   }
 
+  /** Does what `putAll` does for definitions that are not known to be stored. The others count as stored before. */
+  async putMissing(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
+    const since = this.#parts.clock.now() - STORED_MS;
+    const missing: KnownDefinition[] = [];
+    const before = new Set<string>();
+    for (const known of all) {
+      if ((this.#storedAt.get(known) ?? since) <= since) missing.push(known);
+      else before.add(known.hash);
+    }
+    if (missing.length > 0) for (const hash of await this.putAll(missing)) before.add(hash);
+    return before;
+  }
+
   /**
    * Stores definitions of submissions, each as the newest of its name, in one transaction. Returns the hashes of those that were
    * stored before.
    */
   async putAll(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
+    const now = this.#parts.clock.now();
     const firsts = new Map<string, KnownDefinition>();
     const others = new Map<string, KnownDefinition>();
     for (const known of all) {
@@ -153,6 +176,7 @@ export class Definitions {
     });
     // A definition is stored for itself if its name has another definition in the store or a damaged one, or if another request stores it now.
     for (const known of others.values()) if (!(await this.#storeNewest(known))) before.add(known.hash);
+    for (const known of all) this.#storedAt.set(known, now);
     return before;
   }
 

@@ -27,6 +27,12 @@ import type { TriggeredWorkflow } from "../../triggers/send-event.ts";
 import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
+/**
+ * The most starts of one batch that are under way at a time. It is enough for two full commits: one is written while the other is put
+ * together.
+ */
+const STARTS_AT_A_TIME = 512;
+
 export interface StartRequest extends CheckedStart {
   /** The name of the workflow, or one version of it (`NAME@VERSION`). */
   readonly workflow: string;
@@ -173,41 +179,55 @@ export class ExecutionStarter {
   }
 
   /**
-   * Starts executions of one workflow, or finds those that equal requests started before. All starts are sent in one turn of
-   * the event loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
+   * Starts executions of one workflow, or finds those that equal requests started before. Many starts are sent in one turn of the event
+   * loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all. `requestOf` makes the
+   * request of a start when it is sent, so that the requests of a whole batch are not in memory.
    */
-  async startMany(
+  async startMany<S extends { readonly input?: unknown }>(
     { workflow, project }: Pick<StartRequest, "workflow" | "project">,
-    requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
+    starts: readonly S[],
+    requestOf: (start: S, i: number) => Omit<StartRequest, "workflow"> | Rejection,
   ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
-    const { engine, definitions, topics } = this.#parts;
+    const { definitions, topics } = this.#parts;
     const known = await definitions.newest(workflow);
     if (isRejection(known)) return known;
     const refusal = await topics.admit(project, known.plan.commands);
     if (refusal !== null) return refusal;
-    // All inputs are checked before the first start is sent.
-    const texts = await Promise.all(
-      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
-    );
-    return Promise.all(
-      requests.map(async (request, i) => {
-        const text = texts[i] as string | Rejection;
-        if (isRejection(request)) return request;
-        if (isRejection(text))
-          return text.code === "invalid_input"
-            ? ((await this.#repeated({ ...request, workflow })) ?? text)
-            : text;
-        const { id, reply } = await this.#send(known, text, request);
-        const { answer, existed } = reply;
-        if (isRejection(answer)) return answer;
-        if (!existed) return { id, existed };
-        const found = await engine.inspect(id);
-        if (isRejection(found)) return found;
-        return found.view.project === project
-          ? { id, existed }
-          : reject("conflict", `execution ${id} exists in another project`);
-      }),
-    );
+    // If there is a schema, all inputs are checked before the first start is sent.
+    const texts = known.input === null ? null : await textsOf(known, starts);
+    const answers: (Pick<Started, "id" | "existed"> | Rejection)[] = new Array(starts.length);
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < starts.length) {
+        const i = next++;
+        const start = starts[i] as S;
+        const request = requestOf(start, i);
+        const text = texts === null ? storedText(start.input) : (texts[i] as string | Rejection);
+        if (isRejection(request)) answers[i] = request;
+        else if (!isRejection(text)) answers[i] = await this.#startOne(known, text, request);
+        else if (text.code !== "invalid_input") answers[i] = text;
+        else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane));
+    return answers;
+  }
+
+  /** Starts one execution of a batch, or finds the one that an equal request started before. */
+  async #startOne(
+    known: KnownDefinition,
+    text: string,
+    request: Omit<StartRequest, "workflow">,
+  ): Promise<Pick<Started, "id" | "existed"> | Rejection> {
+    const { id, reply } = await this.#send(known, text, request);
+    const { answer, existed } = reply;
+    if (isRejection(answer)) return answer;
+    if (!existed) return { id, existed };
+    const found = await this.#parts.engine.inspect(id);
+    if (isRejection(found)) return found;
+    return found.view.project === request.project
+      ? { id, existed }
+      : reject("conflict", `execution ${id} exists in another project`);
   }
 
   /** The newest definition of a workflow as triggers need it; null if there is none. */
@@ -253,11 +273,23 @@ export async function refusedSignal(
   return refusal;
 }
 
+/** The inputs of a batch in their stored form, checked by the schema. */
+function textsOf(
+  known: KnownDefinition,
+  starts: readonly { readonly input?: unknown }[],
+): Promise<readonly (string | Rejection)[]> {
+  return Promise.all(starts.map(async ({ input }) => textOf(known, input)));
+}
+
 /** The input in its stored form, or the reason why the engine would refuse it. */
 function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
-  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+  const text = storedText(input);
   if (isRejection(text) || known.input === null) return text;
   return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
+}
+
+function storedText(input: unknown): string | Rejection {
+  return toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
 }
 
 /** Parses a time of the API: ISO 8601 with a zone, or milliseconds since 1970. */

@@ -56,7 +56,7 @@ export async function submitAll(
 ): Promise<readonly Submitted[] | Rejection> {
   const prepared = await prepareAll(parts, request);
   if (isRejection(prepared)) return prepared;
-  const before = await parts.definitions.putAll(prepared.map(({ known }) => known));
+  const before = await parts.definitions.putMissing(prepared.map(({ known }) => known));
   const begun = await Promise.all(prepared.map((one, i) => submitOne(parts, one, { ...request, i })));
   // A definition that existed before may have been deleted by retention just before its new execution started, so it is stored again.
   const old = prepared.map(({ known }) => known).filter(({ hash }) => before.has(hash));

@@ -178,13 +178,21 @@ function phasesJson({ phases }: Grant): string {
 
 /** The counts of one visit as JSON. All executions of a plan have the same objects for phases without a visit, so their texts are kept. */
 function visitJson(counts: PhaseCounts[number]): string {
-  if (counts.visit > 0) return JSON.stringify(counts);
+  if (counts.visit > 0) return countsJson(counts);
   let text = visitTexts.get(counts);
   if (text === undefined) {
-    text = JSON.stringify(counts);
+    text = countsJson(counts);
     visitTexts.set(counts, text);
   }
   return text;
+}
+
+/** Writes counts as `JSON.stringify` does, in less time. The names of phases and handlers need no escapes. */
+function countsJson({ phase, visit, firstSeq, lastSeq, handlers }: PhaseCounts[number]): string {
+  let list = "";
+  for (const { name, total, done, failed, value } of handlers)
+    list += `${list === "" ? "" : ","}{"name":"${name}","total":${total},"done":${done},"failed":${failed},"value":${value === null ? "null" : JSON.stringify(value)}}`;
+  return `{"phase":"${phase}","visit":${visit},"firstSeq":${firstSeq},"lastSeq":${lastSeq},"handlers":[${list}]}`;
 }
 
 /** How many items fit into one answer: at most `max`, within the size limit. */

@@ -7,7 +7,8 @@ import {
   submissionDefinition,
 } from "../../../src/commands/submission-definition.ts";
 import { commandHashes } from "../../../src/kernel/command/command-plan.ts";
-import { Definitions } from "../../../src/server/services/definitions.ts";
+import { Definitions, type KnownDefinition } from "../../../src/server/services/definitions.ts";
+import { systemClock } from "../../../src/std/clock.ts";
 import { decorate } from "../../../src/std/decorate.ts";
 import type { Json } from "../../../src/std/json.ts";
 import { unwrap } from "../../../src/std/rejection.ts";
@@ -156,6 +157,7 @@ test("the cache of shapes has room for so many steps, and a shape that two reque
     schemas: {} as never,
     postOps: {} as never,
     topics: { check: async () => null },
+    clock: systemClock(),
   });
   const add = async (type: string) => {
     const steps = Array.from({ length: 1_000 }, () => ({
@@ -171,6 +173,47 @@ test("the cache of shapes has room for so many steps, and a shape that two reque
   expect(await add("k")).toBeNull();
 });
 
+test("a definition that was stored a moment ago is not stored again before the start, and is after a minute", async () => {
+  const store = new MemoryStore();
+  await store.open();
+  const puts: number[] = [];
+  let now = 1_000_000;
+  const definitions = new Definitions({
+    store: decorate<MemoryStore>(store, {
+      addDefinitions: async (all) => {
+        puts.push(all.length);
+        return store.addDefinitions(all);
+      },
+    }),
+    schemas: { of: () => Promise.reject(new Error("there is no schema")) } as never,
+    postOps: {} as never,
+    topics: { check: async () => null },
+    clock: { now: () => now },
+  });
+  const known = async (type: string) => {
+    const workflow = {
+      id: null,
+      path: "",
+      steps: [{ command: { cmd_type: type }, topic: "T", options: {} }],
+    };
+    const shaped = shapedSubmission(workflow) as NonNullable<ReturnType<typeof shapedSubmission>>;
+    const { definition } = unwrap(submissionDefinition(workflow));
+    return (await definitions.addShape(
+      shaped.key,
+      shapeDefinition(definition, shaped.references),
+    )) as KnownDefinition;
+  };
+  const [a, b] = [await known("a"), await known("b")];
+  expect(await definitions.putMissing([a, a])).toEqual(new Set());
+  expect(await definitions.putMissing([a, a])).toEqual(new Set([a.hash]));
+  expect(puts).toEqual([1]);
+  expect(await definitions.putMissing([a, b])).toEqual(new Set([a.hash]));
+  expect(puts).toEqual([1, 1]);
+  now += 60_000;
+  expect(await definitions.putMissing([a, b])).toEqual(new Set([a.hash, b.hash]));
+  expect(puts).toEqual([1, 1, 2]);
+});
+
 test("a shape whose name seems to have another definition is stored for itself, not refused", async () => {
   const store = new MemoryStore();
   await store.open();
@@ -181,6 +224,7 @@ test("a shape whose name seems to have another definition is stored for itself, 
     schemas: { of: () => Promise.reject(new Error("there is no schema")) } as never,
     postOps: {} as never,
     topics: { check: async () => null },
+    clock: systemClock(),
   });
   const workflow = {
     id: null,
