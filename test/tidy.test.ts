@@ -144,7 +144,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   commands: 2_250,
   compose: 1_800,
   config: 750,
-  engine: 14_750,
+  engine: 14_850,
   kernel: 12_650,
   mcp: 720,
   net: 2_090,
