@@ -56,7 +56,7 @@ export class Engine implements EnginePort {
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
-  /** The timer that wakes the node, and by how much the clock had jumped when it was set; null if there is none. */
+  /** The timer that wakes the node, with the value of `clock.stepped()` when it was set; null if there is none. */
   #wake: { readonly at: number; readonly stepped: number; readonly cancel: () => void } | null = null;
   readonly #backoff: StoreBackoff;
   readonly cluster: PartitionInputs;
@@ -286,13 +286,13 @@ export class Engine implements EnginePort {
   }
 
   /**
-   * Sets the timer that wakes the node. A timer that is due earlier is left, because most times change with every turn; the turn after
-   * it sets the next one. After a jump of the clock the timer is set anew.
+   * Sets the timer that wakes the node. Keeps a timer that is due earlier, because most turns only move the time to a later one; the turn
+   * after that timer sets the next one. After a jump of the clock the timer is set anew; jumps of less than half a second only delay it.
    */
   #wakeAt(at: number): void {
     const stepped = this.#clock.stepped?.() ?? 0;
-    const isEarlier = this.#wake !== null && this.#wake.at <= at && this.#wake.stepped === stepped;
-    if (at === Number.POSITIVE_INFINITY || isEarlier) return;
+    const isSoonEnough = this.#wake !== null && this.#wake.at <= at && this.#wake.stepped === stepped;
+    if (at === Number.POSITIVE_INFINITY || isSoonEnough) return;
     this.#wake?.cancel();
     const cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => {
       this.#wake = null;

@@ -218,7 +218,7 @@ export class EngineNode {
     return outputs;
   }
 
-  /** Whether `advance` has left executions for the next turn. It must be called soon, even if no input arrives. */
+  /** Whether `advance` has left executions for the next turn. `advance` must then be called soon, even if no input arrives. */
   get isWaiting(): boolean {
     return this.#commits.isWaiting;
   }
@@ -356,7 +356,7 @@ export class EngineNode {
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
   }
 
-  /** Adds the plan of a start. Of many starts in a row with the same plan, only the first has an effect. */
+  /** Declares the plan of a start and its limits. If the start before it had the same plan, project and time, they are declared already. */
   #planOfStart(plan: Plan, project: string): void {
     const { now: at } = this.#node;
     const last = this.#lastStart;

@@ -266,7 +266,10 @@ export class Rondo implements RondoClient {
           outcomes[i] = { execution, existed: execution.existed, error: null };
         } catch (error) {
           // If the workflow does not exist, that is true for all starts, so the error is thrown.
-          if (!(error instanceof RondoError) || error.code === "not_found") throw error;
+          if (!(error instanceof RondoError) || error.code === "not_found") {
+            next = starts.length;
+            throw error;
+          }
           outcomes[i] = { execution: null, existed: false, error };
         }
       }

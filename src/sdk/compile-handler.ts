@@ -266,7 +266,7 @@ function work(spec: AnySpec, { parseInput, inputSchema }: Surroundings): Omit<Ha
     checkingInput,
     checkingOwnInput: (input) => validateInput({ inputSchema }, input),
     ...adds,
-    // A bound function has no frame of its own in the stacks of user code.
+    // A bound function has no frame of its own in the stacks of user code. So a `process` that is replaced later has no effect.
     ...defined({ process: spec.process?.bind(spec) as HandlerCode["process"] }),
   };
 }

@@ -1,5 +1,5 @@
 /** Runs user code. Every attempt ends with exactly one receipt, even if it ends before its code does. */
-import { isNativeError } from "node:util/types";
+import { isNativeError, isPromise } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { GrantItem } from "../protocol/work.ts";
@@ -19,8 +19,8 @@ export interface CodeRunnerOptions {
   readonly reporter: Reporter;
   /** Called when asynchronous code has ended, after the turn in which it began. */
   readonly onEnded: () => void;
-  /** Called by an enumeration after each page; the enumeration waits for the promise, if there is one. */
-  readonly tasksFirst: () => Promise<void> | null;
+  /** Called by an enumeration after each full page. Resolves when no granted task is ready to begin, or after a short time. */
+  readonly waitForReadyTasks: () => Promise<void>;
   readonly onBug: (thrown: unknown) => void;
 }
 
@@ -90,10 +90,12 @@ export class CodeRunner {
   #follow(running: Running, promise: object): void {
     const follower = this.#free.pop() ?? new Follower(this.#onFollowed);
     follower.running = running;
-    // The `then` of another object may throw, or call both callbacks, so its result goes through a real promise. The `constructor`
-    // of a promise may be replaced, too, and `then` would call it.
+    // The `then` of another object may throw, or call both callbacks, so its result goes through a real promise. A proxy of a promise is
+    // such an object. The `constructor` of a promise may be replaced, and `then` would call it.
     const isPlain =
-      Object.getPrototypeOf(promise) === Promise.prototype && !Object.hasOwn(promise, "constructor");
+      isPromise(promise) &&
+      Object.getPrototypeOf(promise) === Promise.prototype &&
+      !Object.hasOwn(promise, "constructor");
     const real = isPlain ? promise : new Promise((resolve) => resolve(promise));
     void Promise.prototype.then.call(real, follower.onResult, follower.onThrown);
   }
@@ -143,14 +145,14 @@ export class CodeRunner {
   }
 
   beginEnumeration(shared: Shared, item: GrantItem, code: HandlerCode): void {
-    const { clock, reporter, tasksFirst, onBug } = this.#options;
+    const { clock, reporter, waitForReadyTasks, onBug } = this.#options;
     const context = new ListingContext(shared, item);
     const span = startSpan(context);
     const running = this.attempts.add(context, this.#at, span);
     const run = (): Promise<Outcome> =>
       enumerate(context, code, {
         clock,
-        tasksFirst,
+        waitForReadyTasks,
         sendPage: async (page) => {
           const verdict = context.ask(page);
           // A page of tasks is sent at once, not at the end of the turn.

@@ -336,7 +336,7 @@ test("a cancelled enumeration hands back when the code has ended, and its signal
   expect(outcome(fixture)).toMatchObject({ status: "cancelled" });
 });
 
-describe("tasks that are ready", () => {
+describe("an enumeration and tasks that are ready", () => {
   const given = async (process: () => unknown) => {
     let begun = 0;
     const begunAt: number[] = [];
@@ -361,7 +361,7 @@ describe("tasks that are ready", () => {
     return { fixture, begunAt };
   };
 
-  test("begin before the next page is enumerated", async () => {
+  test("lets them begin before its next page", async () => {
     const { fixture, begunAt } = await given(() => null);
     expect(begunAt).toHaveLength(3);
     expect(begunAt[0]).toBeLessThan(2_000);
@@ -369,7 +369,7 @@ describe("tasks that are ready", () => {
     expect(outcome(fixture)).toMatchObject({ status: "done", total: 3_000 });
   });
 
-  test("but have no room do not hold up the enumeration", async () => {
+  test("does not wait for tasks for which the worker has no room", async () => {
     const { fixture, begunAt } = await given(() => new Promise(() => {}));
     expect(begunAt).toEqual([9, 9, 9]);
     expect(outcome(fixture)).toMatchObject({ status: "done", total: 3_000 });

@@ -15,8 +15,8 @@ export interface EnumerateOptions {
   readonly clock: Clock;
   /** Sends a page. Resolves with false if the attempt has ended and the enumeration must stop. */
   readonly sendPage: (page: Report) => Promise<boolean>;
-  /** Called after each page; the enumeration waits for the promise, if there is one. */
-  readonly tasksFirst: () => Promise<void> | null;
+  /** Called after each full page. Resolves when no granted task is ready to begin, or after a short time. */
+  readonly waitForReadyTasks: () => Promise<void>;
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
@@ -73,8 +73,8 @@ class Pager {
   #skip = -1;
   #sum = 0;
   #unacknowledged = new Set<Promise<void>>();
-  /** Whether a page was sent and the enumeration has not paused since. */
-  #hasSent = false;
+  /** Whether a full page was sent and the enumeration has not paused since. */
+  #hasFilledPage = false;
   /** The outcome of the enumeration once it cannot go on; null before. */
   outcome: Outcome | null = null;
 
@@ -144,7 +144,7 @@ class Pager {
     for (const item of items) {
       this.#add(item);
       if (this.#isOver) return;
-      if (this.#hasSent) await this.#pause();
+      if (this.#mustPause) await this.#pause();
       if (this.#isOver) return;
     }
   }
@@ -166,7 +166,7 @@ class Pager {
         stopLinger?.();
         if (done) return;
         this.#add(value);
-        if (this.#hasSent) await this.#pause();
+        if (this.#mustPause) await this.#pause();
         if (this.#isOver) return;
       }
     } finally {
@@ -174,11 +174,16 @@ class Pager {
     }
   }
 
-  /** Waits after a page: while too many pages are unacknowledged, and while many tasks are ready to begin. */
+  get #mustPause(): boolean {
+    return this.#hasFilledPage || this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX;
+  }
+
+  /** Waits while too many pages are unacknowledged, and after a full page while tasks are ready to begin. */
   async #pause(): Promise<void> {
-    this.#hasSent = false;
     if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
-    await this.#options.tasksFirst();
+    if (!this.#hasFilledPage) return;
+    this.#hasFilledPage = false;
+    await this.#options.waitForReadyTasks();
   }
 
   #add(value: unknown): void {
@@ -213,7 +218,9 @@ class Pager {
     this.#afters?.push(after);
     this.#chars += text.length;
     for (const name of after) this.#chars += name.length;
-    if (this.#tasks.length >= LIMITS.pageTasks || this.#chars >= LIMITS.pageBytes / 4) this.#flush();
+    if (this.#tasks.length < LIMITS.pageTasks && this.#chars < LIMITS.pageBytes / 4) return;
+    this.#flush();
+    this.#hasFilledPage = true;
   }
 
   #refuse(rejection: Rejection): void {
@@ -242,7 +249,6 @@ class Pager {
     };
     this.#tasks = [];
     this.#chars = 0;
-    this.#hasSent = true;
     if (this.#keys !== null) this.#keys = [];
     if (this.#identities !== null) this.#identities = [];
     if (this.#afters !== null) this.#afters = [];

@@ -207,6 +207,17 @@ describe("a task", () => {
     const odd = [
       () => replaced("replaced"),
       () => Own.resolve("subclass"),
+      () =>
+        new Proxy(Promise.resolve("proxy"), {
+          get: (promise, field) => {
+            const value = Reflect.get(promise, field) as unknown;
+            return typeof value === "function" ? (value.bind(promise) as unknown) : value;
+          },
+        }),
+      () =>
+        Object.create(Promise.prototype, {
+          then: { value: (done: (value: string) => void) => done("fake") },
+        }),
       // A thenable that answers twice.
       () => ({ then: (done: (value: string) => void) => [done("once"), done("twice")] }),
       // A thenable that throws after its answer.
@@ -218,9 +229,9 @@ describe("a task", () => {
       }),
     ];
     const fixture = new WorkerFixture({ process: ({ task }) => odd[task as number]?.() });
-    await fixture.give([0, 1, 2, 3]);
-    const results = [0, 1, 2, 3].map((task) => fixture.outcomes.get(task)?.payload);
-    expect(results.slice(1)).toEqual(['"subclass"', '"once"', '"answered"']);
+    await fixture.give([0, 1, 2, 3, 4, 5]);
+    const results = [0, 1, 2, 3, 4, 5].map((task) => fixture.outcomes.get(task)?.payload);
+    expect(results.slice(1)).toEqual(['"subclass"', '"proxy"', '"fake"', '"once"', '"answered"']);
     expect(fixture.outcomes.get(0)?.status).toBe("failed");
     expect(fixture.bugs).toEqual([]);
   });

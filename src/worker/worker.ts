@@ -61,13 +61,14 @@ export interface WorkerOptions {
 
 /**
  * The most items that begin in one turn. After that, reports are sent and input is read before the next turn. It is a quarter of the
- * default capacity, so that one commit is written while the tasks of the next run, and so that their objects die young.
+ * default capacity, so that one commit is written while the tasks of the next run, and so that the objects of a turn fit into the young
+ * generation of the heap.
  */
 const TURN_ITEMS = 500;
 const TURN_MS = 20;
 /** The longest time for which an enumeration waits after a page, so that granted tasks run first. */
-const TASKS_FIRST_MS = 20;
-const NOW = Promise.resolve();
+const READY_TASKS_MS = 20;
+const RESOLVED = Promise.resolve();
 const NO_MIDDLEWARE: readonly Middleware[] = [];
 /** The most characters of results that are not committed yet. While there are more, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
@@ -91,7 +92,7 @@ export class Worker {
   #isStopping = false;
   #onIdle: (() => void)[] = [];
   /** Enumerations that wait until no task is ready to begin. */
-  #onNoneReady: (() => void)[] = [];
+  readonly #onNoneReady = new Set<() => void>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -104,8 +105,14 @@ export class Worker {
     const { startsAfterMs = 0 } = options;
     this.#reporter = new Reporter({ clock, secrets, send, schedule, startsAfterMs, onCommitted, onBug });
     this.#scripts = scripts === undefined ? null : new ScriptRunner(scripts.open);
-    const tasksFirst = (): Promise<void> | null => this.#tasksFirst();
-    const runner = new CodeRunner({ clock, reporter: this.#reporter, onEnded: schedule, tasksFirst, onBug });
+    const waitForReadyTasks = (): Promise<void> => this.#waitForReadyTasks();
+    const runner = new CodeRunner({
+      clock,
+      reporter: this.#reporter,
+      onEnded: schedule,
+      waitForReadyTasks,
+      onBug,
+    });
     this.#runner = runner;
     this.#around = {
       clock,
@@ -214,12 +221,12 @@ export class Worker {
     const { clock, onBug } = this.#options;
     clock.soon(() => {
       this.#isScheduled = false;
-      this.#inOwnContext(() => NOW.then(this.#turn)).catch(onBug);
+      this.#inOwnContext(() => RESOLVED.then(this.#turn)).catch(onBug);
     });
   }
 
   /**
-   * A turn is a microtask, so that no frames are below it: V8 collects and formats the frames below user code for each error that
+   * Runs as a microtask, so that user code has no frames of the event loop below it: V8 collects and formats them for each error that
    * user code makes.
    */
   readonly #turn = (): void => {
@@ -233,7 +240,7 @@ export class Worker {
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
     this.#reporter.flush();
     if (this.#hasReady()) this.#schedule();
-    else for (const resume of this.#onNoneReady.splice(0)) resume();
+    else for (const resume of this.#onNoneReady) resume();
     if (this.#runner.attempts.size === 0 && this.#queue.isEmpty && this.#scriptQueue.isEmpty)
       for (const idle of this.#onIdle.splice(0)) idle();
   };
@@ -253,13 +260,18 @@ export class Worker {
   }
 
   /**
-   * Called by an enumeration after each page. If tasks are ready to begin, returns a promise that resolves when all have begun, or
-   * after a short time. So an enumeration does not run far ahead of its tasks, whose pages would be read from the store again.
+   * Called by an enumeration after each page. If tasks are ready to begin, waits until all have begun, or for a short time. Otherwise
+   * the enumeration would run far ahead, the engine would drop pages from memory, and read them from the store again for their tasks.
    */
-  #tasksFirst(): Promise<void> | null {
-    if (!this.#hasReady()) return null;
-    const begun = new Promise<void>((resolve) => this.#onNoneReady.push(resolve));
-    return atMost(this.#options.clock, TASKS_FIRST_MS, begun);
+  async #waitForReadyTasks(): Promise<void> {
+    if (!this.#hasReady()) return;
+    let resume = (): void => {};
+    const begun = new Promise<void>((resolve) => {
+      resume = resolve;
+    });
+    this.#onNoneReady.add(resume);
+    await atMost(this.#options.clock, READY_TASKS_MS, begun);
+    this.#onNoneReady.delete(resume);
   }
 
   #hasScriptRoom(): boolean {

@@ -1,14 +1,15 @@
 /**
  * Limits how much the heap of a server grows between two full garbage collections. By default V8 allows up to four times the live
  * objects, so a server with 80 MB of them takes 500 MB. A fixed small percentage makes a small heap pay for a full collection every few
- * hundred executions. So the heap may grow by a share of the live objects or by a fixed size, whichever is more.
+ * hundred executions. So a large heap may grow by 40 % of its live objects, and a smaller one by 100 MB, but by no more than twice its
+ * live objects.
  */
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 
-/** The growth of a large heap, in per cent of its live objects. */
+/** The least growth, in per cent of the live objects. It counts for large heaps. */
 const SHARE_MIN = 40;
-/** The growth of a small heap, in per cent of its live objects. The store's thread has a smaller heap, for which the same share counts. */
+/** The most growth, in per cent of the live objects. It counts for small heaps, such as that of the store's thread. */
 const SHARE_MAX = 200;
 /** The growth of the heaps in between. */
 const GROWTH_BYTES = 100 * 1_048_576;
@@ -20,8 +21,8 @@ export function growthOf(liveBytes: number): number {
 }
 
 /**
- * Sets the growth now and after each full collection, when most of the old generation is live objects. Returns a function that ends that. If V8
- * does not know the flag, it says so on stderr, and the server runs anyway.
+ * Sets the growth now and after each full collection, because then most of the old generation is live. Returns a function that stops
+ * the updates. A V8 that does not know the flag says so on stderr at each update, and the server runs anyway.
  */
 export function limitHeapGrowth(): () => void {
   let current = 0;

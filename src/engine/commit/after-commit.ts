@@ -116,9 +116,9 @@ export class AfterCommit {
     for (const queue of slot.queues) this.#dropSettledPages(slot, queue);
     this.becameClean(slot);
     if (write === null) return;
-    // Other messages, such as a request to pause or to cancel, are stepped before anything is granted.
+    // Another message, such as a request to pause or to cancel, is stepped before the execution gets grants.
     const hasReports = slot.queue.length > 0 && slot.queue.every(({ kind }) => kind === "report");
-    if (hasReports && slot.stepFirst === 0) node.grantsFirst = true;
+    if (hasReports) node.grantsFirst = true;
     this.#admit(slot, write.create);
   }
 

@@ -370,31 +370,38 @@ describe("under a steady stream of reports", () => {
   });
 });
 
-test("a retry waits while a report of its ended attempt, which a lost answer has brought back, is still queued", () => {
-  const fixture = new NodeFixture({ turnMessages: 2, commitMessagesMax: 2, commitsMax: 1 });
-  const retry = { attempts: 3, backoff: "constant", min: 10 };
-  fixture.join("w1", ["w.a"]);
-  fixture.start(fixture.plan([phase("a", { tasks: [0, 1, 2], concurrency: 4, retry })]), "e1");
-  fixture.start(fixture.plan([phase("b", { use: "w.a" })], "v"), "e2");
-  fixture.settle();
-  const of = (id: string) => fixture.attempts().filter(({ grant }) => grant.execution === id);
-  const [first, second, third] = of("e1") as [Attempt, Attempt, Attempt];
-  const [other] = of("e2") as [Attempt];
-  fixture.holdsCommits = true;
-  fixture.receipt(first, { status: "failed" });
-  fixture.receipt(second, { status: "failed" });
-  fixture.settle();
-  fixture.started(third);
-  fixture.commitUnheard();
-  // The start of the third attempt is due now, and the report of the other execution leaves room for one more report in the commit.
-  fixture.now += 1_000;
-  fixture.held.add("load");
-  fixture.settle();
-  fixture.receipt(other);
-  fixture.answer("load");
-  fixture.holdsCommits = false;
-  fixture.settle();
-  const granted = of("e1").map(({ item }) => `${item.number}.${item.attempt}`);
-  expect(granted).toEqual(["0.1", "1.1", "2.1", "0.2", "1.2"]);
-  expect([...fixture.node.state.limits.states()].map(([, { held }]) => held)).toEqual([3]);
-});
+test.each([
+  ["", false],
+  [", also if another execution wants its grants before further steps", true],
+])(
+  "a retry waits while a report of its ended attempt, which a lost answer has brought back, is queued%s",
+  (_, grantsFirst) => {
+    const fixture = new NodeFixture({ turnMessages: 2, commitMessagesMax: 2, commitsMax: 1 });
+    const retry = { attempts: 3, backoff: "constant", min: 10 };
+    fixture.join("w1", ["w.a"]);
+    fixture.start(fixture.plan([phase("a", { tasks: [0, 1, 2], concurrency: 4, retry })]), "e1");
+    fixture.start(fixture.plan([phase("b", { use: "w.a" })], "v"), "e2");
+    fixture.settle();
+    const of = (id: string) => fixture.attempts().filter(({ grant }) => grant.execution === id);
+    const [first, second, third] = of("e1") as [Attempt, Attempt, Attempt];
+    const [other] = of("e2") as [Attempt];
+    fixture.holdsCommits = true;
+    fixture.receipt(first, { status: "failed" });
+    fixture.receipt(second, { status: "failed" });
+    fixture.settle();
+    fixture.started(third);
+    fixture.commitUnheard();
+    // The start of the third attempt is due now, and the report of the other execution leaves room for one more report in the commit.
+    fixture.now += 1_000;
+    fixture.held.add("load");
+    fixture.settle();
+    fixture.receipt(other);
+    fixture.node.state.grantsFirst = grantsFirst;
+    fixture.answer("load");
+    fixture.holdsCommits = false;
+    fixture.settle();
+    const granted = of("e1").map(({ item }) => `${item.number}.${item.attempt}`);
+    expect(granted).toEqual(["0.1", "1.1", "2.1", "0.2", "1.2"]);
+    expect([...fixture.node.state.limits.states()].map(([, { held }]) => held)).toEqual([3]);
+  },
+);

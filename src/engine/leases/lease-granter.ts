@@ -81,7 +81,11 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
     return;
   }
   const canGo =
-    isThere && slot.status === "clean" && slot.execution?.open === true && !slot.tenure.isYielding;
+    isThere &&
+    slot.status === "clean" &&
+    slot.stepFirst === 0 &&
+    slot.execution?.open === true &&
+    !slot.tenure.isYielding;
   if (isThere && alone.until > node.now && !(canGo && worker.held === 0)) return;
   worker.alone = null;
   queue.endHold(task);
@@ -110,6 +114,8 @@ function serve(node: NodeState, ready: Ready, worker: RosterEntry): void {
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.queues.includes(queue))
     return;
   if (slot.tenure.isYielding) return;
+  // Messages that a lost answer brought back are stepped first, because their attempts may have ended. Then the execution is offered again.
+  if (slot.stepFirst > 0) return;
   queue.servedAt = ++node.turns;
   queue.waitsSince = node.now;
   const { plan } = queue.state;

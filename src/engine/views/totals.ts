@@ -1,13 +1,12 @@
 /** Totals of a node since it was opened, for metrics. They are counted at each commit. */
 import type { FinalStatus, Recorded, SettledStatus } from "../../kernel/event.ts";
-import { SparseMap } from "../../std/sparse.ts";
 
 export interface Totals {
   started: number;
   readonly ended: Record<FinalStatus, number>;
   readonly settled: Record<SettledStatus, number>;
   /** Settled tasks and their running times, by `<workflow>.<phase>.<handler>`. The number of names is bounded. */
-  readonly handlers: SparseMap<string, HandlerTotals>;
+  readonly handlers: Map<string, HandlerTotals>;
 }
 
 export interface HandlerTotals extends Record<SettledStatus, number> {
@@ -24,7 +23,7 @@ export function noTotals(): Totals {
     started: 0,
     ended: { done: 0, failed: 0, cancelled: 0 },
     settled: { done: 0, failed: 0, cancelled: 0 },
-    handlers: new SparseMap(),
+    handlers: new Map(),
   };
 }
 

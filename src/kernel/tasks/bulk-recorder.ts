@@ -67,7 +67,7 @@ export class BulkRecorder {
   readonly #handler: HandlerState;
   /** The highest task with changes to emit; -1 if there is none. */
   #highest = -1;
-  /** The tasks with changes to emit; null until it is needed, which it is not while tasks come in ascending order. */
+  /** The tasks with changes to emit. It is made at the first question about a task that is not above `#highest`; null before. */
   #held: Set<number> | null = null;
   #settled: SettledColumns | null = null;
   #retries: Retry[] = [];

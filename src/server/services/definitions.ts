@@ -46,7 +46,7 @@ const SHAPES_MAX = 500;
 /** The most steps of these shapes together: a plan takes about 1.5 KB for each step. */
 const SHAPE_STEPS_MAX = 10_000;
 /**
- * How long a definition that was stored or found by `putAll` counts as stored. Retention deletes a definition only if it finds no
+ * How long a definition counts as stored after an execution of it was started. Retention deletes a definition only if it finds no
  * execution of it for an hour.
  */
 const STORED_MS = 60_000;
@@ -57,8 +57,8 @@ export class Definitions {
   /** Shapes of submitted documents, by their keys. */
   readonly #shapes = new Map<string, KnownDefinition>();
   #shapeSteps = 0;
-  /** When definitions of submissions were last stored or found in the store. */
-  readonly #storedAt = new WeakMap<KnownDefinition, number>();
+  /** When an execution of each definition of a submission was last started here. */
+  readonly #startedAt = new WeakMap<KnownDefinition, number>();
   /** Any node of a cluster may store a newer definition, so each start reads which is the newest. */
   readonly #newest = new SharedReads((name) => this.#parts.store.getDefinition({ newestOf: name }));
 
@@ -140,7 +140,7 @@ export class Definitions {
     const missing: KnownDefinition[] = [];
     const before = new Set<string>();
     for (const known of all) {
-      if ((this.#storedAt.get(known) ?? since) <= since) missing.push(known);
+      if ((this.#startedAt.get(known) ?? since) <= since) missing.push(known);
       else before.add(known.hash);
     }
     if (missing.length > 0) for (const hash of await this.putAll(missing)) before.add(hash);
@@ -152,7 +152,6 @@ export class Definitions {
    * stored before.
    */
   async putAll(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
-    const now = this.#parts.clock.now();
     const firsts = new Map<string, KnownDefinition>();
     const others = new Map<string, KnownDefinition>();
     for (const known of all) {
@@ -176,8 +175,13 @@ export class Definitions {
     });
     // A definition is stored for itself if its name has another definition in the store or a damaged one, or if another request stores it now.
     for (const known of others.values()) if (!(await this.#storeNewest(known))) before.add(known.hash);
-    for (const known of all) this.#storedAt.set(known, now);
     return before;
+  }
+
+  /** Called with definitions of which executions were just started. For a while they need not be stored before further starts. */
+  noteStarted(all: readonly KnownDefinition[]): void {
+    const now = this.#parts.clock.now();
+    for (const known of all) this.#startedAt.set(known, now);
   }
 
   /** Checks the state stores that a definition names. Targets of broadcasts are checked when the broadcast is sent. */

@@ -179,8 +179,8 @@ export class ExecutionStarter {
   }
 
   /**
-   * Starts executions of one workflow, or finds those that equal requests started before. Many starts are sent in one turn of the event
-   * loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all. `requestOf` makes the
+   * Starts executions of one workflow, or finds those that equal requests started before. Starts that are sent in one turn of the event
+   * loop share commits. Returns an answer for each start, in their order, or one rejection for all. `requestOf` makes the
    * request of a start when it is sent, so that the requests of a whole batch are not in memory.
    */
   async startMany<S extends { readonly input?: unknown }>(
@@ -204,7 +204,12 @@ export class ExecutionStarter {
         const request = requestOf(start, i);
         const text = texts === null ? storedText(start.input) : (texts[i] as string | Rejection);
         if (isRejection(request)) answers[i] = request;
-        else if (!isRejection(text)) answers[i] = await this.#startOne(known, text, request);
+        else if (!isRejection(text))
+          answers[i] = await this.#startOne(known, text, request).catch((fault: unknown) => {
+            // The caller gets no answers, so no further start is sent.
+            next = starts.length;
+            throw fault;
+          });
         else if (text.code !== "invalid_input") answers[i] = text;
         else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
       }

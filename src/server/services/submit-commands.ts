@@ -58,6 +58,7 @@ export async function submitAll(
   if (isRejection(prepared)) return prepared;
   const before = await parts.definitions.putMissing(prepared.map(({ known }) => known));
   const begun = await Promise.all(prepared.map((one, i) => submitOne(parts, one, { ...request, i })));
+  parts.definitions.noteStarted(prepared.flatMap(({ known }, i) => (isRejection(begun[i]) ? [] : known)));
   // A definition that existed before may have been deleted by retention just before its new execution started, so it is stored again.
   const old = prepared.map(({ known }) => known).filter(({ hash }) => before.has(hash));
   if (old.length > 0) await parts.definitions.putAll(old);

@@ -72,7 +72,8 @@ export class CommitBatch {
     const senders = new Map<string, Place>();
     for (const [i, write] of this.#writes.entries()) {
       const place = this.#placeOf[i] as Place;
-      // A new execution is rarely cached, and the database refuses an id that exists.
+      // The cache is not asked about a new execution: it is rarely there, and the database refuses an id that exists. It is asked if the
+      // batch writes the execution twice, or has read it.
       if (!write.create || place.count > 1 || place.isFresh || this.#readsAll)
         place.known = knowledge.get(place.id, place.epoch);
     }

@@ -168,7 +168,9 @@ function endsConnection(error: Error, state: string): boolean {
 function isOfConnection(error: Error): boolean {
   return (
     ("code" in error && typeof error.code === "string" && /^E[A-Z_]+$/.test(error.code)) ||
-    /^(?:Connection terminated|timeout expired|Client has encountered|Client was closed)/.test(error.message)
+    /^(?:Connection terminated|timeout expired|Query read timeout|Client has encountered|Client was closed)/.test(
+      error.message,
+    )
   );
 }
 

@@ -24,9 +24,10 @@ export interface Statement {
   readonly name: string;
   readonly text: string;
   /**
-   * A statement that runs first, in the same transaction, with as many of the first values. This statement gets its snapshot after that.
+   * A statement that runs first in the same transaction, with the first `valueCount` values of the call. This statement gets its snapshot
+   * after that one has ended.
    */
-  readonly first?: { readonly statement: Statement; readonly values: number };
+  readonly first?: { readonly statement: Statement; readonly valueCount: number };
 }
 
 export interface LinkOptions {
@@ -130,6 +131,7 @@ export class Link {
       const marked = remember === undefined ? undefined : marks?.next(statement.text, own.length);
       const text = marked?.text ?? statement.text;
       this.#isUnconfirmed = false;
+      // The connection has not prepared the first statement yet. This call prepares it; its lock ends with its own transaction.
       if (first !== undefined && !PreparedQuery.isPrepared(client, first.name)) {
         cancel = this.#dropLate(client);
         await PreparedQuery.run(client, { ...first, columns: null });
@@ -142,8 +144,8 @@ export class Link {
         first,
         columns: this.#columnsOf(statement),
       });
-      // The timer is set while the server works, and after the timers of statements that were called in the same turn: those give up
-      // first, since otherwise the next one would be sent when this one is given up.
+      // The timer is set a microtask later, so that the timers of statements that wait for this one fire before it. If it fired first, the
+      // connection would be dropped, and the next statement would be sent although its own time is over.
       await Promise.resolve();
       cancel = this.#dropLate(client);
       const answer = await answering;
@@ -311,7 +313,7 @@ export class Link {
 function firstOf({ first }: Statement, values: readonly Value[]) {
   if (first === undefined) return undefined;
   const { text } = first.statement;
-  return { name: preparedName(text), text, values: values.slice(0, first.values) };
+  return { name: preparedName(text), text, values: values.slice(0, first.valueCount) };
 }
 
 /** Terminates other connections with the same application name on the server, and waits up to `waitMs` until they have ended. */

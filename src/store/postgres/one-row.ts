@@ -2,8 +2,8 @@
  * The statements for a commit of one execution that appends one journal row, which is the most common commit. They do what
  * `write_commit_2` does for such a write, in less than half of the server's time.
  *
- * Each takes the shared lock of the partition by a statement that runs first. The statement itself has a new snapshot, so it sees
- * an owner that took the partition before, and writes only if the fence holds. The result is the number of the execution. There
+ * Before each of them, `LOCK` takes the shared lock of the partition, in the same request. The statement itself has a new snapshot,
+ * so it sees an owner that took the partition before, and writes only if the fence holds. The result is the number of the execution. There
  * is no result, and nothing is written, if the fence refuses the write, or if the id of a new execution exists;
  * `write_commit_2` then finds the reason.
  */
@@ -18,10 +18,10 @@ export const LOCK: Statement = {
   text: "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)",
 };
 
-/** The fence, with the first four values: the partition is this owner's in this epoch, and the store is of this generation. */
+/** The condition of each write (the fence), with $1 to $4: the owner has the partition in this epoch, and the store is of this generation. */
 const FENCED = `FROM partitions r, meta m
   WHERE r.partition = $1 AND r.epoch = $2 AND r.owner = $3 AND m.generation = $4`;
-/** The next five values are the journal row. The tenth is the number of the execution, or the id of a new one. */
+/** The journal row. $10 is the number of the execution, or the id of a new one; $11 and above belong to each statement. */
 const ROW = "$5::int, $6::int, $7::bigint, $8::text, $9::text";
 const INTO_JOURNAL = "INSERT INTO journal (e, seq, count, at, chain, body, phase)";
 
@@ -58,7 +58,7 @@ export const CHANGE_ONE = oneRow(
 );
 
 function oneRow(name: string, text: string): Statement {
-  return { name, text, first: { statement: LOCK, values: 2 } };
+  return { name, text, first: { statement: LOCK, valueCount: 2 } };
 }
 
 /** A call of one of these statements: its values after those of the lock and the fence. */

@@ -35,7 +35,7 @@ function asked(columns: Columns | null, { isPrepared = true, hasFirst = false } 
   return { query, sent, ends };
 }
 
-test("a request has the values as texts, and asks for the columns only if that is wanted", () => {
+test("a request has the values as texts, and asks for the columns only if `describes` is set", () => {
   const request = encodeRequest([{ name: "name", values: ["é", 12, true, null] }], false).toString("latin1");
   expect(request).toBe(
     "B\0\0\0(\0name\0\0\0\0\x04\0\0\0\x02\xc3\xa9\0\0\0\x0212\0\0\0\x04true\xff\xff\xff\xff\0\0" +

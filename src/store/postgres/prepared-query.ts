@@ -89,8 +89,9 @@ export class PreparedQuery implements pg.Submittable {
     return new Promise((resolve, reject) => {
       const query = new PreparedQuery(options);
       query.callback = (error, answer) => {
-        if (answer === null) reject(error);
-        else resolve(answer);
+        // At a `query_timeout` of the URL, the library calls it with the error alone.
+        if (error !== null) reject(error);
+        else resolve(answer as Answer);
       };
       client.query(query);
     });
@@ -189,7 +190,7 @@ export class PreparedQuery implements pg.Submittable {
   }
 }
 
-/** Returns the number of rows in the message at the end of a statement; NaN if it has none, null if it is no such message. */
+/** Returns the row count in the message at the end of a statement: NaN for a command without rows, null for a text that is no such message. */
 function countIn(tag: string): number | null {
   return /^[A-Z]+(?: \d+)*$/.test(tag) ? Number(tag.slice(tag.lastIndexOf(" ") + 1)) : null;
 }
@@ -227,7 +228,7 @@ const SYNC_BYTES = 5;
 
 /**
  * Encodes a request: for each call, binds the values to the unnamed portal and executes it; then ends the request, and thereby the
- * transaction. If it is wanted, the server describes the columns of the last call. All values and results are texts.
+ * transaction. If `describes` is set, the server describes the columns of the last call. All values and results are texts.
  */
 export function encodeRequest(calls: readonly Call[], describes: boolean): Buffer {
   let size = SYNC_BYTES;
@@ -257,7 +258,7 @@ export function encodeRequest(calls: readonly Call[], describes: boolean): Buffe
   return bytes.subarray(0, at);
 }
 
-/** Writes the message that binds values to a statement. Returns the place after it, as the next functions do. */
+/** Writes the message that binds values to a statement. Returns the offset after the message, as `begin` does. */
 function bind(bytes: Buffer, from: number, name: string, texts: readonly (string | null)[]): number {
   bytes[from] = BIND;
   // The empty name of the portal.

@@ -12,8 +12,9 @@ import type { Links } from "./links.ts";
 import type { PostgresReader } from "./reader.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
-/** How many executions one call indexes. The next constant is for own executions that have one term each. */
+/** How many executions one call indexes. */
 const SLICE = 200;
+/** How many new executions of this node that share a single term one call indexes. */
 const SLICE_PLAIN = 1_000;
 /**
  * How far the cursors stay behind the newest execution. A commit that is still running may have smaller numbers than one that has ended.
@@ -114,6 +115,8 @@ export class PostgresSearchIndex {
    * executions, so they take little memory.
    */
   readonly #plain = new Map<string, number[]>();
+  /** The executions that were deleted while `#writePlain` writes; null while it does not. */
+  #deletedMeanwhile: Set<number> | null = null;
   /** The execution up to which the cursors may advance, and when it was the newest one. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
@@ -242,6 +245,7 @@ export class PostgresSearchIndex {
 
   #deletePlain(gone: ReadonlySet<number>): void {
     if (gone.size === 0) return;
+    for (const number of gone) this.#deletedMeanwhile?.add(number);
     for (const [term, numbers] of this.#plain) {
       const left = numbers.filter((number) => !gone.has(number));
       if (left.length === 0) this.#plain.delete(term);
@@ -249,17 +253,22 @@ export class PostgresSearchIndex {
     }
   }
 
-  /** Indexes new executions that have a single term each: some executions with the first of these terms. */
+  /** Indexes up to `SLICE_PLAIN` new executions that share one term. */
   async #writePlain(): Promise<void> {
     const [term, numbers] = this.#plain.entries().next().value as [string, number[]];
     const some = numbers.splice(0, SLICE_PLAIN);
     if (numbers.length === 0) this.#plain.delete(term);
+    const deleted = new Set<number>();
+    this.#deletedMeanwhile = deleted;
     try {
       const terms = new Array<string>(some.length).fill(encodeText(term));
       await this.#write("search-add", [joinTexts(terms), joinNumbers(some)]);
     } catch (error) {
-      this.#addPlain(term, some);
+      const left = some.filter((number) => !deleted.has(number));
+      if (left.length > 0) this.#addPlain(term, left);
       throw error;
+    } finally {
+      this.#deletedMeanwhile = null;
     }
   }
 

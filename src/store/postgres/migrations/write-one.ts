@@ -1,8 +1,7 @@
 /**
- * The SQL function `write_one_1`. Only nodes of earlier builds on the same database call it; this one has the statements of
- * one-row.ts. It is the fenced commit of one execution that appends one journal row, which is the most common
- * commit. It does what `write_commit_2` does for such a write, in about half of the server's time, because it has scalars
- * instead of columns and one statement after the lock.
+ * The SQL function `write_one_1`, which nodes of earlier builds on the same database call; one-row.ts has the statements that
+ * replace it. It commits one execution that appends one journal row, behind the fence. It does what `write_commit_2` does for such a
+ * write, in about half of the server's time, because it has scalars instead of columns and one statement after the lock.
  *
  * It takes the shared lock of the partition first. The statement after that has a new snapshot, so it sees an owner that took
  * the partition before. `p_e` is null for a new execution; `p_status` is null if the head stays. The result is the number of
