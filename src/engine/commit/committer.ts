@@ -13,8 +13,11 @@ import { type Stepped, stepSlot } from "./stepping.ts";
 
 /** A commit takes at least this many of the waiting executions, so that a few executions are not split over several commits. */
 const SHARE_MIN = 16;
-/** After a commit of this many executions the turn ends, so that the store writes it while further executions are stepped. */
-const LARGE_WRITES = 128;
+/**
+ * After a commit of this many executions the turn ends, so that the store writes it while further executions are stepped. PostgreSQL
+ * writes all commits of one turn in one call; then neither the database nor the engine would work while the other one does.
+ */
+const LARGE_WRITES = 32;
 
 interface UnderWay {
   readonly stepped: readonly Stepped[];

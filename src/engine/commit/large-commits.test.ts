@@ -29,9 +29,14 @@ test("a turn ends after a large commit, so that it is written while the next one
   expect(fixture.node.isWaiting).toBe(false);
 });
 
-test("small commits are emitted in one turn", () => {
+test("a hundred executions take two turns", () => {
   const fixture = started(100);
-  expect(writesOf(fixture)).toEqual([50, 50]);
+  expect([...writesOf(fixture), ...writesOf(fixture)]).toEqual([50, 50]);
+});
+
+test("small commits are emitted in one turn", () => {
+  const fixture = started(50);
+  expect(writesOf(fixture)).toEqual([25, 25]);
   expect(fixture.node.isWaiting).toBe(false);
 });
 
