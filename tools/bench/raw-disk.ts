@@ -36,6 +36,24 @@ export function rawTasksPerSecond(directory: string, tasks: number, { task, resu
   });
 }
 
+/** A file to which rows are appended, with one sync for each batch. */
+export class RawFile {
+  readonly #file: number;
+
+  constructor(directory: string) {
+    this.#file = openSync(join(directory, "rows"), "w");
+  }
+
+  append(rows: readonly string[]): void {
+    writeSync(this.#file, `${rows.join("\n")}\n`);
+    fdatasyncSync(this.#file);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
 /** A file that times one append of 4 KiB with its fdatasync. */
 export class SyncProbe {
   readonly #directory: string;

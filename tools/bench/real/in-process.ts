@@ -137,7 +137,7 @@ async function runChains(bench: Bench, { rondo, meter, openRaw }: Opened): Promi
   const raws: number[] = [];
   for (let i = 0; i < runsOf(bench); i++) {
     bench.progress(`run ${i + 1} of ${runsOf(bench)}`);
-    raws.push((await raw.rowsPerSecond(executions * CHAIN_COMMITS, AT_A_TIME)) / CHAIN_COMMITS);
+    raws.push(await raw.chainsPerSecond(executions, STEPS, AT_A_TIME));
     ran.count = 0;
     meter.reset();
     await bench.section(() => run(executions));
@@ -210,7 +210,7 @@ async function runStarts(bench: Bench, { rondo, meter, openRaw }: Opened): Promi
     const raws: number[] = [];
     for (let i = 0; i < runsOf(bench); i++) {
       bench.progress(`${load.name}, run ${i + 1} of ${runsOf(bench)}`);
-      raws.push(await raw.rowsPerSecond(total, load.perCommit));
+      raws.push(await raw.startsPerSecond(total, load.perCommit));
       meter.reset();
       await bench.section(() => load.run(total));
       rates.push(total / meter.seconds);

@@ -6,23 +6,26 @@ import { systemRandom } from "../../../src/std/random.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { ExecutionWrite, Fence, Head } from "../../../src/store/store.ts";
 import { RawInserts } from "../postgres/raw-postgres.ts";
-import { rawTasksPerSecond } from "../raw-disk.ts";
+import { RawFile, rawTasksPerSecond } from "../raw-disk.ts";
 import type { Bench } from "../scenario.ts";
 import { RESULT_BYTES, sized, taskOf } from "./workflows.ts";
 
-/** The characters of the journal row of a start, of the row of a step, and of a head, as the jobs store them. */
+/** The characters of the journal row of a start, and of the row of a step, as the jobs store them. */
 const START_CHARS = 450;
 const STEP_CHARS = 650;
-const HEAD_CHARS = 200;
 const CHAIN = "0".repeat(32);
 
 export interface RawStore {
   /** The milliseconds of one commit with one row. */
   commitMs(): Promise<number>;
-  /** Rows of new executions per second, this many in each commit. */
-  rowsPerSecond(rows: number, perCommit: number): Promise<number>;
+  /** New executions per second, each with the rows that a start stores, this many in each commit. */
+  startsPerSecond(starts: number, perCommit: number): Promise<number>;
+  /** Executions of `steps` steps per second, with the rows that a chain stores: all executions of a group share each commit. */
+  chainsPerSecond(chains: number, steps: number, perCommit: number): Promise<number>;
   /** Tasks per second: a row for each task and each receipt, 1,000 rows in each commit. */
   tasksPerSecond(tasks: number): Promise<number>;
+  /** Makes rows durable in one commit. */
+  append(rows: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -40,6 +43,7 @@ class RawCommits implements RawStore {
   readonly #directory: string;
   readonly #fence: Fence;
   #seq = 0;
+  #file: RawFile | null = null;
 
   private constructor(store: SqliteStore, directory: string, fence: Fence) {
     this.#store = store;
@@ -59,30 +63,41 @@ class RawCommits implements RawStore {
   }
 
   async commitMs(): Promise<number> {
-    const after = this.#seq++;
-    const entries = [{ seq: after + 1, count: 1, at: 0, body: STEP }];
-    const write = { ...EMPTY, execution: "raw", create: false, after, entries, head: null };
+    const write = stepOf("raw", this.#seq++, null);
     const from = performance.now();
     await this.#commit([write]);
     return performance.now() - from;
   }
 
-  async rowsPerSecond(rows: number, perCommit: number): Promise<number> {
+  async startsPerSecond(starts: number, perCommit: number): Promise<number> {
     const from = performance.now();
-    for (let n = 0; n < rows; n += perCommit) {
-      const many = Math.min(perCommit, rows - n);
-      await this.#commit(
-        Array.from({ length: many }, () => this.#create(newExecutionId(Date.now(), systemRandom))),
-      );
+    for (let n = 0; n < starts; n += perCommit)
+      await this.#commit(newIds(Math.min(perCommit, starts - n)).map((id) => this.#create(id)));
+    return starts / ((performance.now() - from) / 1_000);
+  }
+
+  async chainsPerSecond(chains: number, steps: number, perCommit: number): Promise<number> {
+    const from = performance.now();
+    for (let n = 0; n < chains; n += perCommit) {
+      const ids = newIds(Math.min(perCommit, chains - n));
+      await this.#commit(ids.map((id) => this.#create(id)));
+      for (let after = 1; after <= steps; after++)
+        await this.#commit(ids.map((id) => stepOf(id, after, after === steps ? { ...ENDED, id } : null)));
     }
-    return rows / ((performance.now() - from) / 1_000);
+    return chains / ((performance.now() - from) / 1_000);
   }
 
   async tasksPerSecond(tasks: number): Promise<number> {
     return rawTasksPerSecond(this.#directory, tasks, rowsOf);
   }
 
+  async append(rows: readonly string[]): Promise<void> {
+    this.#file ??= new RawFile(this.#directory);
+    this.#file.append(rows);
+  }
+
   close(): Promise<void> {
+    this.#file?.close();
     return this.#store.close({ clean: true });
   }
 
@@ -114,6 +129,19 @@ const HEAD: Head = {
   tags: {},
   error: null,
 };
+const ENDED: Head = { ...HEAD, status: "done", phase: null, want: "nothing", finishedAt: 0 };
+
+function newIds(many: number): string[] {
+  return Array.from({ length: many }, () => newExecutionId(Date.now(), systemRandom));
+}
+
+/** A write that appends one journal row, and changes the head if there is one. */
+function stepOf(execution: string, after: number, head: Head | null): ExecutionWrite {
+  const entries = [{ seq: after + 1, count: 1, at: 0, body: STEP }];
+  return { ...EMPTY, execution, create: false, after, entries, head };
+}
+
+const ROWS = { newIds, startChars: START_CHARS, stepChars: STEP_CHARS };
 
 /** Inserts over one connection to the database. */
 class RawDatabase implements RawStore {
@@ -127,14 +155,21 @@ class RawDatabase implements RawStore {
     return this.#inserts.insertMs(STEP_CHARS);
   }
 
-  /** A start stores two rows, a journal entry and a head. Here it is one row of their size, with one index. */
-  rowsPerSecond(rows: number, perCommit: number): Promise<number> {
-    return this.#inserts.rowsPerSecond(rows, START_CHARS + HEAD_CHARS, perCommit);
+  startsPerSecond(starts: number, perCommit: number): Promise<number> {
+    return this.#inserts.chainsPerSecond(starts, { ...ROWS, steps: 0, perCommit });
+  }
+
+  chainsPerSecond(chains: number, steps: number, perCommit: number): Promise<number> {
+    return this.#inserts.chainsPerSecond(chains, { ...ROWS, steps, perCommit });
   }
 
   async tasksPerSecond(tasks: number): Promise<number> {
     await this.#inserts.empty();
     return this.#inserts.tasksPerSecond(tasks, rowsOf);
+  }
+
+  append(rows: readonly string[]): Promise<void> {
+    return this.#inserts.insert(rows);
   }
 
   close(): Promise<void> {

@@ -201,7 +201,7 @@ async function runStarts(
     startsPerSecond: total / alone.seconds,
     ...alone.cpu,
     startManyPerSecond: many / bulk.seconds,
-    rawInsertsPerSecond: await raw.rowsPerSecond(many, BATCH),
+    rawInsertsPerSecond: await raw.startsPerSecond(many, BATCH),
     ...bulk.cpu,
   };
 }

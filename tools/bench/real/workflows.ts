@@ -17,6 +17,7 @@ const EMPTY_CHARS = JSON.stringify({ n: 0, text: "" }).length - 1;
 const FILLING = "x".repeat(1_000);
 
 export const taskOf = (n: number) => sized(n, TASK_BYTES);
+type Input = ReturnType<typeof taskOf>;
 const resultOf = (n: number) => sized(n, RESULT_BYTES);
 
 /** How often the code of these workflows ran in this process. */
@@ -35,6 +36,13 @@ export const fan = workflow<{ tasks: number }>({ name: "real-fan" })
   })
   .returns(({ phases }) => phases.work.count);
 
+/** The code of a task of `flaky`: one in ten fails once. */
+export async function failOnce({ task, attempt }: { readonly task: Input; readonly attempt: number }) {
+  if (attempt === 1 && task.n % 10 === 3) throw new Error(`task ${task.n} fails once`);
+  ran.count++;
+  return resultOf(task.n);
+}
+
 /** Many tasks, of which one in ten fails once. */
 export const flaky = workflow<{ tasks: number }>({ name: "real-flaky" })
   .phase("work", {
@@ -42,15 +50,9 @@ export const flaky = workflow<{ tasks: number }>({ name: "real-flaky" })
       for (let n = 0; n < input.tasks; n++) yield taskOf(n);
     },
     retry: { attempts: 2, backoff: "constant", min: 100 },
-    async process({ task, attempt }) {
-      if (attempt === 1 && task.n % 10 === 3) throw new Error(`task ${task.n} fails once`);
-      ran.count++;
-      return resultOf(task.n);
-    },
+    process: failOnce,
   })
   .returns(({ phases }) => phases.work.count);
-
-type Input = ReturnType<typeof taskOf>;
 
 const link = {
   process: async ({ input }: { input: Input }) => {
