@@ -227,8 +227,12 @@ const CALL_BYTES = 31;
 const SYNC_BYTES = 5;
 
 /**
- * Encodes a request: for each call, binds the values to the unnamed portal and executes it; then ends the request, and thereby the
- * transaction. If `describes` is set, the server describes the columns of the last call. All values and results are texts.
+ * Encodes a request: binds the values of each call to a portal, then executes the portals in their order, then ends the request, and thereby
+ * the transaction. If `describes` is set, the server describes the columns of the last call. All values and results are texts.
+ *
+ * All values come before the first execution. Otherwise a node that dies while it sends a large value would leave the server waiting for the
+ * rest with the lock of the first statement, for hours, and no other node could take the partition. The snapshot of a write is
+ * taken when it is executed, not when it is bound.
  */
 export function encodeRequest(calls: readonly Call[], describes: boolean): Buffer {
   let size = SYNC_BYTES;
@@ -240,16 +244,19 @@ export function encodeRequest(calls: readonly Call[], describes: boolean): Buffe
     for (const text of texts[i] as (string | null)[]) size += 4 + (text === null ? 0 : bytesOf(text));
   }
   const bytes = Buffer.allocUnsafe(size);
+  const portals = calls.map((_, i) => (i === calls.length - 1 ? "" : String(i)));
   let at = 0;
-  for (const [i, { name }] of calls.entries()) {
-    at = bind(bytes, at, name, texts[i] as (string | null)[]);
-    if (describes && i === calls.length - 1) {
-      at = begin(bytes, at, DESCRIBE, 6);
-      bytes[at] = PORTAL;
-      bytes[at + 1] = 0;
-      at += 2;
-    }
-    at = begin(bytes, at, EXECUTE, 9);
+  for (const [i, { name }] of calls.entries())
+    at = bind(bytes, at, { portal: portals[i] as string, name, texts: texts[i] as (string | null)[] });
+  if (describes) {
+    at = begin(bytes, at, DESCRIBE, 6);
+    bytes[at] = PORTAL;
+    bytes[at + 1] = 0;
+    at += 2;
+  }
+  for (const portal of portals) {
+    at = begin(bytes, at, EXECUTE, 9 + portal.length);
+    at += bytes.write(portal, at, "latin1");
     bytes[at] = 0;
     // All rows are returned.
     at = bytes.writeUInt32BE(0, at + 1);
@@ -258,12 +265,18 @@ export function encodeRequest(calls: readonly Call[], describes: boolean): Buffe
   return bytes.subarray(0, at);
 }
 
+interface Binding {
+  readonly portal: string;
+  readonly name: string;
+  readonly texts: readonly (string | null)[];
+}
+
 /** Writes the message that binds values to a statement. Returns the offset after the message, as `begin` does. */
-function bind(bytes: Buffer, from: number, name: string, texts: readonly (string | null)[]): number {
+function bind(bytes: Buffer, from: number, { portal, name, texts }: Binding): number {
   bytes[from] = BIND;
-  // The empty name of the portal.
-  bytes[from + 5] = 0;
-  let at = from + 6 + bytes.write(name, from + 6, "latin1");
+  let at = from + 5 + bytes.write(portal, from + 5, "latin1");
+  bytes[at++] = 0;
+  at += bytes.write(name, at, "latin1");
   bytes[at] = 0;
   // No formats are given, so all values are texts.
   at = bytes.writeUInt16BE(0, at + 1);

@@ -6,6 +6,7 @@ import { PHASES_IN_JOURNAL } from "../../../src/store/postgres/migrations/commit
 import { LOCK } from "../../../src/store/postgres/one-row.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
+import { ByteProxy } from "../../fixtures/faults/byte-proxy-fixture.ts";
 import { PARTITIONS, startIn } from "../../fixtures/store/cluster-node-fixture.ts";
 import { entry, start, step } from "../../fixtures/store/example-writes.ts";
 import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
@@ -258,6 +259,42 @@ test.each(WAYS)("a commit %s that has waited for a takeover sees it, and writes 
   await taking.query(`UPDATE ${schema}.partitions SET epoch = epoch + 1, owner = 'another'`);
   await taking.query("COMMIT");
   expect(await late).toBe(false);
+});
+
+test.each(WAYS)("a node that goes silent while it sends a large row %s holds no partition", async (way) => {
+  const schema = database.newSchema();
+  const proxy = await ByteProxy.start(database.url);
+  onTestFinished(() => proxy.close());
+  const url = new URL(database.url);
+  url.hostname = "127.0.0.1";
+  url.port = new URL(proxy.url).port;
+  const former = new PostgresStore({ url: String(url), nodeUrl: "http://a", schema, partitions: 1 });
+  const next = new PostgresStore({ url: database.url, nodeUrl: "http://b", schema, timeoutMs: 3_000 });
+  const { generation } = await former.open();
+  const { incarnation } = await former.renew();
+  const fence = fenceOf({ generation, owned: await former.take([0]) });
+  await former.commit({ fence, writes: [start("a")] });
+  await former.commit({ fence, writes: [step("a", 1)] });
+  // The beginning of the row arrives. The connection stays open, and the rest never comes.
+  proxy.stallAfter(100_000);
+  const changes = {
+    entries: [entry(3, "x".repeat(2_000_000))],
+    timersCleared: way === "in columns" ? ["none"] : [],
+  };
+  const late = former.commit({ fence, writes: [step("a", 2, changes)] });
+  const isLate = late.then(
+    () => false,
+    () => true,
+  );
+  await vi.waitUntil(() => proxy.swallowed > 0, WAIT);
+  await database.query(`UPDATE ${schema}.nodes SET lease_until = 0 WHERE incarnation = $1`, [incarnation]);
+  await next.open();
+  onTestFinished(() => next.close({ clean: false }));
+  await next.renew();
+  expect(await next.take([0])).toMatchObject([{ partition: 0, epoch: 2 }]);
+  proxy.close();
+  expect(await isLate).toBe(true);
+  await former.close({ clean: false }).catch(() => {});
 });
 
 test("a lease lapses by the database's clock, and then what the node had is taken by another", async () => {
