@@ -174,6 +174,11 @@ function isOfConnection(error: Error): boolean {
   );
 }
 
+/** Whether the library has given up waiting, as a `query_timeout` of the URL says. The server may still run the statement. */
+export function isReadTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Query read timeout");
+}
+
 function lost(error: Error, { sent, writes }: Attempted): StoreFault {
   const isUnknown = sent && writes;
   const message = error instanceof AggregateError ? String(error.errors[0]) : error.message;

@@ -12,7 +12,7 @@ import type { Clock } from "../../std/clock.ts";
 import { sha256 } from "../../std/hash.ts";
 import { StoreFault } from "../store.ts";
 import type { Acknowledged, MarkWriter } from "./acknowledged-writes.ts";
-import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
+import { connectFault, faultOf, garbled, isGarbled, isReadTimeout } from "./faults.ts";
 import { drop, type Hosts } from "./hosts.ts";
 import { type Columns, PreparedQuery, parserOf, type Value } from "./prepared-query.ts";
 
@@ -157,12 +157,10 @@ export class Link {
       return rows;
     } catch (error) {
       if (attempted.sent && this.#isOnceGarbled(error)) {
-        const client = this.#client;
-        // The connection is dropped; the next statement opens another one.
-        this.#client = null;
-        if (client !== null) drop(client, "the answer is garbled");
+        this.#replace("the answer is garbled");
         throw garbled(error, attempted);
       }
+      if (isReadTimeout(error)) this.#replace("no answer in time");
       throw faultOf(error, attempted);
     } finally {
       cancel();
@@ -171,6 +169,13 @@ export class Link {
       else void before.then(letPass);
       this.busy--;
     }
+  }
+
+  /** Drops the connection. The next statement opens another one, which first ends what the server still runs for this one. */
+  #replace(why: string): void {
+    const client = this.#client;
+    this.#client = null;
+    if (client !== null) drop(client, why);
   }
 
   /** Closes the connection if there is no answer in time. The returned function ends the wait. */

@@ -104,6 +104,36 @@ test("a commit without an answer is given up as unknown, and is over for good be
   await store.close({ clean: true });
 });
 
+test("a commit that the URL's query_timeout gives up is over for good before anything is read again", async () => {
+  const schema = database.newSchema();
+  const url = new URL(server.url);
+  url.searchParams.set("query_timeout", "2000");
+  const store = new PostgresStore({ url: url.href, nodeUrl: "http://n", schema, partitions: 1 });
+  const fence = fenceOf(await openWhole(store));
+  await store.commit({ fence, writes: [start("a")] });
+  const other = await database.client();
+  await other.query(`BEGIN; LOCK TABLE ${schema}.journal IN ACCESS EXCLUSIVE MODE`);
+  await expect(store.commit({ fence, writes: [start("b")] })).rejects.toMatchObject({
+    retryable: true,
+    nothingWritten: false,
+  });
+  const reading = store.load(["b"]);
+  await vi.waitUntil(
+    async () => {
+      const atIt = await database.query(
+        "SELECT FROM pg_stat_activity WHERE application_name LIKE 'rondo commits%' AND wait_event_type = 'Lock'",
+      );
+      return atIt.length === 0;
+    },
+    { timeout: 10_000 },
+  );
+  await other.query("COMMIT");
+  await other.end();
+  expect(await reading).toEqual([null]);
+  expect(await store.commit({ fence, writes: [start("b")] })).toEqual({ kind: "ok", exists: [], fenced: [] });
+  await store.close({ clean: true });
+});
+
 test("a renewal without an answer is given up long before the lease ends, and the next one goes through", async () => {
   const schema = database.newSchema();
   const store = new PostgresStore({ url: server.url, nodeUrl: "http://n", schema, leaseMs: 8_000 });
