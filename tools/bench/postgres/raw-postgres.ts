@@ -3,6 +3,7 @@
  * transaction.
  */
 import pg from "pg";
+import { SCHEMA_DEFAULT } from "../../../src/store/postgres/schema-place.ts";
 import { type RawRows, SMALL_ROWS } from "../raw-disk.ts";
 
 const ROWS_PER_INSERT = 1_000;
@@ -17,10 +18,15 @@ interface ChainRows {
   readonly perCommit: number;
 }
 
-/** Tables with the columns and indexes of the store's own, for rows without an engine. */
+/**
+ * Tables with the columns and indexes of the store's own, for rows without an engine. As in the connections of the store, plans use the
+ * indexes from the beginning. Without that, the plan for the last step reads the whole table, because the table was empty when it was made.
+ */
 const TABLES = `DROP TABLE IF EXISTS raw_executions, raw_journal;
-  CREATE TABLE raw_executions (LIKE executions INCLUDING ALL);
-  CREATE TABLE raw_journal (LIKE journal INCLUDING ALL)`;
+  CREATE TABLE raw_executions (LIKE ${SCHEMA_DEFAULT}.executions INCLUDING ALL);
+  CREATE TABLE raw_journal (LIKE ${SCHEMA_DEFAULT}.journal INCLUDING ALL);
+  SET enable_seqscan = off;
+  SET enable_bitmapscan = off`;
 
 const START = {
   name: "raw-start",
