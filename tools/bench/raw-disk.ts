@@ -1,6 +1,7 @@
-/** Baselines of the disk without an engine. All calls are synchronous. */
-import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
+/** Baselines of the disk without an engine. All calls are synchronous, except those of `RawFile`. */
+import { closeSync, fdatasync, fdatasyncSync, openSync, rmSync, write, writeSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 const ROWS_PER_SYNC = 1_000;
 const BLOCK = Buffer.alloc(4_096, "rondo ");
@@ -36,7 +37,10 @@ export function rawTasksPerSecond(directory: string, tasks: number, { task, resu
   });
 }
 
-/** A file to which rows are appended, with one sync for each batch. */
+const writeLater = promisify(write);
+const syncLater = promisify(fdatasync);
+
+/** A file to which rows are appended, with one sync for each batch. The process goes on meanwhile. */
 export class RawFile {
   readonly #file: number;
 
@@ -44,9 +48,9 @@ export class RawFile {
     this.#file = openSync(join(directory, "rows"), "w");
   }
 
-  append(rows: readonly string[]): void {
-    writeSync(this.#file, `${rows.join("\n")}\n`);
-    fdatasyncSync(this.#file);
+  async append(rows: readonly string[]): Promise<void> {
+    await writeLater(this.#file, Buffer.from(`${rows.join("\n")}\n`));
+    await syncLater(this.#file);
   }
 
   close(): void {

@@ -93,7 +93,7 @@ class RawCommits implements RawStore {
 
   async append(rows: readonly string[]): Promise<void> {
     this.#file ??= new RawFile(this.#directory);
-    this.#file.append(rows);
+    await this.#file.append(rows);
   }
 
   close(): Promise<void> {
