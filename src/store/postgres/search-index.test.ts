@@ -66,6 +66,31 @@ test("an execution that is deleted before it is indexed is not indexed", async (
   expect(written).toEqual([["search-add", "#01234567", "{8}"]]);
 });
 
+test("an execution with several terms that is deleted while a write of them fails is not indexed later", async () => {
+  const { index, written, commit, fail } = makeIndex({ a: 7 });
+  commit(write("a", { tags: { team: "ops" } }));
+  fail(1);
+  const indexing = index.indexSome();
+  const removing = index.removing(["a"]);
+  await expect(indexing).rejects.toThrow("away");
+  await (await removing)();
+  await index.indexSome();
+  expect(written).toEqual([]);
+});
+
+test("an execution that is deleted while two calls write, of which one fails, is not indexed later", async () => {
+  const { index, written, commit, fail } = makeIndex({ a: 7, b: 8 });
+  commit(write("a"), write("b", { hash: "76543210".padEnd(64, "0") }));
+  fail(1);
+  const [first, second] = [index.indexSome(), index.indexSome()];
+  const removing = index.removing(["a"]);
+  await expect(first).rejects.toThrow("away");
+  await second;
+  await (await removing)();
+  await index.indexSome();
+  expect(written).toEqual([["search-add", "#76543210", "{8}"]]);
+});
+
 test("many executions with one term are indexed in parts, until none is left", async () => {
   const ids = Array.from({ length: 2_500 }, (_, i) => `e${i}`);
   const { index, written, commit } = makeIndex(Object.fromEntries(ids.map((id, i) => [id, i + 1])));

@@ -115,8 +115,8 @@ export class PostgresSearchIndex {
    * executions, so they take little memory.
    */
   readonly #plain = new Map<string, number[]>();
-  /** The executions that were deleted while `#writePlain` writes; null while it does not. */
-  #deletedMeanwhile: Set<number> | null = null;
+  /** For each write of own terms that is under way: the ids and numbers of the executions that were deleted since it began. */
+  readonly #deletedMeanwhile = new Set<Set<string | number>>();
   /** The execution up to which the cursors may advance, and when it was the newest one. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
@@ -178,6 +178,7 @@ export class PostgresSearchIndex {
   /** Called before these executions are deleted. Returns a function that deletes the terms of those that no longer exist. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
     for (const id of ids) this.#own.delete(id);
+    this.#noteDeleted(ids);
     this.#deletePlain(new Set(ids.flatMap((id) => this.#numberOf(id) ?? [])));
     const find = () => this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const found = await find();
@@ -245,7 +246,7 @@ export class PostgresSearchIndex {
 
   #deletePlain(gone: ReadonlySet<number>): void {
     if (gone.size === 0) return;
-    for (const number of gone) this.#deletedMeanwhile?.add(number);
+    this.#noteDeleted(gone);
     for (const [term, numbers] of this.#plain) {
       const left = numbers.filter((number) => !gone.has(number));
       if (left.length === 0) this.#plain.delete(term);
@@ -253,13 +254,17 @@ export class PostgresSearchIndex {
     }
   }
 
+  #noteDeleted(gone: Iterable<string | number>): void {
+    for (const one of gone) for (const deleted of this.#deletedMeanwhile) deleted.add(one);
+  }
+
   /** Indexes up to `SLICE_PLAIN` new executions that share one term. */
   async #writePlain(): Promise<void> {
     const [term, numbers] = this.#plain.entries().next().value as [string, number[]];
     const some = numbers.splice(0, SLICE_PLAIN);
     if (numbers.length === 0) this.#plain.delete(term);
-    const deleted = new Set<number>();
-    this.#deletedMeanwhile = deleted;
+    const deleted = new Set<string | number>();
+    this.#deletedMeanwhile.add(deleted);
     try {
       const terms = new Array<string>(some.length).fill(encodeText(term));
       await this.#write("search-add", [joinTexts(terms), joinNumbers(some)]);
@@ -268,7 +273,7 @@ export class PostgresSearchIndex {
       if (left.length > 0) this.#addPlain(term, left);
       throw error;
     } finally {
-      this.#deletedMeanwhile = null;
+      this.#deletedMeanwhile.delete(deleted);
     }
   }
 
@@ -286,15 +291,20 @@ export class PostgresSearchIndex {
         if (e === undefined) ids.push(plainText(id));
         else numbers.push(e);
       }
+    const deleted = new Set<string | number>();
+    this.#deletedMeanwhile.add(deleted);
     try {
       if (terms.length > 0) await this.#write("search-add", [joinTexts(terms), joinNumbers(numbers)]);
       if (ids.length > 0) await this.#write("search-add-ids", [joinTexts(termsOfIds), joinTexts(ids)]);
     } catch (error) {
       for (const [id, { e, terms: own }] of some) {
+        if (deleted.has(id)) continue;
         const later = this.#own.get(id);
         this.#own.set(id, { e: later?.e ?? e, terms: [...own, ...(later?.terms ?? [])] });
       }
       throw error;
+    } finally {
+      this.#deletedMeanwhile.delete(deleted);
     }
   }
 
