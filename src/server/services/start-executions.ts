@@ -197,24 +197,24 @@ export class ExecutionStarter {
     const texts = known.input === null ? null : await textsOf(known, starts);
     const answers: (Pick<Started, "id" | "existed"> | Rejection)[] = new Array(starts.length);
     let next = 0;
-    const lane = async (): Promise<void> => {
-      while (next < starts.length) {
-        const i = next++;
-        const start = starts[i] as S;
-        const request = requestOf(start, i);
-        const text = texts === null ? storedText(start.input) : (texts[i] as string | Rejection);
-        if (isRejection(request)) answers[i] = request;
-        else if (!isRejection(text))
-          answers[i] = await this.#startOne(known, text, request).catch((fault: unknown) => {
-            // The caller gets no answers, so no further start is sent.
-            next = starts.length;
-            throw fault;
-          });
-        else if (text.code !== "invalid_input") answers[i] = text;
-        else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
-      }
+    const begin = async (i: number): Promise<void> => {
+      const start = starts[i] as S;
+      const request = requestOf(start, i);
+      const text = texts === null ? storedText(start.input) : (texts[i] as string | Rejection);
+      if (isRejection(request)) answers[i] = request;
+      else if (!isRejection(text)) answers[i] = await this.#startOne(known, text, request);
+      else if (text.code !== "invalid_input") answers[i] = text;
+      else answers[i] = (await this.#repeated({ ...request, workflow })) ?? text;
     };
-    await Promise.all(Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane));
+    const lane = async (): Promise<void> => {
+      while (next < starts.length) await begin(next++);
+    };
+    const lanes = Array.from({ length: Math.min(STARTS_AT_A_TIME, starts.length) }, lane);
+    await Promise.all(lanes).catch((fault: unknown) => {
+      // The caller gets no answers, so no further start is sent.
+      next = starts.length;
+      throw fault;
+    });
     return answers;
   }
 
