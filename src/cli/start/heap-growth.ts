@@ -7,9 +7,9 @@
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 
-/** The least growth, in per cent of the live objects. It counts for large heaps. */
+/** The least growth, in per cent of the live objects. It applies to large heaps. */
 const SHARE_MIN = 40;
-/** The most growth, in per cent of the live objects. It counts for small heaps, such as that of the store's thread. */
+/** The most growth, in per cent of the live objects. It applies to small heaps, such as that of the store's thread. */
 const SHARE_MAX = 200;
 /** The growth of the heaps in between. */
 const GROWTH_BYTES = 100 * 1_048_576;

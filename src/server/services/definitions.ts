@@ -134,7 +134,10 @@ export class Definitions {
     return known;
   }
 
-  /** Does what `putAll` does for definitions that are not known to be stored. The others count as stored before. */
+  /**
+   * Stores the definitions that may be missing. Returns the hashes of those that were stored before and of the others; the caller stores
+   * these again after the starts.
+   */
   async putMissing(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
     const since = this.#parts.clock.now() - STORED_MS;
     const missing: KnownDefinition[] = [];

@@ -328,7 +328,7 @@ export class CommitBatch {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Gives the only new execution of a call its place, which is -1. */
+/** The number of the only new execution of a call, until the database gives it one: -1. */
 const FIRST_REF = { nextRef: () => -1 };
 
 /** The end of the journal of an execution that does not exist. */

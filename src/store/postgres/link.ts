@@ -131,7 +131,8 @@ export class Link {
       const marked = remember === undefined ? undefined : marks?.next(statement.text, own.length);
       const text = marked?.text ?? statement.text;
       this.#isUnconfirmed = false;
-      // The connection has not prepared the first statement yet. This call prepares it; its lock ends with its own transaction.
+      // The first statement is not prepared on this connection yet. It runs once, alone, to be prepared. Its lock ends with that
+      // transaction.
       if (first !== undefined && !PreparedQuery.isPrepared(client, first.name)) {
         cancel = this.#dropLate(client);
         await PreparedQuery.run(client, { ...first, columns: null });

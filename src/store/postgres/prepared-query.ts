@@ -60,13 +60,16 @@ export class PreparedQuery implements pg.Submittable {
   readonly text: string;
   readonly values: readonly Value[];
   readonly #first: Call | undefined;
-  /** Called once with the answer, or with the error. The library replaces the function if the URL has a `query_timeout`. */
+  /**
+   * Called once, with the answer or the error. If the URL has a `query_timeout`, the library puts its own function here, which also fails
+   * the query after that time.
+   */
   callback: Callback = () => {};
   readonly #rows: unknown[][] = [];
   #columns: Columns | null;
   #described: Columns | null = null;
   #tag: string | null = null;
-  /** The rows of the first statement while it runs; null if there is none, or if it has ended. */
+  /** How many rows the first statement has returned so far; null while no first statement is running. */
   #firstRows: number | null;
   /** Why the answer does not fit the request. */
   #misfit: Error | null = null;
