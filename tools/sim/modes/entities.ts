@@ -93,6 +93,7 @@ function begin(world: World, plan: Plan, event: Plan): void {
   for (const name of SIGNALLED)
     afterStart(world, name, () => {
       sendItems(world, name, random);
+      world.client.unsent++;
       act(world, name, random);
     });
   afterStart(world, BY_EVENTS, () => sendEvents(world, random, event));
@@ -137,7 +138,10 @@ function act(world: World, name: string, random: SeededRandom): void {
     if (newest?.status === "cancelled") world.client.control(newest.id, "retry");
     else if (newest !== undefined && !newest.ended && world.has("crash"))
       world.client.control(newest.id, random.pick(actsOn(world, newest)));
-    if (newest?.status !== "done") act(world, name, random);
+    // The run waits for the last retry. An execution that continues is done before the next one begins.
+    const isLast = newest?.status === "done" && newest.chain.continuing === null;
+    if (isLast) world.client.unsent--;
+    else act(world, name, random);
   });
 }
 
