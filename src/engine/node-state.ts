@@ -98,6 +98,7 @@ export class NodeState {
   /**
    * Whether to grant before stepping, because an execution that is clean again has further reports. It is dirty as soon as these are
    * stepped, so under a steady stream of reports (the pages of an enumeration, for example) its tasks would wait for the end of the stream.
+   * If handlers have different priorities, executions are stepped first all the same, because they may have work of higher priority.
    */
   grantsFirst = false;
   /** The number of turns in which handlers were served so far. */
@@ -327,10 +328,15 @@ export class NodeState {
     for (const queue of queues) this.offer(slot, queue);
   }
 
+  /** Whether handlers have different priorities, so that some work may have to wait for other work. */
+  get hasPriorities(): boolean {
+    return this.#priorities.size > 1;
+  }
+
   /** Holds back work of lower priority while the execution waits for its commit, except for work that waits at a limit. */
   holdLower(slot: Slot): void {
     const { execution } = slot;
-    if (this.#priorities.size < 2 || execution?.open !== true || slot.tenure.isYielding) return;
+    if (!this.hasPriorities || execution?.open !== true || slot.tenure.isYielding) return;
     const { project } = execution;
     const held: Held[] = [];
     for (const queue of slot.queues) {

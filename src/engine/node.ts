@@ -48,6 +48,8 @@ export class EngineNode {
   readonly #cluster: PartitionReads;
   readonly #workers: WorkerInputs;
   #nextSweepAt = 0;
+  /** The number of turns in a row in which nothing was granted. */
+  #turnsWithoutGrants = 0;
   /** The last start that was requested, if there has been no input of another kind and no `advance` since. */
   #lastStart: { readonly plan: Plan; readonly project: string; readonly at: number } | null = null;
 
@@ -195,9 +197,31 @@ export class EngineNode {
     this.#clockDuty();
     if (node.grantsFirst) {
       node.grantsFirst = false;
-      grantAll(node);
+      if (!node.hasPriorities) grantAll(node);
     }
     this.#commits.flush();
+    if (!this.#grantsLater()) this.#grant();
+    this.#cache.requestReads();
+    this.#mailbox.requestScan();
+    this.#cluster.ownership.release();
+    const { outputs } = node;
+    node.outputs = [];
+    return outputs;
+  }
+
+  /**
+   * Whether to grant in the next turn, because executions that wait for it may have work of higher priority. Only as many turns in a row
+   * are passed as fill the concurrent commits, so that a stream of messages cannot keep all work back.
+   */
+  #grantsLater(): boolean {
+    const { hasPriorities, settings } = this.#node;
+    const isLater = hasPriorities && this.isWaiting && this.#turnsWithoutGrants < settings.commitsMax - 1;
+    this.#turnsWithoutGrants = isLater ? this.#turnsWithoutGrants + 1 : 0;
+    return isLater;
+  }
+
+  #grant(): void {
+    const node = this.#node;
     // Granting is repeated, because a start that is refused when its commit is stepped releases its permits, and waiters at limits
     // may then get them.
     for (let pass = 0; pass < PASSES_MAX; pass++) {
@@ -210,12 +234,6 @@ export class EngineNode {
       // @plant waiters not called after a refused start
       if (node.closing || !node.limits.isCallable) break;
     }
-    this.#cache.requestReads();
-    this.#mailbox.requestScan();
-    this.#cluster.ownership.release();
-    const { outputs } = node;
-    node.outputs = [];
-    return outputs;
   }
 
   /** Whether `advance` has left executions for the next turn. `advance` must then be called soon, even if no input arrives. */

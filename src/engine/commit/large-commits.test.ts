@@ -45,3 +45,25 @@ test("nothing waits for a turn while no more commits are allowed", () => {
   expect([...writesOf(fixture), ...writesOf(fixture), ...writesOf(fixture)]).toEqual([256, 256]);
   expect(fixture.node.isWaiting).toBe(false);
 });
+
+test("nothing of lower priority is granted while executions wait for the next turn", () => {
+  const fixture = new NodeFixture();
+  fixture.join("w1", ["w.low", "w.high"], { capacity: 1 });
+  const low = fixture.plan([phase("a", { use: "w.low", tasks: [0, 1] })], "low");
+  const high = fixture.plan([phase("a", { use: "w.high", priority: 5 })], "high");
+  const unserved = fixture.plan([phase("a", { use: "w.none" })], "unserved");
+  fixture.start(low, "l0");
+  fixture.start(low, "l1");
+  fixture.settle();
+  const [first] = fixture.attempts();
+  if (first === undefined) throw new Error("nothing was granted");
+  fixture.holdsCommits = true;
+  for (let i = 0; i < 64; i++) fixture.start(unserved, `e${i}`);
+  fixture.start(high, "h");
+  fixture.advance();
+  fixture.receipt(first);
+  expect([...writesOf(fixture), ...writesOf(fixture)]).toEqual([33, 33]);
+  fixture.holdsCommits = false;
+  fixture.settle();
+  expect(fixture.attempts().map(({ grant }) => grant.execution)).toEqual(["l0", "h"]);
+});

@@ -361,6 +361,27 @@ describe("under a steady stream of reports", () => {
     expect(granted(fixture)).toEqual([0, 1]);
   });
 
+  test("work of higher priority whose report comes at the same time gets the worker first", () => {
+    const fixture = new NodeFixture();
+    fixture.join("w1", ["w.list", "w.a", "w.high"], { capacity: 2 });
+    const urgent = { use: "w.high", priority: 5 };
+    fixture.start(fixture.plan([phase("a", { enumerate: { use: "w.list" } })]), "e1");
+    fixture.start(fixture.plan([phase("b", urgent), phase("c", urgent)], "v"), "e2");
+    fixture.settle();
+    const [first, listing] = fixture.attempts() as [Attempt, Attempt];
+    expect([first.grant.execution, listing.grant.do]).toEqual(["e2", "enumerate"]);
+    fixture.holdsCommits = true;
+    fixture.page(listing, 0, ["x"]);
+    fixture.settle();
+    fixture.page(listing, 1, ["y"]);
+    fixture.commit();
+    fixture.receipt(first);
+    fixture.settle();
+    fixture.holdsCommits = false;
+    fixture.settle();
+    expect(fixture.attempts()[2]?.grant).toMatchObject({ execution: "e2", phase: "c" });
+  });
+
   test("a request to pause or cancel is stepped before anything is granted", () => {
     const { fixture } = enumeration();
     fixture.control("pause", "e1");
