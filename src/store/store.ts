@@ -134,6 +134,14 @@ export interface StoredTimer {
   readonly due: number;
 }
 
+/**
+ * The key of a timer in a map. Ids of executions and names of timers may contain any character but control characters, so the keys of two
+ * timers differ, and the id ends at the line break.
+ */
+export function timerKey({ execution, timer }: Pick<StoredTimer, "execution" | "timer">): string {
+  return `${execution}\n${timer}`;
+}
+
 export interface Snapshot {
   /** The sequence number of the last event that the snapshot contains. */
   readonly seq: number;

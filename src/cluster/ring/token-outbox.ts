@@ -3,7 +3,7 @@
  * taken them. Entries about the same subject are merged; if there are too many timers, a flag asks the other nodes to scan the store
  * instead.
  */
-import type { StoredTimer } from "../../store/store.ts";
+import { type StoredTimer, timerKey } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { Death, TokenMessage } from "./token.ts";
 
@@ -49,7 +49,7 @@ export class TokenOutbox {
   }
 
   timerEnded({ execution, timer }: StoredTimer): void {
-    const key = `${execution}/${timer}`;
+    const key = timerKey({ execution, timer });
     // A timer that was both set and ended since the token was last here is not sent.
     if (this.#timers.has(key) && !this.#told.has(key)) this.#timers.delete(key);
     else this.#add({ execution, timer, due: null });
@@ -131,7 +131,7 @@ export class TokenOutbox {
     this.isUrgent = true;
     // A scan of the store finds all timers, so their changes need not be sent.
     if (this.#scan) return;
-    this.#timers.set(`${change.execution}/${change.timer}`, change);
+    this.#timers.set(timerKey(change), change);
     if (this.#timers.size <= this.#settings.messageTimersMax) return;
     this.#timers.clear();
     this.#told.clear();
@@ -140,7 +140,7 @@ export class TokenOutbox {
 
   /** Keeps the entry of a timer for the next message, unless there is a newer entry. */
   #addAgain(change: TimerChange): void {
-    if (this.#timers.has(`${change.execution}/${change.timer}`)) return;
+    if (this.#timers.has(timerKey(change))) return;
     const wasUrgent = this.isUrgent;
     this.#add(change);
     this.isUrgent = wasUrgent;

@@ -7,7 +7,7 @@
  */
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
-import type { StoredTimer } from "../../store/store.ts";
+import { type StoredTimer, timerKey } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { TimerName } from "./token.ts";
 
@@ -107,7 +107,7 @@ export class TimerWatch {
 
   /** Called when a timer was set. The timer is kept in memory if it is due soon. */
   set({ execution, timer, due }: StoredTimer): void {
-    const key = `${execution}/${timer}`;
+    const key = timerKey({ execution, timer });
     if (this.#scanning !== null) this.#saidSince.add(key);
     if (due > this.#knownUntil) this.#watched.delete(key);
     else if (this.#watched.has(key) || this.#watched.size < this.#settings.timersMax)
@@ -117,7 +117,7 @@ export class TimerWatch {
   }
 
   ended({ execution, timer }: TimerName): void {
-    const key = `${execution}/${timer}`;
+    const key = timerKey({ execution, timer });
     if (this.#scanning !== null) this.#saidSince.add(key);
     this.#watched.delete(key);
   }
@@ -131,7 +131,7 @@ export class TimerWatch {
       const top = this.#heap.peek();
       if (top === undefined || top.notifyAt > now) break;
       this.#heap.pop();
-      const key = `${top.execution}/${top.timer}`;
+      const key = timerKey(top);
       if (this.#watched.get(key) !== top) continue;
       if (top.notices === 0) this.#noteLate(now - top.due);
       const again = backOffMs(top.notices, { minMs: repeatMs, maxMs: repeatMs * REPEAT_FACTOR_MAX });
@@ -152,7 +152,7 @@ export class TimerWatch {
     const isCut = timers.length >= scan.max;
     const found = new Set<string>();
     for (const { execution, timer, due } of timers) {
-      const key = `${execution}/${timer}`;
+      const key = timerKey({ execution, timer });
       found.add(key);
       if (!this.#saidSince.has(key)) this.#keep({ execution, timer, due });
     }
@@ -165,7 +165,7 @@ export class TimerWatch {
   }
 
   #keep(timer: StoredTimer): void {
-    const key = `${timer.execution}/${timer.timer}`;
+    const key = timerKey(timer);
     if (this.#watched.get(key)?.due === timer.due) return;
     const notifyAt = timer.due + this.#settings.graceMs;
     this.#put(key, { ...timer, notifyAt, notices: 0, order: this.#order++ });

@@ -30,6 +30,34 @@ class Rows {
 }
 
 describe("the timer queue", () => {
+  test("a timer that is due again after its execution was forgotten fires again, whatever characters are in its name", () => {
+    const timers = new TimerQueue(DEFAULT_SETTINGS);
+    timers.wantedScan(0);
+    for (const [execution, timer] of [
+      ["e1", "p.1.h.0/w0"],
+      ["orders/1", "p.1.h.0"],
+      ["orders", "1/p.1.h.0"],
+    ] as const) {
+      timers.set(execution, timer, 5);
+      expect(timers.popDue(10)).toMatchObject({ execution, timer });
+      timers.forget((other) => other !== execution);
+      timers.set(execution, timer, 5);
+      expect(timers.popDue(10)).toBeNull();
+      timers.forget((other) => other === execution);
+      timers.set(execution, timer, 5);
+      expect(timers.popDue(10)).toMatchObject({ execution, timer });
+    }
+  });
+
+  test("timers whose ids and names join to the same text are kept apart", () => {
+    const timers = new TimerQueue(DEFAULT_SETTINGS);
+    timers.wantedScan(0);
+    timers.set("a", "b/c", 5);
+    timers.set("a/b", "c", 6);
+    expect(timers.popDue(10)).toMatchObject({ execution: "a", timer: "b/c" });
+    expect(timers.popDue(10)).toMatchObject({ execution: "a/b", timer: "c" });
+  });
+
   test("fires 100,000 timers in their order, each once and never early, with a bounded number in memory", () => {
     const random = new SeededRandom(1);
     const rows = new Rows(

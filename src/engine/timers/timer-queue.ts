@@ -3,7 +3,7 @@
  * row.
  */
 import { Heap } from "../../std/heap.ts";
-import type { StoredTimer } from "../../store/store.ts";
+import { type StoredTimer, timerKey } from "../../store/store.ts";
 import type { Settings } from "../settings.ts";
 import { StoreScan } from "../store-scan.ts";
 
@@ -31,25 +31,26 @@ export class TimerQueue {
   /** Adds a committed timer. It is kept in memory only if it is due soon. */
   set(execution: string, timer: string, due: number): void {
     if (due > this.#knownUntil && timer !== WAKE) return;
-    const key = `${execution}/${timer}`;
+    const key = timerKey({ execution, timer });
     if (this.#due.get(key) === due) return;
     this.#due.set(key, due);
     this.#heap.push({ execution, timer, due, order: this.#order++ });
   }
 
   dueOf(execution: string, timer: string): number | undefined {
-    return this.#due.get(`${execution}/${timer}`);
+    return this.#due.get(timerKey({ execution, timer }));
   }
 
   /** Handles the report of another node that a timer is overdue: the timer fires, if it is still set. */
   remind({ execution, timer, due }: StoredTimer, now: number): void {
-    if (due > now || this.#due.has(`${execution}/${timer}`)) return;
-    this.#due.set(`${execution}/${timer}`, due);
+    const key = timerKey({ execution, timer });
+    if (due > now || this.#due.has(key)) return;
+    this.#due.set(key, due);
     this.#heap.push({ execution, timer, due, order: this.#order++ });
   }
 
   clear(execution: string, timer: string): void {
-    this.#due.delete(`${execution}/${timer}`);
+    this.#due.delete(timerKey({ execution, timer }));
   }
 
   /** Scans all timers again, because timers of new partitions are not in memory. */
@@ -60,7 +61,7 @@ export class TimerQueue {
 
   /** Drops the timers of executions that this node no longer owns. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.#due.delete(key);
+    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.indexOf("\n")))) this.#due.delete(key);
   }
 
   /** Returns the scan that must be requested now; null if none is due. */
@@ -91,7 +92,7 @@ export class TimerQueue {
       const top = this.#heap.peek();
       if (top === undefined || top.due > now) return null;
       this.#heap.pop();
-      const key = `${top.execution}/${top.timer}`;
+      const key = timerKey(top);
       if (this.#due.get(key) !== top.due) continue;
       if (top.timer === WAKE) this.#due.delete(key);
       return top;
