@@ -527,6 +527,7 @@ function tasksRetried(execution: Execution, event: TasksRetried): void {
     skipped: execution.phasesSkippedBy(visit),
   };
   execution.retriedTasks.set(event.id, { tasks: tasks + event.tasks.length, skipped });
+  execution.undeliveredAtRetry = [...execution.undelivered.values()];
   if (execution.ended) openChosenRound(execution, visit, event.round);
   handler.finished = false;
   for (const task of event.tasks) {

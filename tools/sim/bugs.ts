@@ -295,11 +295,11 @@ const ENDINGS: readonly PlantedBug[] = [
   { name: "cancel ends the clean-up", seed: 1, change: "" },
   { name: "forced cancel forgotten while the work drains", seed: 3, change: "$else" },
   { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
-  { name: "parked task queued again", seed: 54, change: "" },
 ];
 
 /** Bugs in rates by key and rates that are spread. */
 const RATES: readonly PlantedBug[] = [
+  { name: "parked task queued again", seed: 147, change: "" },
   { name: "spread rate not spread", seed: 7, change: "$then" },
   { name: "starts not counted under the rate of a key", seed: 7, change: "" },
   { name: "rate of a key forgotten by a restart", seed: 9, change: "$key: null" },

@@ -175,7 +175,7 @@ function failuresBefore({ kept }: Execution, from: number): DeadLetter[] {
   return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks }));
 }
 
-/** Derives the dead letters with a sequence number of at least `from` from the state of the execution. */
+/** Derives the dead letters with a sequence number of at least `from` from the state of the execution at its last retry of tasks, and since. */
 function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
   const bySeq = new Map<number, number[]>();
   const add = (seq: number, task: number) => {
@@ -187,7 +187,9 @@ function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
     for (const { tasks, total } of handlers)
       for (let task = 0; tasks.failed.size > 0 && task < total; task++)
         if (tasks.failed.has(task)) add(tasks.resultOf(task), task);
-  for (const { seq, task } of execution.undelivered.values()) add(seq, task);
+  // A broadcast may have been retried in the same step, after the tasks. Its dead letter stays until a later retry of tasks.
+  for (const { seq, task } of new Set([...execution.undeliveredAtRetry, ...execution.undelivered.values()]))
+    add(seq, task);
   return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks })).sort((a, b) => a.seq - b.seq);
 }
 

@@ -14,6 +14,7 @@ import {
 } from "../../../test/fixtures/engine/command-node-fixture.ts";
 import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { command } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+import type { PostOpRef } from "../../kernel/event.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
 test("nothing is performed before the commit that owes it", () => {
@@ -243,6 +244,41 @@ test("a broadcast that is given up is a dead letter, which a retry of the execut
   fixture.settle();
   expect(letters()).toMatchObject([{ seq: given?.seq }]);
 });
+
+test.each(["one step", "two"])(
+  "the dead letter of a broadcast that is retried right after chosen tasks stays, in %s",
+  (steps) => {
+    const once = { cmd_result_broadcasts: [{ url: "http://x", retry: { attempts: 1 } }] };
+    const handlers = {
+      ...(command("a", once) as { handlers: object }).handlers,
+      ...(command("b", {}, { retry: { attempts: 1 } }) as { handlers: object }).handlers,
+    };
+    const fixture = running([{ name: "a", handlers }]);
+    const letters = () => fixture.tables.listDeadLetters({ execution: "e1" }, { before: null, max: 9 });
+    const of = (name: string) => fixture.attempts().find(({ grant }) => grant.handler === name) as Attempt;
+    fixture.receipt(of("b"), { status: "failed", payload: "{}" });
+    fixture.settle();
+    fixture.receipt(of("a"), RESULT);
+    fixture.settle();
+    fixture.performed(last(fixture), "gone");
+    fixture.settle();
+    expect(letters()).toHaveLength(2);
+    const given = fixture.journal("e1").find(({ event }) => event.kind === "postop.failed");
+    const tasks = { phase: "a", visit: 1, handler: "b", numbers: [0] };
+    fixture.request({
+      execution: "e1",
+      message: { kind: "retry", id: "r1", by: "ann", reason: null, tasks },
+    });
+    if (steps === "two") fixture.settle();
+    const { phase, visit, handler, task, step, op, index, receipt } = given?.event as PostOpRef;
+    const ref = { phase, visit, handler, task, step, op, index, receipt };
+    fixture.request({ execution: "e1", message: { kind: "postop.retry", id: "r2", by: "ann", op: ref } });
+    fixture.settle();
+    const kinds = fixture.journal("e1").map(({ event }) => event.kind);
+    expect(kinds.slice(kinds.indexOf("tasks.retried"))).toContain("postop.retried");
+    expect(letters()).toMatchObject([{ seq: given?.seq, tasks: [0] }]);
+  },
+);
 
 test("a cancel waits for a persistence that is owed, and says so", () => {
   const fixture = running([command("a", PERSIST)]);
