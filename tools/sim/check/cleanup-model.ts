@@ -24,6 +24,8 @@ export class CleanupModel {
   #plan: Plan;
   /** How the execution ends, from the event `ending` on. */
   ending: (End & { readonly seq: number }) | null = null;
+  /** The status with which the execution ended last; null if it has never ended. */
+  endedAs: string | null = null;
   /** Whether a user or the time limit ended the clean-up early. */
   isCutShort = false;
   /** Visits of the work in the order of their ends. */
@@ -83,6 +85,7 @@ export class CleanupModel {
   }
 
   finish(end: End, at: { readonly round: number; readonly hasBegun: boolean }): void {
+    this.endedAs = end.status;
     if (this.isCutShort || !at.hasBegun) return;
     const left = this.#next(end.status, at.round);
     must(left === null, `${this.#id}: finishes as ${end.status} and leaves out ${left}`);

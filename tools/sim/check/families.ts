@@ -56,7 +56,7 @@ export class Families {
         // A user may have retried the clean-up of the child before its parent counted the child. That does not change how it ended.
         const isOver = ended?.ended === true || ended?.cleanup.ending?.status === status;
         must(
-          isOver && ended?.endedAs === status,
+          isOver && ended?.cleanup.endedAs === status,
           `${model.id}: child ${child} of #${task} counts as ${status}, but is ${ended?.status}`,
         );
       });

@@ -45,8 +45,6 @@ export class Model {
   seq = 0;
   at = 0;
   status = "running";
-  /** The status with which the execution ended last; null if it has never ended. */
-  endedAs: string | null = null;
   project = "";
   createdAt = 0;
   parent: Parent | null = null;
@@ -430,7 +428,6 @@ export class Model {
         this.chain.finished(event, this.status === "paused");
         this.#endAgain(event);
         this.status = event.status;
-        this.endedAs = event.status;
         this.output = event.output;
         return;
       default:
