@@ -270,7 +270,8 @@ test.each(["one step", "two"])(
       message: { kind: "retry", id: "r1", by: "ann", reason: null, tasks },
     });
     if (steps === "two") fixture.settle();
-    const { phase, visit, handler, task, step, op, index, receipt } = given?.event as PostOpRef;
+    const failed = given?.event as PostOpRef;
+    const { phase, visit, handler, task, step, op, index, receipt } = failed;
     const ref = { phase, visit, handler, task, step, op, index, receipt };
     fixture.request({ execution: "e1", message: { kind: "postop.retry", id: "r2", by: "ann", op: ref } });
     fixture.settle();
