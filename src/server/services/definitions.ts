@@ -135,8 +135,8 @@ export class Definitions {
   }
 
   /**
-   * Stores the definitions that may be missing. Returns the hashes of those that were stored before and of the others; the caller stores
-   * these again after the starts.
+   * Stores the definitions that may be missing. Returns the hashes of those that had been stored before, and of those that were started
+   * a moment ago. The caller stores all of them again after the starts.
    */
   async putMissing(all: readonly KnownDefinition[]): Promise<ReadonlySet<string>> {
     const since = this.#parts.clock.now() - STORED_MS;
