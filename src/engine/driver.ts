@@ -287,7 +287,8 @@ export class Engine implements EnginePort {
 
   /**
    * Sets the timer that wakes the node. Keeps a timer that is due earlier, because most turns only move the time to a later one; the turn
-   * after that timer sets the next one. After a jump of the clock the timer is set anew; jumps of less than half a second only delay it.
+   * after that timer sets the next one. After a jump of the clock the timer is set anew. `stepped` does not count jumps of less than
+   * half a second; after one the timer fires that much too late.
    */
   #wakeAt(at: number): void {
     const stepped = this.#clock.stepped?.() ?? 0;

@@ -1,7 +1,8 @@
 /**
  * An engine node as a deterministic object: inputs in, outputs out, no promises, no clock, no I/O.
  * 1. Inputs (requests, reports, loads, timers) become messages in the queues of their executions.
- * 2. If no commit is in progress, clean executions with messages are stepped and written in one commit.
+ * 2. Clean executions with messages are stepped and written, in a few commits at a time. After a large commit, the others wait for the
+ *    next turn.
  * 3. The verdict makes them clean again: answers and grants go out, timers are set, subscribers are notified.
  * 4. Workers with room get work from clean executions, fairly.
  */

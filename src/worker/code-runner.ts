@@ -24,7 +24,7 @@ export interface CodeRunnerOptions {
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** Waits for the promises of running code, one after the other. Its callbacks are made once, so that an attempt takes less memory. */
+/** Ends an attempt when the promise of its code settles. It is reused for another attempt afterwards, so that attempts take less memory. */
 class Follower {
   running: Running | null = null;
   readonly onResult: (result: unknown) => void;

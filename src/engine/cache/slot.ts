@@ -66,8 +66,8 @@ export class Slot {
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
   /**
-   * How many messages of the queue were there when the execution was loaded. They are stepped before anything is granted, because
-   * reports among them may belong to attempts that have ended in the store while their leases are still in memory.
+   * The number of messages at the front of the queue that must be stepped before anything is granted: those that were there when the
+   * execution was loaded. Reports among them may belong to attempts that have ended in the store while their leases are still in memory.
    */
   stepFirst = 0;
   inspections: SlotInspection[] = [];

@@ -35,7 +35,7 @@ export class Committer {
   readonly #underWay = new Map<number, UnderWay>();
   // @plant acknowledged before it is durable 3
   #commits = 0;
-  /** Whether a large commit was emitted in this turn. Further executions are stepped in the next turn. */
+  /** Whether this turn has emitted a large commit, so that no further execution is stepped in it. */
   #isTurnOver = false;
 
   constructor(

@@ -28,8 +28,8 @@ import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 /**
- * The most starts of one batch that are under way at a time. It is enough for two full commits: one is written while the other is put
- * together.
+ * The most starts of one batch that are under way at a time. It is enough for two of the largest commits: one is written while the
+ * other is put together.
  */
 const STARTS_AT_A_TIME = 512;
 
