@@ -81,7 +81,7 @@ const STARTS_AFTER_MS = 50;
  * The most starts of one `startMany` that are under way at a time. It is enough for two commits of 192 executions: one is written while the
  * other is put together. More would only use memory, which the garbage collector copies.
  */
-const STARTS_AT_A_TIME = 384;
+const STARTS_AT_A_TIME = 1_024;
 
 /**
  * Rondo in this process, as `openRondo` gives it: an engine over a store, and a worker that runs the workflows

@@ -93,6 +93,24 @@ export class CommitBatch {
     return wanted;
   }
 
+  /**
+   * Whether the call of this batch may be sent while the call of another one is under way: it needs nothing that is known only after that
+   * one, and if that one must be repeated, the result does not depend on which of the two is written first.
+   */
+  mayFollow(other: CommitBatch, knowledge: KnownExecutions): boolean {
+    if (this.fence !== other.fence || this.takesMail || other.takesMail) return false;
+    if (knowledge.currentSession === null) return false;
+    for (const id of this.#places.keys()) if (other.#places.has(id)) return false;
+    if (this.toRead(knowledge).size > 0 || this.repeating().length > 0) return false;
+    const { doubtful, wrong } = this.checkEnds();
+    return doubtful.size === 0 && wrong.size === 0;
+  }
+
+  /** Whether the batch deletes mailbox messages. */
+  get takesMail(): boolean {
+    return this.pendings.some(({ commit }) => (commit.mailTaken?.length ?? 0) > 0);
+  }
+
   /** Discards what was read of all executions, so that they are read again. */
   startOver(): void {
     this.#readsAll = true;
@@ -167,7 +185,7 @@ export class CommitBatch {
     const { known, partition, epoch } = place;
     const isCurrent = write.create ? known === undefined : known?.epoch === epoch;
     if (!isCurrent || this.#refused.has(partition)) return null;
-    if (this.pendings.some(({ commit }) => (commit.mailTaken?.length ?? 0) > 0)) return null;
+    if (this.takesMail) return null;
     this.#exists = new Set();
     this.#created = [];
     place.isBegun = false;

@@ -1,6 +1,7 @@
 /**
- * Group commit: one database call runs at a time. The next call carries all commits that were issued meanwhile, as far as they
- * fit and the result is the same as if they were written one after the other.
+ * Group commit: the database runs one call at a time. The next call carries all commits that were issued meanwhile, as far as they
+ * fit and the result is the same as if they were written one after the other. If it needs nothing from the answer of the running call,
+ * it is sent before that answer, so that the database does not wait for this process between two calls.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -21,6 +22,8 @@ const COMMITS_MAX = 256;
  * database works.
  */
 const WRITES_ENOUGH = 256;
+/** The most calls that are sent and not answered: the one that the database runs, and the next one. */
+const CALLS_MAX = 2;
 /** The most tries to write a batch. A further try is needed only if another node has changed the data in between. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
@@ -43,7 +46,10 @@ export interface QueueOptions {
 export class CommitQueue {
   readonly #options: QueueOptions;
   #waiting: (Pending | Alone)[] = [];
-  #running: Promise<void> | null = null;
+  /** The batches whose calls are under way, in their order; null stands for a function that runs alone. */
+  readonly #underWay: (CommitBatch | null)[] = [];
+  #isScheduled = false;
+  #onIdle: (() => void)[] = [];
   /** Whether the outcome of a failed call is unknown, because the server may still be working on it. */
   #isInDoubt = false;
 
@@ -57,7 +63,7 @@ export class CommitQueue {
     if (another !== null) return Promise.resolve(this.#refuseAll(commit, another));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ commit, chars: charsOf(commit), resolve, reject });
-      this.#running ??= this.#run();
+      this.#beginSoon();
     });
   }
 
@@ -65,7 +71,7 @@ export class CommitQueue {
   alone(run: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ alone: () => run().then(resolve, reject) });
-      this.#running ??= this.#run();
+      this.#beginSoon();
     });
   }
 
@@ -76,8 +82,14 @@ export class CommitQueue {
     this.#isInDoubt = false;
   }
 
-  async idle(): Promise<void> {
-    while (this.#running !== null) await this.#running;
+  /** Resolves when no call is under way and all commits have their verdicts. */
+  idle(): Promise<void> {
+    if (this.#isIdle) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#underWay.length === 0;
   }
 
   #refuseAll({ writes }: Commit, why: string): CommitVerdict {
@@ -85,28 +97,58 @@ export class CommitQueue {
     return { kind: "fenced", why, partitions: [...touched].sort((a, b) => a - b) };
   }
 
-  async #run(): Promise<void> {
-    // Commits that are issued in the same turn share a call.
-    await Promise.resolve();
+  /** Begins the next calls in a microtask, because commits that are issued in the same turn share a call. */
+  #beginSoon(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    void Promise.resolve().then(() => {
+      this.#isScheduled = false;
+      this.#begin();
+    });
+  }
+
+  /** Begins as many calls as may be under way now. */
+  #begin(): void {
     for (;;) {
       const [first] = this.#waiting;
-      if (first === undefined) break;
+      if (first === undefined || this.#underWay.length >= CALLS_MAX) return;
+      const [before] = this.#underWay;
       if ("alone" in first) {
+        if (before !== undefined) return;
         this.#waiting.shift();
-        await first.alone();
-      } else this.#answerSoon(await this.#writeOrFail(this.#take(first)));
+        void this.#follow(null, first.alone().then(nothing));
+        return;
+      }
+      const { partitions, knowledge } = this.#options;
+      const count = this.#countNext(first);
+      const batch = new CommitBatch(this.#waiting.slice(0, count) as Pending[], partitions);
+      if (before === null || (before !== undefined && !batch.mayFollow(before, knowledge))) return;
+      this.#waiting.splice(0, count);
+      void this.#follow(batch, this.#writeOrFail(batch, before !== undefined));
     }
-    this.#running = null;
   }
 
-  /** Starts the next call before it returns the verdicts of the last one, so that the database is never idle. */
-  #answerSoon(answer: () => void): void {
-    if (this.#waiting.length === 0) answer();
-    else this.#options.clock.soon(answer);
+  /**
+   * Waits for the end of a call. Then the next calls begin. The verdicts follow them, so that the database is not idle while this process
+   * handles the verdicts.
+   */
+  async #follow(batch: CommitBatch | null, ended: Promise<() => void>): Promise<void> {
+    this.#underWay.push(batch);
+    const answer = await ended;
+    this.#underWay.splice(this.#underWay.indexOf(batch), 1);
+    const isLast = this.#waiting.length === 0;
+    this.#begin();
+    if (isLast) this.#answer(answer);
+    else this.#options.clock.soon(() => this.#answer(answer));
   }
 
-  /** Removes the commits of the next call from the queue. */
-  #take(first: Pending): Pending[] {
+  #answer(answer: () => void): void {
+    answer();
+    if (this.#isIdle) for (const idle of this.#onIdle.splice(0)) idle();
+  }
+
+  /** Returns how many of the waiting commits the next call carries. */
+  #countNext(first: Pending): number {
     const mail = new MailboxOrder();
     mail.note(first.commit);
     let chars = first.chars;
@@ -122,13 +164,14 @@ export class CommitQueue {
       if (takesItsOwn(first.commit) || mail.isDisturbedBy(next.commit)) break;
       mail.note(next.commit);
     }
-    return this.#waiting.splice(0, count) as Pending[];
+    return count;
   }
 
   /** Returns a function that resolves the commits with their verdicts. */
-  async #writeOrFail(pendings: readonly Pending[]): Promise<() => void> {
+  async #writeOrFail(batch: CommitBatch, follows = false): Promise<() => void> {
+    const { pendings } = batch;
     try {
-      return await this.#write(pendings);
+      return await this.#write(batch, follows);
     } catch (error) {
       if (error instanceof StoreFault && !error.nothingWritten) this.#isInDoubt = true;
       for (const { commit } of pendings)
@@ -139,9 +182,10 @@ export class CommitQueue {
     }
   }
 
-  async #write(pendings: readonly Pending[]): Promise<() => void> {
+  /** `follows`: the call before it is under way. */
+  async #write(batch: CommitBatch, follows: boolean): Promise<() => void> {
     const { knowledge, partitions } = this.#options;
-    const batch = new CommitBatch(pendings, partitions);
+    const { pendings } = batch;
     for (let tries = 0; ; tries++) {
       assert(tries < TRIES_MAX + partitions, "a commit is written or refused after a few tries");
       const session = knowledge.currentSession ?? (await knowledge.session());
@@ -153,11 +197,11 @@ export class CommitQueue {
         ends = batch.checkEnds();
       }
       if (ends.wrong.size > 0 && pendings.length > 1) {
-        for (const pending of pendings) (await this.#writeOrFail([pending]))();
-        return () => {};
+        for (const pending of pendings) (await this.#writeOrFail(new CommitBatch([pending], partitions)))();
+        return nothing();
       }
       batch.refuse(ends.wrong);
-      if (await this.#send(batch, session)) break;
+      if (await this.#send(batch, { session, follows: follows && tries === 0 })) break;
     }
     return () => {
       for (const pending of pendings) pending.resolve(batch.verdictOf(pending));
@@ -172,37 +216,37 @@ export class CommitQueue {
   }
 
   /** Sends the batch to the database. Returns false if it must be tried again with newer data. */
-  async #send(batch: CommitBatch, session: number): Promise<boolean> {
-    const written = await this.#sendOne(batch, session);
-    return written === "refused" ? this.#sendAll(batch, session) : written;
+  async #send(batch: CommitBatch, how: Sending): Promise<boolean> {
+    const written = await this.#sendOne(batch, how);
+    return written === "refused" ? this.#sendAll(batch, how) : written;
   }
 
   /**
    * Sends a batch that appends one row to one execution (one-row.ts). Returns "refused" if the batch does more than that, or if nothing was
    * written; a full call then finds the reason.
    */
-  async #sendOne(batch: CommitBatch, session: number): Promise<boolean | "refused"> {
+  async #sendOne(batch: CommitBatch, how: Sending): Promise<boolean | "refused"> {
     const one = batch.buildOne();
     if (one === null) return "refused";
     const { generation, lock, owner, knowledge } = this.#options;
     const { statement, partition, epoch } = one;
     const values = [lock, partition, partition, epoch, owner(), generation, ...one.values];
     type Row = [execution: number];
-    const row = await this.#call<Row>(batch, { statement, values, session, isWritten: () => true });
+    const row = await this.#call<Row>(batch, { statement, values, ...how, isWritten: () => true });
     if (row === null) return false;
     if (row === "none") return "refused";
     batch.wrote(row, [], knowledge);
     return true;
   }
 
-  async #sendAll(batch: CommitBatch, session: number): Promise<boolean> {
+  async #sendAll(batch: CommitBatch, how: Sending): Promise<boolean> {
     const { knowledge, generation, lock, owner } = this.#options;
     const call = batch.build(await knowledge.lastLines(batch.repeating()));
     if (call === null) return true;
     const fixed = { ...call.fixed, p_lock: lock, p_generation: generation, p_owner: owner() };
     type Row = [refused: string | null, created: string | null, touched: string];
     const values = call.columns.values(fixed);
-    const row = await this.#call<Row>(batch, { statement: WRITE, values, session, isWritten: isAccepted });
+    const row = await this.#call<Row>(batch, { statement: WRITE, values, ...how, isWritten: isAccepted });
     if (row === null) return false;
     assert(row !== "none", "the function for commits returns one row");
     const [refused, created, touched] = row;
@@ -223,11 +267,12 @@ export class CommitQueue {
     call: Call<Row>,
   ): Promise<Row | "none" | null> {
     const { link, knowledge } = this.#options;
-    const { statement, values, session, isWritten } = call;
+    const { statement, values, session, follows, isWritten } = call;
     try {
       const rows = await link.run<Row>(statement, values, {
         writes: true,
         session,
+        follows,
         remember: ([row]) =>
           row !== undefined && isWritten(row) ? { kind: "commits", ...batch.acknowledged() } : null,
       });
@@ -242,10 +287,15 @@ export class CommitQueue {
   }
 }
 
-interface Call<Row> {
+/** How a call is sent: over which connection, and whether right behind the call that is under way. */
+interface Sending {
+  readonly session: number;
+  readonly follows: boolean;
+}
+
+interface Call<Row> extends Sending {
   readonly statement: Statement;
   readonly values: readonly Value[];
-  readonly session: number;
   /** Whether this result row means that the batch was written. */
   readonly isWritten: (row: Row) => boolean;
 }
@@ -283,6 +333,11 @@ function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   if (mailTaken.length === 0) return false;
   const taken = new Set(mailTaken);
   return writes.some(({ mail }) => mail?.some(({ id }) => taken.has(id)));
+}
+
+/** The answer of a call after which nobody waits for a verdict. */
+function nothing(): () => void {
+  return () => {};
 }
 
 /** Parses an array of numbers in PostgreSQL's text format. */

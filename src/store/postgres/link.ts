@@ -46,6 +46,12 @@ export interface LinkOptions {
   readonly begin: (client: pg.Client, timeline: number | null) => Promise<void>;
 }
 
+interface SentStatement {
+  readonly client: pg.Client;
+  /** Whether it was committed without the confirmation of a synchronous standby. */
+  isUnconfirmed: boolean;
+}
+
 /** The columns of a statement. They are confirmed if two answers have described them alike. */
 interface KnownColumns {
   readonly columns: Columns;
@@ -55,6 +61,11 @@ interface KnownColumns {
 export interface RunOptions<Row> {
   readonly writes: boolean;
   readonly session?: number;
+  /**
+   * Whether the statement may be sent before the answer to the one that is running. The server runs them one after the other, each in its own
+   * transaction.
+   */
+  readonly follows?: boolean;
   /** Returns how the write is remembered after it was acknowledged; null if nothing was written. */
   readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
@@ -93,8 +104,8 @@ export class Link {
   session = 0;
   /** The timeline of the server of this connection; null if it is not known. */
   timeline: number | null = null;
-  /** Whether the running statement was committed without the confirmation of a synchronous standby. */
-  #isUnconfirmed = false;
+  /** The statements that were sent and not answered, in order. The server runs the first one. */
+  #sent: readonly SentStatement[] = [];
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -113,7 +124,8 @@ export class Link {
     options: RunOptions<Row>,
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
-    const before = this.busy++ === 0 ? null : this.#free;
+    const isNext = options.follows === true && this.busy === 1 && this.#sent.length === 1;
+    const before = this.busy++ === 0 || isNext ? null : this.#free;
     let letPass = (): void => {};
     this.#free = new Promise<void>((resolve) => {
       letPass = resolve;
@@ -130,7 +142,6 @@ export class Link {
       const own = first === undefined ? values : values.slice(first.values.length);
       const marked = remember === undefined ? undefined : marks?.next(statement.text, own.length);
       const text = marked?.text ?? statement.text;
-      this.#isUnconfirmed = false;
       // The first statement is not prepared on this connection yet. It runs once, alone, to be prepared. Its lock ends with that
       // transaction.
       if (first !== undefined && !PreparedQuery.isPrepared(client, first.name)) {
@@ -138,19 +149,24 @@ export class Link {
         await PreparedQuery.run(client, { ...first, columns: null });
         cancel();
       }
-      const answering = PreparedQuery.run(client, {
+      const sent = { client, isUnconfirmed: false };
+      this.#sent = [...this.#sent, sent];
+      const query = {
         name: preparedName(text),
         text,
         values: marked === undefined ? own : [...own, ...marked.more],
         first,
         columns: this.#columnsOf(statement),
+      };
+      const answering = PreparedQuery.run(client, query, () => {
+        this.#sent = this.#sent.filter((one) => one !== sent);
       });
       // The timer is set a microtask later, so that the timers of statements that wait for this one fire before it. If it fired first, the
       // connection would be dropped, and the next statement would be sent although its own time is over.
       await Promise.resolve();
       cancel = this.#dropLate(client);
       const answer = await answering;
-      if (this.#isUnconfirmed) throw unconfirmed();
+      if (sent.isUnconfirmed) throw unconfirmed();
       if (answer.described !== null) this.#checkColumns(statement, answer.described);
       this.#garbled = 0;
       const rows = answer.rows as unknown as Row[];
@@ -305,7 +321,9 @@ export class Link {
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
     client.on("notice", (notice) => {
-      if (this.#client === client && notice.routine === SYNCHRONOUS_WAIT) this.#isUnconfirmed = true;
+      if (notice.routine !== SYNCHRONOUS_WAIT) return;
+      const running = this.#sent.find((sent) => sent.client === client);
+      if (running !== undefined) running.isUnconfirmed = true;
     });
     return client;
   }

@@ -73,6 +73,7 @@ export class PreparedQuery implements pg.Submittable {
   #firstRows: number | null;
   /** Why the answer does not fit the request. */
   #misfit: Error | null = null;
+  #isSent = false;
 
   constructor({ name, text, values, first, columns }: Options) {
     this.name = name;
@@ -87,20 +88,28 @@ export class PreparedQuery implements pg.Submittable {
     return Object.hasOwn((client.connection as unknown as Connection).parsedStatements, name);
   }
 
-  /** Sends the query and resolves with its answer. */
-  static run(client: pg.Client, options: Options): Promise<Answer> {
+  /**
+   * Sends the query and resolves with its answer. If another query is under way, the library would wait for its answer; a prepared
+   * statement is sent right behind it. `onEnd` is called at once when the answer is there, before anything of the next answer is read.
+   */
+  static run(client: pg.Client, options: Options, onEnd: () => void = () => {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const query = new PreparedQuery(options);
       query.callback = (error, answer) => {
+        onEnd();
         // At a `query_timeout` of the URL, the library calls it with the error alone.
         if (error !== null) reject(error);
         else resolve(answer as Answer);
       };
       client.query(query);
+      if (!query.#isSent && PreparedQuery.isPrepared(client, query.name)) query.submit(client.connection);
     });
   }
 
+  /** Sends the request. The library calls it when it expects the answer; then the request may have been sent before. */
   submit(connection: pg.Connection): null {
+    if (this.#isSent) return null;
+    this.#isSent = true;
     const { stream, parsedStatements } = connection as unknown as Connection;
     const { name, text } = this;
     const isPrepared = Object.hasOwn(parsedStatements, name);
