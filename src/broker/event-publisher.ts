@@ -8,6 +8,7 @@
  * 4. The end of an execution is also published to a queue of its own, if a client has declared one.
  * 5. Events for which no queue is bound are not published, apart from a few that test whether a queue is bound (event-routes.ts).
  */
+
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
 import { ownCommands } from "../kernel/command/own-command.ts";
@@ -20,6 +21,7 @@ import { toFault } from "../net/amqp/broker-fault.ts";
 import type { Outgoing } from "../net/amqp/publisher.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
+import { TransientMap } from "../std/transient-map.ts";
 import type { BridgeParts } from "./bridge-parts.ts";
 import { EventRoutes, type Route } from "./event-routes.ts";
 import type { BrokerNames } from "./names.ts";
@@ -45,7 +47,7 @@ export class EventPublisher {
   #arrived = 0;
   readonly #routes = new EventRoutes();
   /** Callbacks for events that the broker has not confirmed, by event id. */
-  readonly #callbacks = new Map<string, (isRouted: boolean) => void>();
+  readonly #callbacks = new TransientMap<string, (isRouted: boolean) => void>();
   #unconfirmed = 0;
   #isBusy = false;
   /** Whether some executions may have unpublished events that are not in memory. */

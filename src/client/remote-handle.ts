@@ -403,14 +403,12 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     const call = new AbortController();
     const abort = (): void => call.abort(signal?.reason);
     const cancel = ms === null ? () => {} : clock.after(ms, () => call.abort(late(ms)));
-    calls.add(call);
-    this.#calls.add(call);
+    const removals = [calls.add(call), this.#calls.add(call)];
     signal?.addEventListener("abort", abort);
     if (signal?.aborted === true) abort();
     const stop = (): void => {
       cancel();
-      calls.delete(call);
-      this.#calls.delete(call);
+      for (const remove of removals) remove();
       signal?.removeEventListener("abort", abort);
     };
     return { signal: call.signal, stop };

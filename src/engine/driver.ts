@@ -1,7 +1,9 @@
 /** Performs the I/O that an engine node requests, wakes the node when a time is due, and backs off when the store fails. */
+
 import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { OpenPromises } from "../std/open-promises.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { toError } from "../std/to-error.ts";
 import { type Commit, type Head, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
@@ -64,7 +66,7 @@ export class Engine implements EnginePort {
   #stopped: Error | null = null;
   /** Returns the fault, reported by the store itself, that prevents commits; null if there is none. */
   #unwritable: () => Error | null = () => null;
-  readonly #pending = new Set<Promise<void>>();
+  readonly #pending = new OpenPromises();
   readonly #postOpRunner: PostOpRunner;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
@@ -228,7 +230,7 @@ export class Engine implements EnginePort {
       !this.#backoff.isFailing &&
       (this.#node.isBusy || this.#pending.size > 0)
     ) {
-      await Promise.race([Promise.all(this.#pending), this.#backoff.nextFault()]);
+      await Promise.race([this.#pending.settled(), this.#backoff.nextFault()]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
   }
@@ -365,10 +367,7 @@ export class Engine implements EnginePort {
   }
 
   #track(work: Promise<void>): void {
-    const tracked: Promise<void> = work
-      .catch((thrown: unknown) => this.#fail(thrown))
-      .finally(() => this.#pending.delete(tracked));
-    this.#pending.add(tracked);
+    this.#pending.add(work.catch((thrown: unknown) => this.#fail(thrown)));
   }
 
   async #commit(commit: number, content: Commit): Promise<void> {

@@ -1,10 +1,12 @@
 /** The state that the parts of an engine node share. */
+
 import { TopicRules } from "../kernel/command/topic-rules.ts";
 import type { RateDefinition } from "../kernel/definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { Damage } from "../kernel/journal/damage.ts";
 import type { Message } from "../kernel/message.ts";
+import { TransientMap } from "../std/transient-map.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { PageCache } from "./cache/page-cache.ts";
 import { PlanCache } from "./cache/plan-cache.ts";
@@ -60,7 +62,7 @@ export class NodeState {
   readonly settings: Settings;
   readonly tenures: Tenures;
   // @plant post-operation before its commit 2
-  readonly slots = new Map<string, Slot>();
+  readonly slots = new TransientMap<string, Slot>();
   readonly roster = new WorkerRoster();
   readonly limits: Limits;
   readonly dispatcher = new Dispatcher();

@@ -2,9 +2,11 @@
  * Applies one event of the journal to the state of an execution (the fold). `step` uses it while it decides events, and replay uses
  * it while it reads them, so both come to the same state. It never refuses an event.
  */
+
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
 import { SparseMap } from "../std/sparse.ts";
+import { TransientMap } from "../std/transient-map.ts";
 import { applyMoved } from "./apply-moved.ts";
 import { commandReceipted, commandStarted, reopenCommands, settleCommand } from "./command/command-state.ts";
 import { applyPostOp, applyPostOpRetried } from "./command/owed-op.ts";
@@ -221,7 +223,7 @@ function handlerFinished(execution: Execution, event: EventOf<"handler.finished"
     judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
   if (handler.plan.isCompensated) handler.tasks.endStarts();
   else handler.tasks.forgetStarts();
-  handler.notices = new SparseMap();
+  handler.notices = new TransientMap();
 }
 
 function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): void {

@@ -2,9 +2,11 @@
  * The state of one execution, computed by applying the events of its journal in order. Only `apply` (apply.ts) changes it. The state
  * does not contain payloads of tasks and results.
  */
+
 import { assert } from "../std/assert.ts";
 import type { Json } from "../std/json.ts";
 import { SparseMap } from "../std/sparse.ts";
+import { TransientMap } from "../std/transient-map.ts";
 import type { OwedOp } from "./command/owed-op.ts";
 import { RETURNS } from "./definition/definition.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
@@ -149,15 +151,15 @@ export class HandlerState {
   /** The checkpoints and waits of those tasks that have some. */
   progress = new ProgressTable();
   /** Notices about the runs of open attempts, by task. */
-  notices = new SparseMap<number, Notices>();
+  notices = new TransientMap<number, Notices>();
   /** Child executions by task: those that are open, and those that failed or were cancelled. */
-  readonly children = new SparseMap<number, ChildState>();
+  readonly children = new TransientMap<number, ChildState>();
   openChildren = 0;
   /** Children that the code of tasks runs, by task and name: those that are open, and those that failed or were cancelled. */
-  readonly taskChildren = new SparseMap<string, TaskChild>();
+  readonly taskChildren = new TransientMap<string, TaskChild>();
   openTaskChildren = 0;
   /** Commands that have a result but whose tasks are not done, by task. */
-  readonly receipted = new Map<number, Receipted>();
+  readonly receipted = new TransientMap<number, Receipted>();
 
   constructor(plan: HandlerPlan) {
     this.plan = plan;
@@ -439,20 +441,20 @@ export class Execution {
   /** Ended visits whose tasks are still needed, because they may be compensated or some of them are not done. */
   kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
-  readonly signals = new SparseMap<string, Signal[]>();
+  readonly signals = new TransientMap<string, Signal[]>();
   /** Updates that a wait has taken and that are not answered yet: the name of each by its id. */
   readonly unanswered = new SparseMap<string, string>();
   /** The values that code has published, by key, in the order in which they were last published. */
   readonly published = new SparseMap<string, Json>();
   signalCount = 0;
   signalBytes = 0;
-  readonly timers = new SparseMap<string, Timer>();
+  readonly timers = new TransientMap<string, Timer>();
   /** Post-operations that are still to be performed, by id, oldest first. */
-  readonly postops = new SparseMap<string, OwedOp>();
+  readonly postops = new TransientMap<string, OwedOp>();
   /** Broadcasts that failed for good, by id. */
-  readonly undelivered = new SparseMap<string, Undelivered>();
+  readonly undelivered = new TransientMap<string, Undelivered>();
   /** The state of each command that has started, by the number of the command. */
-  readonly commands = new SparseMap<number, CommandState>();
+  readonly commands = new TransientMap<number, CommandState>();
   /** Parts of results that later commands refer to, as JSON texts, by the text of the reference. */
   readonly referred = new SparseMap<string, string>();
   /** The sequence numbers of events, by the ids of the messages that caused them. So each message is applied only once. */

@@ -13,7 +13,7 @@ import { Access, type Via } from "./auth/access.ts";
 import { EndedSessions } from "./auth/ended-sessions.ts";
 import { RateLimit } from "./auth/rate-limit.ts";
 import { Tokens } from "./auth/tokens.ts";
-import { type App, buildApp, type Waiting } from "./http/app.ts";
+import { type App, buildApp, WaitingRequests } from "./http/app.ts";
 import { Cors } from "./http/cors.ts";
 import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./http/listen.ts";
 import { LocalCalls } from "./http/local-calls.ts";
@@ -62,7 +62,7 @@ export class ApiServer {
   readonly #pages: PageFiles;
   readonly #access: Pick<Services, "tokens" | "endedSessions" | "pausedQueues">;
   /** Requests that wait. They are answered when the server closes. */
-  readonly #waiting: Waiting = new Map();
+  readonly #waiting = new WaitingRequests();
   readonly #servers: Server[] = [];
   readonly #serveRequests: () => void;
   #stopRequests: () => Promise<void> = async () => {};
@@ -163,7 +163,7 @@ export class ApiServer {
     const { topics, engine } = this.#parts;
     tokens.onRevoked = (token) => {
       this.#hub.cut(token);
-      for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
+      this.#waiting.end(token);
     };
     tokens.onBound = (projects) => {
       topics.bind(projects);
@@ -238,7 +238,7 @@ export class ApiServer {
     this.#access.tokens.close();
     this.#access.endedSessions.close();
     this.#access.pausedQueues.close();
-    for (const waiting of this.#waiting.keys()) waiting.abort();
+    this.#waiting.end();
     await this.#hub.close();
     const closed = this.#servers.map((server) => closeServer(server, this.#parts.clock));
     const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {

@@ -2,10 +2,11 @@
  * Reads that callers share. A caller gets the result of a read that began after its call, so it sees all that was stored before.
  * While a read of a name is under way, all who ask for that name share the next one.
  */
+import { TransientMap } from "./transient-map.ts";
 export class SharedReads<T> {
   readonly #read: (name: string) => Promise<T>;
   /** The read of each name that is under way, and the read that follows it. */
-  readonly #running = new Map<string, Running<T>>();
+  readonly #running = new TransientMap<string, Running<T>>();
 
   constructor(read: (name: string) => Promise<T>) {
     this.#read = read;

@@ -6,10 +6,12 @@
  *    there are many. The chunks of a stream wait at most a twentieth of a second, and the first one after a pause is sent at once.
  * 3. All reports since the last turn are sent together, in one call of `send`.
  */
+
 import { endsEnumeration, type Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
 import { assert } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
+import { OpenPromises } from "../std/open-promises.ts";
 import { reportPlace } from "./attempt-place.ts";
 import type { AttemptLog } from "./log/attempt-log.ts";
 import type { Secrets } from "./log/secrets.ts";
@@ -55,7 +57,7 @@ export class Reporter {
   #stopWaiting: (() => void) | null = null;
   /** The timers of logs with chunks or published values that are not reported yet. */
   readonly #timers = new Map<AttemptLog, { readonly at: number; readonly stop: () => void }>();
-  readonly #sending = new Set<Promise<unknown>>();
+  readonly #sending = new OpenPromises();
   #uncommittedChars = 0;
   #gatheredChars = 0;
   /** The usual size of a result in characters. The worker uses it to estimate the size of the next result. */
@@ -206,7 +208,7 @@ export class Reporter {
   }
 
   async settled(): Promise<void> {
-    while (this.#sending.size > 0) await Promise.all(this.#sending);
+    while (this.#sending.size > 0) await this.#sending.settled();
   }
 
   #reportAllLogs(): void {
@@ -249,7 +251,7 @@ export class Reporter {
   #deliver(reports: readonly Report[], awaited: readonly [at: number, Queued["onVerdict"]][]): void {
     const chars = this.#gatheredChars;
     this.#gatheredChars = 0;
-    const sending: Promise<unknown> = this.#options
+    const sending = this.#options
       .send(reports)
       .then((verdicts) => {
         for (const [at, onVerdict] of awaited) {
@@ -260,7 +262,6 @@ export class Reporter {
       })
       .catch(this.#options.onBug)
       .finally(() => {
-        this.#sending.delete(sending);
         this.#uncommittedChars -= chars;
         this.#options.onCommitted();
       });

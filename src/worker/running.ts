@@ -2,15 +2,19 @@
  * Attempts whose code goes on after the turn in which it began. The attempts of one `processBatch` share an abort signal and a
  * time limit.
  */
+
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import { TransientMap } from "../std/transient-map.ts";
 import { samePlace } from "./attempt-place.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, outOfTime } from "./outcome.ts";
 import type { TaskSpan } from "./tracing.ts";
 
 export interface Running {
+  /** A number that no other attempt of this worker has had. */
+  readonly n: number;
   readonly context: AttemptContext;
   readonly item: GrantItem;
   readonly since: number;
@@ -38,7 +42,8 @@ interface Group {
 type Begun = Pick<Running, "context" | "since" | "span">;
 
 export class RunningAttempts {
-  readonly #attempts = new Set<Running>();
+  readonly #attempts = new TransientMap<number, Running>();
+  #added = 0;
   readonly #clock: Clock;
   readonly #onEnd: (running: Running, outcome: Outcome) => void;
 
@@ -52,7 +57,7 @@ export class RunningAttempts {
   }
 
   all(): Iterable<Running> {
-    return this.#attempts;
+    return this.#attempts.values();
   }
 
   /** Adds a running attempt. Its time limit begins now. */
@@ -79,7 +84,7 @@ export class RunningAttempts {
     if (running.hasEnded) return;
     const { group, stopTimer } = running;
     running.hasEnded = true;
-    this.#attempts.delete(running);
+    this.#attempts.delete(running.n);
     if (group !== null) group.open--;
     if (stopTimer !== null && (group === null || group.open === 0)) stopTimer();
     this.#onEnd(running, outcome);
@@ -101,14 +106,14 @@ export class RunningAttempts {
 
   /** Hands back all running attempts with this outcome. */
   abandon(why: Error, outcome: Outcome): void {
-    for (const running of [...this.#attempts]) {
+    for (const running of [...this.#attempts.values()]) {
       running.context.abort(why);
       this.end(running, outcome);
     }
   }
 
   #find(beat: Beat, { task, attempt, claim }: Beat["attempts"][number]): Running | undefined {
-    for (const running of this.#attempts) {
+    for (const running of this.#attempts.values()) {
       const { item, context } = running;
       if (item.number !== task || item.attempt !== attempt || item.claim !== claim) continue;
       if (samePlace(context.shared.grant, beat)) return running;
@@ -118,6 +123,7 @@ export class RunningAttempts {
 
   #add({ context, since, span }: Begun, item: GrantItem, group: Group | null): Running {
     const running = {
+      n: ++this.#added,
       context,
       item,
       since,
@@ -128,7 +134,7 @@ export class RunningAttempts {
       isReported: false,
       stopTimer: null,
     };
-    this.#attempts.add(running);
+    this.#attempts.set(running.n, running);
     return running;
   }
 

@@ -2,11 +2,13 @@
  * The open commands of this node, by topic and by handler of a visit. Functions of this file find the commands that are lost, settled, or
  * too many to keep in memory.
  */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { QueueCounts } from "../../net/amqp/connection.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt, SentAt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { BrokerSettings } from "../settings.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
@@ -33,7 +35,7 @@ export interface Command {
 export interface Topic {
   readonly name: string;
   /** Commands without a receipt, by their `commandKey`. */
-  readonly open: Map<string, Command>;
+  readonly open: TransientMap<string, Command>;
   /**
    * Keys of commands that counted as lost and were released. Sending such a command again does not count as a sign of life of the topic.
    */
@@ -57,7 +59,7 @@ export interface Topic {
 export function newTopic(name: string, now: number): Topic {
   return {
     name,
-    open: new Map(),
+    open: new TransientMap(),
     returning: new Set(),
     declared: null,
     isAdopted: false,
@@ -81,7 +83,7 @@ export function commandKey(at: VisitPlace & { readonly task: number; readonly at
 export class OpenCommands {
   readonly topics = new Map<string, Topic>();
   /** The keys of the commands of each handler of a visit, each with its topic. */
-  readonly #places = new Map<string, Map<string, Topic>>();
+  readonly #places = new TransientMap<string, Map<string, Topic>>();
   readonly #receipts: Pick<ReceiptTopics, "add" | "remove" | "mayHaveMore">;
   readonly #clock: Clock;
 

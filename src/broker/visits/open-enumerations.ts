@@ -1,4 +1,5 @@
 /** The open enumerations of this node at workers of the broker, by attempt. */
+
 import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
@@ -8,6 +9,7 @@ import { readFields } from "../../protocol/read-body.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
 import type { Fields } from "../../std/decode.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import { readTaskReport, type TaskReport } from "../read-message.ts";
@@ -37,7 +39,7 @@ const STRIKES_MAX = 2;
 
 export class OpenEnumerations {
   readonly #parts: BridgeParts;
-  readonly #open = new Map<string, Open>();
+  readonly #open = new TransientMap<string, Open>();
   /** How often each enumeration was released because its worker sent nothing. */
   readonly #silences = new Map<string, number>();
   /** Enumerate queues that are being deleted, each with the promise of the deletion. */

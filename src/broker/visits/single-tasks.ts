@@ -9,10 +9,12 @@
  * 3. A receipt counts only if the enumerate queue has no consumer when the receipt arrives, because a worker that enumerates may have
  *    connected since the task was published. Each decision asks the broker anew and never uses an earlier count.
  */
+
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { beatsOf, reportedAttempt } from "../../protocol/attempt-id.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitQueues } from "./visit-queues.ts";
@@ -38,7 +40,7 @@ const CHECK_AFTER_MS = [0, 5, 10, 20, 40, 80, 160, 320] as const;
 export class SingleTasks {
   readonly #parts: SingleTasksParts;
   /** Claims whose single tasks are not published yet, by handler of a visit. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new TransientMap<string, Held>();
 
   constructor(parts: SingleTasksParts) {
     this.#parts = parts;

@@ -1,12 +1,14 @@
 /** The queues of all handlers of visits at the broker, by execution, phase, visit and handler. */
+
 import { isRejection } from "../../std/rejection.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitFacts } from "../write-message.ts";
 import type { RegisteredVisit } from "./queue-registry.ts";
 import { type VisitParts, VisitQueues } from "./visit-queues.ts";
 
 export class VisitQueueSet {
-  readonly #visits = new Map<string, VisitQueues>();
+  readonly #visits = new TransientMap<string, VisitQueues>();
   readonly #parts: VisitParts;
   readonly #onUnused: (use: string) => void;
 

@@ -5,6 +5,7 @@
  *    have changed in between, so the watchers get its present state.
  * 3. The number of streams is bounded. Beyond it, executions are polled every two seconds.
  */
+
 import type { Progress } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
@@ -14,6 +15,7 @@ import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { SparseSet } from "../../std/sparse.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { sleep } from "../../std/within.ts";
 import { DAMAGED } from "../../store/store.ts";
 import { PEER_RETRY } from "./ask-owner.ts";
@@ -50,7 +52,7 @@ const SILENCE_MS = 3 * ALIVE_MS;
 
 export class Followers {
   readonly #parts: FollowersParts;
-  readonly #byExecution = new Map<string, Following>();
+  readonly #byExecution = new TransientMap<string, Following>();
   readonly #unlisten: () => void;
   #streams = 0;
   #isClosed = false;

@@ -1,8 +1,10 @@
 /** Routes reports of workers to the owners of their executions, in order. If no owner accepts a report, its verdict is `elsewhere`. */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
 import { backOffMs } from "../../std/back-off.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { type AskParts, moved, PEER_RETRY } from "./ask-owner.ts";
 import type { PeerClient } from "./peer-client.ts";
 
@@ -20,7 +22,7 @@ const ELSEWHERE: Verdicts = ["elsewhere"];
 export class ReportRouter {
   readonly #parts: ReportRouterParts;
   /** Executions with reports that wait or are being sent to another node. */
-  readonly #underWay = new Map<string, Promise<unknown>>();
+  readonly #underWay = new TransientMap<string, Promise<unknown>>();
 
   constructor(parts: ReportRouterParts) {
     this.#parts = parts;

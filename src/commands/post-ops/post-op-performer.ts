@@ -2,12 +2,14 @@
  * Performs post-operations for an engine: stores results of commands in state stores, and broadcasts them. The result is read from the
  * journal. A failure is returned as an outcome, which is `fatal` if a retry would not help.
  */
+
 import type { PostOps, PostOpTask } from "../../engine/post-ops/post-ops.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { byteLength } from "../../std/json.ts";
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import { toError } from "../../std/to-error.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { type ExecutionStore, StoreFault } from "../../store/store.ts";
 import type { StateEntry, StatePlace } from "../state/state-store.ts";
 import type { StateStores } from "../state/state-stores.ts";
@@ -33,7 +35,7 @@ const PLACE_BYTES_MAX = 2_000;
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
   /** Broadcasts whose bodies are being read, by the name of their receipt. They are sent in the order in which they were requested. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #turns = new TransientMap<string, Promise<unknown>>();
 
   constructor(parts: PerformerParts) {
     this.#parts = parts;

@@ -3,9 +3,11 @@
  * Scans load more work as room becomes free, oldest first for each pair of project and workflow, so that no pair keeps another
  * out.
  */
+
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { assert } from "../../std/assert.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../../store/store.ts";
 import { forgetSent, SentSlots } from "../dispatch/sent-commands.ts";
 import { isServed, mayBeServed } from "../dispatch/served.ts";
@@ -33,7 +35,7 @@ export class ExecutionCache {
   readonly #purging = new Set<string>();
   readonly #waitingForPlan = new Map<string, { slot: Slot; loaded: LoadedExecution }[]>();
   /** Clean slots that have nothing to do, oldest first. */
-  readonly #idle = new Set<Slot>();
+  readonly #idle = new TransientMap<string, Slot>();
   readonly #sent: SentSlots;
   /** Whether the store may have executions with work that are not in memory. */
   #backlog = true;
@@ -69,7 +71,7 @@ export class ExecutionCache {
   slot(id: string): Slot {
     const known = this.#node.slots.get(id);
     if (known !== undefined) {
-      this.#idle.delete(known);
+      this.#idle.delete(id);
       this.#sent.delete(known);
       return known;
     }
@@ -90,7 +92,7 @@ export class ExecutionCache {
     assert(tenure !== undefined, "only executions of this node's partitions are in memory");
     const slot = new Slot(id, tenure);
     this.#node.slots.set(id, slot);
-    tenure.slots.add(slot);
+    tenure.slots.set(id, slot);
     return slot;
   }
 
@@ -309,14 +311,14 @@ export class ExecutionCache {
       // The slot is evicted only after its current `want` is stored. Otherwise no scan would load the execution again.
       if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
-      this.#idle.delete(slot);
+      this.#idle.delete(slot.id);
       this.#letWait(slot);
       return;
     }
-    this.#idle.add(slot);
+    this.#idle.set(slot.id, slot);
     if (this.#idle.size <= node.settings.idleMax) return;
-    for (const oldest of this.#idle) {
-      this.#idle.delete(oldest);
+    for (const oldest of this.#idle.values()) {
+      this.#idle.delete(oldest.id);
       if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
       if (oldest.leaseCount > oldest.sentLeases) continue;
       // Keeps the execution, because a worker serves it by now. The scan for work has skipped it already.
@@ -360,13 +362,13 @@ export class ExecutionCache {
   }
 
   evict(slot: Slot): void {
-    this.#idle.delete(slot);
+    this.#idle.delete(slot.id);
     this.#sent.delete(slot);
     this.#node.starts.delete(slot);
     if (slot.leaseCount > 0) forgetSent(this.#node, slot);
     this.#loading.delete(slot.id);
     this.#node.slots.delete(slot.id);
-    slot.tenure.slots.delete(slot);
+    slot.tenure.slots.delete(slot.id);
     this.#node.dispatcher.withdraw(slot);
     const { suspects } = slot;
     if (suspects.length > 0)

@@ -1,5 +1,7 @@
 /** A cache of task pages. A full cache refuses pages that are not needed now, because the oldest pages in it are needed next. */
 
+import { TransientMap } from "../../std/transient-map.ts";
+
 /** The number of pages that are kept regardless of their size, since tasks that wait for a permit still need their pages. */
 const PAGES_MIN = 64;
 
@@ -16,7 +18,7 @@ export interface ResultPage {
 }
 
 export class PageCache {
-  readonly #pages = new Map<string, Page | ResultPage>();
+  readonly #pages = new TransientMap<string, Page | ResultPage>();
   readonly #charsMax: number;
   #chars = 0;
 

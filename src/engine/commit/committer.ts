@@ -2,7 +2,9 @@
  * Steps executions that have messages and writes them in commits. The number of concurrent commits is bounded, and an execution is in
  * at most one.
  */
+
 import { assert } from "../../std/assert.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { CommitVerdict } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { Mailbox, ReceivedMessage } from "../mailbox/mailbox.ts";
@@ -32,7 +34,7 @@ export class Committer {
   readonly #timers: TimerQueue;
   readonly #lose: (partitions: readonly number[]) => void;
   /** The commits that the store has not answered yet, by their numbers. */
-  readonly #underWay = new Map<number, UnderWay>();
+  readonly #underWay = new TransientMap<number, UnderWay>();
   // @plant acknowledged before it is durable 3
   #commits = 0;
   /** Whether this turn has emitted a large commit, so that no further execution is stepped in it. */

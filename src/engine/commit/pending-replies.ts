@@ -1,6 +1,8 @@
 /** The requests, inspections and reports to an engine that wait for their answers, and the subscribers to executions and logs. */
+
 import type { Verdict } from "../../kernel/message.ts";
 import type { Rejection } from "../../std/rejection.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { Progress, Reply } from "../driver-options.ts";
 import type { Inspection, Output } from "../io.ts";
 
@@ -49,8 +51,8 @@ export class PendingReplies {
   }
 }
 
-export class Pending<K, T> {
-  readonly #waiting = new Map<K, (answer: T) => void>();
+export class Pending<K extends string | number, T> {
+  readonly #waiting = new TransientMap<K, (answer: T) => void>();
 
   ask(key: K): Promise<T> {
     return new Promise((resolve) => this.#waiting.set(key, resolve));
@@ -68,7 +70,7 @@ export class Pending<K, T> {
 }
 
 export class Subscribers<T> {
-  readonly #byExecution = new Map<string, Set<T>>();
+  readonly #byExecution = new TransientMap<string, Set<T>>();
 
   /** Adds a subscriber; the returned function removes it. */
   add(execution: string, watcher: T): () => void {

@@ -5,7 +5,8 @@ import type { RecordedStart } from "../../kernel/tasks/task-table.ts";
 import type { PhaseCounts, ReportPlace } from "../../protocol/work.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
-import { SparseMap, SparseSet } from "../../std/sparse.ts";
+import { SparseSet } from "../../std/sparse.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { UncleanEnd } from "../../store/store.ts";
 import type { Page } from "../cache/page-cache.ts";
 import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
@@ -29,7 +30,7 @@ export class HandlerQueue {
   readonly visit: Visit;
   readonly state: HandlerState;
   readonly round: number;
-  readonly leases = new SparseMap<number, Lease>();
+  readonly leases = new TransientMap<number, Lease>();
   /** The end of the pages that are durably marked as opened. Tasks beyond it are not leased. */
   opened: number;
   /** Tasks below this number may have started before an unclean stop. Their next starts are journaled before the tasks are given out. */

@@ -2,9 +2,11 @@
  * Handles commands that the broker has confirmed. Their executions can leave memory until a receipt arrives: a mark in the store has
  * the time of sending, and the lease is restored from that mark when the execution is loaded.
  */
+
 import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
 import { showDuration } from "../../std/duration.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
 import { addLease, isSent, type Lease } from "../leases/lease.ts";
 import { leasesOf, requestStop } from "../leases/report-intake.ts";
@@ -47,20 +49,20 @@ function marksToWrite(slot: Slot): readonly Queued[] {
 export class SentSlots {
   readonly #node: NodeState;
   /** The executions with sent commands that have no marks yet, oldest first. */
-  readonly #slots = new Set<Slot>();
+  readonly #slots = new TransientMap<string, Slot>();
 
   constructor(node: NodeState) {
     this.#node = node;
   }
 
   delete(slot: Slot): void {
-    this.#slots.delete(slot);
+    this.#slots.delete(slot.id);
   }
 
   /** Whether an execution with leases of sent commands may leave memory, because the store has marks for them. */
   mayLeave(slot: Slot): boolean {
     const isKnown = slot.sentLeases === slot.markedLeases;
-    if (!isKnown) this.#slots.add(slot);
+    if (!isKnown) this.#slots.set(slot.id, slot);
     this.#markOldest();
     return isKnown;
   }
@@ -68,10 +70,10 @@ export class SentSlots {
   /** Stores the marks of the oldest executions, if there are more than the limit. */
   #markOldest(): void {
     const { settings } = this.#node;
-    for (const oldest of this.#slots) {
+    for (const oldest of this.#slots.values()) {
       // Does not store marks for an execution with unpublished events, because it would soon be loaded again.
       if (this.#slots.size <= settings.sentMax || !areEventsOut(this.#node, oldest)) return;
-      this.#slots.delete(oldest);
+      this.#slots.delete(oldest.id);
       if (oldest.status === "clean" && oldest.want === "time")
         for (const mark of marksToWrite(oldest)) this.#node.enqueue(oldest, mark);
     }

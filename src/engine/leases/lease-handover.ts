@@ -83,7 +83,7 @@ export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | 
  */
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
-  for (const slot of tenure.slots) {
+  for (const slot of tenure.slots.values()) {
     for (const queue of slot.allQueues) {
       const place = { ...queue.place, execution: slot.id, round: queue.round };
       for (const lease of queue.leases.values()) {

@@ -2,7 +2,9 @@
  * Keeps starts of attempts that are not journaled yet. The next commit of their execution records them, unless their tasks are
  * settled by then. If an attempt stays open, a commit is made for its start; all starts that are due share this commit.
  */
+
 import type { AttemptRef, Message } from "../../kernel/message.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
@@ -13,7 +15,7 @@ const GATHER_MS = 50;
 export class UnrecordedStarts {
   readonly #node: NodeState;
   /** Executions with attempts that have begun and whose start may not be recorded yet. */
-  readonly #slots = new Set<Slot>();
+  readonly #slots = new TransientMap<string, Slot>();
   #checkAt = Number.POSITIVE_INFINITY;
 
   constructor(node: NodeState) {
@@ -26,18 +28,18 @@ export class UnrecordedStarts {
   }
 
   has(slot: Slot): boolean {
-    return this.#slots.has(slot);
+    return this.#slots.has(slot.id);
   }
 
   /** Records that an attempt of the execution began at this time. */
   note(slot: Slot, since = this.#node.now): void {
-    this.#slots.add(slot);
+    this.#slots.set(slot.id, slot);
     this.#checkAt = Math.min(this.#checkAt, since + this.#node.settings.startAfterMs);
   }
 
   /** Called when the execution leaves memory. */
   delete(slot: Slot): void {
-    this.#slots.delete(slot);
+    this.#slots.delete(slot.id);
   }
 
   /** Requests a commit for each execution with a start that must be recorded now. */
@@ -45,9 +47,9 @@ export class UnrecordedStarts {
     const node = this.#node;
     if (node.now < this.#checkAt) return;
     let next = Number.POSITIVE_INFINITY;
-    for (const slot of this.#slots) {
+    for (const slot of this.#slots.values()) {
       const due = node.slots.get(slot.id) === slot ? this.#dueAt(slot) : Number.POSITIVE_INFINITY;
-      if (due === Number.POSITIVE_INFINITY) this.#slots.delete(slot);
+      if (due === Number.POSITIVE_INFINITY) this.#slots.delete(slot.id);
       else if (/* @plant start of an open attempt not journaled */ due <= node.now && slot.queue.length === 0)
         node.requestCommit(slot);
       next = Math.min(next, due);
@@ -60,9 +62,9 @@ export class UnrecordedStarts {
    * one of them is due.
    */
   take(slot: Slot, isWritten: boolean): readonly StartsMessage[] {
-    if (!this.#slots.has(slot)) return NONE;
+    if (!this.#slots.has(slot.id)) return NONE;
     if (!isWritten && this.#dueAt(slot) > this.#node.now) return NONE;
-    this.#slots.delete(slot);
+    this.#slots.delete(slot.id);
     const messages: StartsMessage[] = [];
     for (const queue of slot.queues) {
       if (queue.openLeases === 0) continue;

@@ -2,7 +2,9 @@
  * Holds for work of higher priority that waits only for the commit of its execution. While a hold exists, workers that serve
  * this work get no work of lower priority of the same project.
  */
+
 import type { Wanted } from "../../kernel/definition/plan.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 
 interface Hold {
   readonly priority: number;
@@ -18,9 +20,9 @@ export interface Held {
 
 export class PriorityHolds {
   /** Executions whose commits hold back tasks of lower priority, by project, then by priority and wanted code. */
-  readonly #holds = new Map<string, Map<string, Hold>>();
+  readonly #holds = new TransientMap<string, Map<string, Hold>>();
   /** The holds of each execution with a commit in progress. */
-  readonly #byExecution = new Map<string, readonly Held[]>();
+  readonly #byExecution = new TransientMap<string, readonly Held[]>();
 
   /** Adds the holds of an execution that waits for its commit. */
   add(execution: string, held: readonly Held[]): void {

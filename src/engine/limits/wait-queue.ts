@@ -7,7 +7,9 @@
  * worker has room), the next waiter is called. When the first one returns, it keeps its place and is called before the others of its
  * priority; waiters that were called after it do not overtake it.
  */
+
 import { Heap } from "../../std/heap.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 
 /** A waiter at a limit: a handler of an execution, perhaps for one key. */
 export interface Waiter {
@@ -40,15 +42,15 @@ const RING_EVERY_MAX = 16;
 const REMEMBERED = 4_096;
 
 export class WaitQueue {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new TransientMap<string, Entry>();
   readonly #ring = new Heap<Entry>((a, b) => isBefore(a, b, a.turn - b.turn));
   readonly #least = new Heap<Entry>((a, b) => isBefore(a, b, a.got - b.got || a.turn - b.turn));
   /** Waiters that were called, got no permit and have returned. */
   readonly #again = new Heap<Entry>((a, b) => isBefore(a, b, a.call - b.call));
   /** The places of called waiters that have not been served since. */
-  readonly #called = new Map<string, Pick<Entry, "turn" | "n" | "call">>();
+  readonly #called = new TransientMap<string, Pick<Entry, "turn" | "n" | "call">>();
   /** Waiters that have got permits: how often, and whether they have returned to the queue since. */
-  readonly #served = new Map<string, { got: number; isBack: boolean }>();
+  readonly #served = new TransientMap<string, { got: number; isBack: boolean }>();
   #turn = 0;
   #arrivals = 0;
   #calls = 0;
@@ -168,7 +170,7 @@ function isBefore(a: Entry, b: Entry, order: number): boolean {
   return a.n < b.n;
 }
 
-function forgetOldest(remembered: Map<string, unknown>): void {
+function forgetOldest(remembered: TransientMap<string, object>): void {
   if (remembered.size <= REMEMBERED) return;
   for (const oldest of remembered.keys()) {
     remembered.delete(oldest);

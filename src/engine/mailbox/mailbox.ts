@@ -3,10 +3,12 @@
  * delivered right after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: after a
  * commit of unknown outcome, it is applied again only if a later scan still finds it in the store.
  */
+
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
 import type { Sent, StartMessage } from "../../kernel/message.ts";
 import { seal, unseal } from "../../std/seal.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { MailboxMessage, StoredMailboxMessage } from "../../store/store.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -39,7 +41,7 @@ export class Mailbox {
   /** Messages that the next commit deletes: they were applied, or have no receiver. */
   #done: ReceivedMessage[] = [];
   /** Start messages that wait until their definition is read, by its hash, with later messages to the same executions. */
-  readonly #waiting = new Map<string, MailboxMessage[]>();
+  readonly #waiting = new TransientMap<string, MailboxMessage[]>();
   /** Executions whose start message waits for a definition, with the hash of the definition. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;

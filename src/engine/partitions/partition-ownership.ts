@@ -95,7 +95,7 @@ export class PartitionOwnership {
       const leases = leaseTable(this.#node, tenure);
       // Waits for attempts in this process to end, except for executions whose reports are held back. With those, the end of the
       // tenure is unclean.
-      const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
+      const isHeldBack = () => [...tenure.slots.values()].some((slot) => this.#node.isHeldBack(slot));
       if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
       const { partition } = tenure;
@@ -113,14 +113,14 @@ export class PartitionOwnership {
   }
 
   #isQuiet({ slots }: Tenure): boolean {
-    for (const slot of slots)
+    for (const slot of slots.values())
       if (slot.status === "dirty" || (slot.queue.length > 0 && !this.#node.isHeldBack(slot))) return false;
     return true;
   }
 
   /** Whether attempts of a former owner may still run in the partition. */
   #hasSuspects(tenure: Tenure): boolean {
-    for (const slot of tenure.slots) if (slot.suspects.length > 0) return true;
+    for (const slot of tenure.slots.values()) if (slot.suspects.length > 0) return true;
     return this.#node.hasSuspects((execution) => this.#node.tenures.of(execution) === tenure);
   }
 
@@ -133,7 +133,7 @@ export class PartitionOwnership {
       ended.set(partition, tenure);
       this.#yielding.delete(tenure);
       node.tenures.end(tenure);
-      for (const slot of [...tenure.slots]) this.#drop(slot);
+      for (const slot of [...tenure.slots.values()]) this.#drop(slot);
     }
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));

@@ -2,6 +2,7 @@
  * The tenures of a node. A tenure is the time in which the node owns a partition. Leases and requests that begin in a tenure end with
  * it.
  */
+import { TransientMap } from "../../std/transient-map.ts";
 import { partitionOf } from "../../store/partition-of.ts";
 import {
   type Fence,
@@ -18,7 +19,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   openedAt: number;
   uncleanEnds: readonly UncleanEnd[];
   /** The partition's executions in memory. */
-  readonly slots: Set<Slot>;
+  readonly slots: TransientMap<string, Slot>;
   /** The quota server of limits whose names belong to the partition. */
   readonly quotas: QuotaServer;
   /**
@@ -126,7 +127,7 @@ export class Tenures {
         ...own,
         uncleanEnds: own.uncleanEnds ?? [],
         openedAt: now,
-        slots: new Set(),
+        slots: new TransientMap(),
         quotas,
         lapses: 0,
         isYielding: false,

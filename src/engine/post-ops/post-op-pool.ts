@@ -2,6 +2,8 @@
  * A pool of places for one kind of post-operation, with a maximum for the node and for each execution. One target may use at most as
  * many places as stay free for others, so targets that hang never use all places. Waiting targets take turns.
  */
+import { TransientMap } from "../../std/transient-map.ts";
+
 interface Taken {
   readonly execution: string;
   readonly target: string;
@@ -11,11 +13,11 @@ export class PostOpPool {
   readonly #max: number;
   readonly #each: number;
   /** Places in use, by the id of the post-operation. */
-  readonly #taken = new Map<string, Taken>();
+  readonly #taken = new TransientMap<string, Taken>();
   readonly #perExecution = new Map<string, number>();
   readonly #perTarget = new Map<string, number>();
   /** Executions that wait for a place, by target, oldest first. */
-  readonly #waiting = new Map<string, Set<string>>();
+  readonly #waiting = new TransientMap<string, Set<string>>();
   readonly #waits = new Map<string, number>();
 
   constructor(max: number, each: number) {

@@ -3,7 +3,9 @@
  * sequence numbers; the payloads are in the journal. A task with several waits runs again when one of them is answered. The other
  * waits stay open while the task runs, so that their time limits continue. They take no signal until the task is suspended again.
  */
+
 import { SparseMap } from "../../std/sparse.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { matchesPayload } from "./payload-match.ts";
 
 /** A checkpoint that an earlier attempt of the task journaled. Its payload is in the journal event with the number `seq`. */
@@ -187,9 +189,9 @@ export class TaskProgress {
 
 /** The progress of those tasks of a handler that have checkpoints or wait, and an index of waiting tasks by signal. */
 export class ProgressTable {
-  readonly tasks = new SparseMap<number, TaskProgress>();
+  readonly tasks = new TransientMap<number, TaskProgress>();
   /** The suspended tasks by the signals for which they wait, in the order in which they began to wait. */
-  readonly #waitingFor = new SparseMap<string, Set<number>>();
+  readonly #waitingFor = new TransientMap<string, Set<number>>();
 
   /** Records a step, an answered wait or a sleep. A second record with the same name replaces the first. */
   note(by: Author, checkpoint: NamedCheckpoint): void {

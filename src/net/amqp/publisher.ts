@@ -1,8 +1,10 @@
 /** Publishes durable messages with publisher confirms. Unconfirmed messages are published again over the next connection. */
+
 import type { ConfirmChannel, Options } from "amqplib";
 import { fitsProperty, messageIdOf } from "../../protocol/amqp-wire.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { atMost } from "../../std/within.ts";
 
 export interface Outgoing {
@@ -33,12 +35,12 @@ const UNROUTED_MAX = 7;
 
 export class Publisher {
   readonly #clock: Clock;
-  readonly #entries = new Map<string, Outgoing>();
+  readonly #entries = new TransientMap<string, Outgoing>();
   readonly #returned = new Set<string>();
   /** How often no queue accepted a message, by message id. Counted only for messages with `retryUnrouted`. */
   readonly #unrouted = new Map<string, number>();
   /** Callbacks of messages that were withdrawn before they were confirmed. */
-  readonly #withdrawn = new Map<string, () => void>();
+  readonly #withdrawn = new TransientMap<string, () => void>();
   readonly #onSize: (count: number) => void;
   #channel: ConfirmChannel | null = null;
   #onEmpty: (() => void)[] = [];

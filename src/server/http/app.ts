@@ -1,4 +1,5 @@
 /** Builds an HTTP application from the route table: authentication, rate limit, checks, handler, audit log, answer. */
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
@@ -16,6 +17,7 @@ import {
 } from "../../std/open-telemetry.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
 import { toError } from "../../std/to-error.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { Longer, within } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 import { type Access, anybody, bearerOf, peerOf, type Via } from "../auth/access.ts";
@@ -47,7 +49,30 @@ export type App = OpenAPIHono<{ Bindings: Bindings }>;
 type AppContext = Context<{ Bindings: Bindings }>;
 
 /** Requests that wait (long polls, streams), each with the id of its token. */
-export type Waiting = Map<AbortController, string | null>;
+export class WaitingRequests {
+  readonly #requests = new TransientMap<
+    number,
+    { readonly abort: AbortController; readonly token: string | null }
+  >();
+  #added = 0;
+
+  /** Adds a request with the token of its caller. Returns the number by which it is removed. */
+  add(abort: AbortController, token: string | null): number {
+    const n = ++this.#added;
+    this.#requests.set(n, { abort, token });
+    return n;
+  }
+
+  remove(n: number): void {
+    this.#requests.delete(n);
+  }
+
+  /** Ends the requests of a token, or all requests. */
+  end(of?: string): void {
+    for (const { abort, token } of this.#requests.values())
+      if (of === undefined || token === of) abort.abort();
+  }
+}
 
 export interface AppParts {
   readonly routes: readonly Route[];
@@ -62,7 +87,7 @@ export interface AppParts {
   /** Why the store accepts no writes; null if it accepts them. */
   readonly storeFault: () => Error | null;
   /** Requests that wait. They are aborted when the server closes or their token is revoked. */
-  readonly waiting: Waiting;
+  readonly waiting: WaitingRequests;
 }
 
 /** The cost of a request with a wrong token: it uses up the rate limit of this many requests. */
@@ -322,8 +347,10 @@ class Asked implements Ask {
   readonly caller: Caller;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
-  readonly #waiting: Waiting;
+  readonly #waiting: WaitingRequests;
   #abort: AbortController | null = null;
+  /** The number of the request among the waiting ones. */
+  #number = 0;
   /** The target and the project of the request in the audit log. */
   named: { target: string; project: string | null };
 
@@ -331,7 +358,7 @@ class Asked implements Ask {
     bindings: Bindings;
     caller: Caller;
     checked: CheckedRequest;
-    waiting: Waiting;
+    waiting: WaitingRequests;
   }) {
     const { bindings, caller, checked } = parts;
     this.params = checked.params;
@@ -358,7 +385,7 @@ class Asked implements Ask {
     if (this.#abort === null) {
       const abort = new AbortController();
       this.#abort = abort;
-      this.#waiting.set(abort, this.caller.token);
+      this.#number = this.#waiting.add(abort, this.caller.token);
       this.outgoing.once("close", () => this.end());
     }
     return this.#abort.signal;
@@ -377,7 +404,7 @@ class Asked implements Ask {
   /** Ends the request: it was answered, or the client has gone. */
   end(): void {
     if (this.#abort === null) return;
-    this.#waiting.delete(this.#abort);
+    this.#waiting.remove(this.#number);
     this.#abort.abort(ENDED);
   }
 }

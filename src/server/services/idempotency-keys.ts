@@ -3,6 +3,7 @@
  * kept, for a day, in memory and as a document (retention/expired-documents.ts deletes it). That a repeated request has no second
  * effect follows from the ids that routes derive from the key. In a cluster the document is written before the request is answered, so that every node knows it.
  */
+
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, number, object, string } from "../../std/decode.ts";
@@ -10,6 +11,7 @@ import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { toError } from "../../std/to-error.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { jsonForm, readDocument } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -52,7 +54,7 @@ export class IdempotencyKeys {
   readonly #isShared: boolean;
   readonly #known = new Map<string, Kept>();
   /** The number of open requests with each Idempotency-Key. */
-  readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
+  readonly #open = new TransientMap<string, { readonly use: KeyUse; count: number }>();
   readonly #writes = new Set<Promise<void>>();
 
   constructor(parts: {

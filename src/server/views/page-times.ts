@@ -2,7 +2,9 @@
  * Arrival times of the tasks of open handlers, as far as their journals were read. How long a task waited is measured from its
  * arrival time.
  */
+
 import type { Place } from "../../kernel/event.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 
 /** The most executions whose arrival times are kept. Beyond it the oldest are removed, and the waits of their tasks are not measured. */
 const EXECUTIONS_MAX = 2_000;
@@ -16,7 +18,7 @@ interface Times {
 
 /** The times at which pages of tasks arrived, for open handlers. The engine can grant the tasks of a page from its arrival on. */
 export class PageTimes {
-  readonly #executions = new Map<string, Map<string, Times>>();
+  readonly #executions = new TransientMap<string, Map<string, Times>>();
 
   begin(execution: string, place: Place, at: number): void {
     const handlers = this.#executions.get(execution) ?? new Map<string, Times>();

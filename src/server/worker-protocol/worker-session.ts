@@ -7,12 +7,14 @@
  * 5. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
  * 6. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
  */
+
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant, GrantItem } from "../../protocol/work.ts";
 import type { ClaimRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { atMost } from "../../std/within.ts";
 import type { Store } from "../../store/store.ts";
 import { WorkerInquiry } from "./ask-worker.ts";
@@ -31,7 +33,7 @@ export interface SessionParts {
   /** How long a worker may be silent, in milliseconds, before it gets no more work. */
   readonly heartbeatMs: number;
   /** All attempts of workers, by id. */
-  readonly records: Map<string, AttemptRecord>;
+  readonly records: TransientMap<string, AttemptRecord>;
   /** The URLs of the cluster's nodes, which workers get; null for a single server. */
   readonly nodes: () => readonly string[] | null;
   readonly onFault: (fault: unknown) => void;
@@ -85,13 +87,14 @@ export class WorkerSession implements WorkerLink {
   /** Attempts whose history is being read before they are sent. */
   readonly #recalling = new Set<AttemptRecord>();
   /** Answers to claims that are being written. */
-  readonly #sending = new Set<readonly AttemptRecord[]>();
+  readonly #sending = new TransientMap<number, readonly AttemptRecord[]>();
+  #sent = 0;
   #onSent: () => void = () => {};
   /**
    * The items of answers, by the id of their claim. A worker may hear late that a claim has failed, and claim more meanwhile. So
    * an answer is remembered while it may be lost: until the worker has sent events about all of its items.
    */
-  readonly #answered = new Map<string, readonly AttemptRecord[]>();
+  readonly #answered = new TransientMap<string, readonly AttemptRecord[]>();
   /** Cancelled attempts that no answer to a claim has named yet. */
   #cancelNews = new Set<string>();
   #lostNews = new Set<string>();
@@ -303,13 +306,13 @@ export class WorkerSession implements WorkerLink {
       this.#onSent = resolve;
     });
     await atMost(this.#parts.clock, LAST_ANSWERS_MS, sent);
-    for (const items of this.#sending) this.#handBack(items);
+    for (const items of this.#sending.values()) this.#handBack(items);
   }
 
   /** Ends the session: items that were not sent are handed back to the engine, and open claims are answered. */
   end(): void {
     this.#giveUp();
-    for (const items of this.#sending) this.#handBack(items);
+    for (const items of this.#sending.values()) this.#handBack(items);
     if (this.#claim !== null) this.#answer();
     this.#inquiry?.worker.close();
     this.#inquiry = null;
@@ -385,9 +388,10 @@ export class WorkerSession implements WorkerLink {
 
   /** Marks these items as being written to the client. */
   #send(items: readonly AttemptRecord[]): ClaimAnswer["ended"] {
-    if (items.length > 0) this.#sending.add(items);
+    const n = ++this.#sent;
+    if (items.length > 0) this.#sending.set(n, items);
     return (isWritten) => {
-      if (!this.#sending.delete(items)) return;
+      if (!this.#sending.delete(n)) return;
       if (!isWritten) this.#handBack(items);
       if (this.#sending.size === 0) this.#onSent();
     };

@@ -8,6 +8,7 @@
  * 4. An attempt of an earlier owner is adopted with its first event: the engine decides whether it holds its lease. Events of
  *    an attempt of another node are refused, and the worker sends them there.
  */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder, ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
@@ -23,6 +24,7 @@ import { type Fields, invalid, isObject } from "../../std/decode.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { Store } from "../../store/store.ts";
 import type { Worker } from "../schemas/worker.ts";
 import { AttemptRecord, EndedAttempts } from "./attempt-record.ts";
@@ -73,7 +75,7 @@ export class WorkerSessions {
   readonly #options: WorkerSessionsOptions;
   readonly #parts: SessionParts;
   readonly #sessions = new Map<string, WorkerSession>();
-  readonly #records = new Map<string, AttemptRecord>();
+  readonly #records = new TransientMap<string, AttemptRecord>();
   readonly #ended = new EndedAttempts();
   readonly #silence: SilenceWatch;
   /** How many attempts from the broker have sent a request to this server. */

@@ -2,10 +2,12 @@
  * The attempts that this worker holds, by id. If a held attempt is delivered again, the new delivery replaces one whose channel
  * broke.
  */
+
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
 import { attemptPrefix, beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 
 interface HeldOne {
   readonly id: string;
@@ -46,8 +48,8 @@ export type Held = HeldTask | HeldEnumeration | HeldCommand;
 const RECEIPTS_MAX = 1_000;
 
 export class HeldAttempts {
-  readonly #held = new Map<string, Held>();
-  readonly #receipts = new Map<string, Buffer>();
+  readonly #held = new TransientMap<string, Held>();
+  readonly #receipts = new TransientMap<string, Buffer>();
   readonly #counts = new Map<string, number>();
   readonly #onEmpty: (taskQueue: string) => void;
 

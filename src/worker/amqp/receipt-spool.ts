@@ -2,6 +2,7 @@
  * Keeps receipts on disk until the broker has confirmed them. If a worker ends before that, the next worker with the same
  * directory publishes them, and the tasks do not run again at that worker.
  */
+import { TransientMap } from "../../std/transient-map.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "../http/spool.ts";
 
 export interface SpooledReceipt {
@@ -14,7 +15,7 @@ export interface SpooledReceipt {
 export class ReceiptSpool {
   readonly #spool: Spool;
   readonly #onBug: (thrown: unknown) => void;
-  readonly #open = new Map<string, SpooledEvent>();
+  readonly #open = new TransientMap<string, SpooledEvent>();
   readonly #unconfirmed = new Set<SpooledEvent>();
   /** The receipts that earlier processes left in the directory when they ended. */
   readonly left: readonly SpooledReceipt[];

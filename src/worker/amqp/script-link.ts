@@ -3,6 +3,7 @@
  * the attempt's own token. It reads the runs and the state, and sends notices, logs and heartbeats. Reports of one attempt are
  * sent one after the other, and repeated until a server answers. The receipt goes to the broker afterwards.
  */
+
 import type { RunStats } from "../../kernel/event.ts";
 import { HttpConnection } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
@@ -17,6 +18,7 @@ import {
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { every, sleep } from "../../std/within.ts";
 import { noteRun, type RunStatuses } from "../run-statuses.ts";
 import type { ScriptOptions } from "../script-runner.ts";
@@ -55,7 +57,7 @@ const BEAT_MS = 10_000;
 export class ScriptLink {
   readonly #options: ScriptLinkOptions;
   readonly #servers: HttpConnection[];
-  readonly #open = new Map<string, OpenScript>();
+  readonly #open = new TransientMap<string, OpenScript>();
   /** The states of scripts before their next run. The checkpoint of a grant contains the key of its state in this map. */
   readonly #states = new Map<number, string>();
   #number = 0;

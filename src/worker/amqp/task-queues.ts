@@ -1,8 +1,10 @@
 /** The task queues that this worker consumes, each with a share of the worker's capacity as its prefetch. */
+
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { Consumer } from "../../net/amqp/consumer.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { ProcessMessage } from "../../protocol/amqp-wire.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 
 export interface TaskQueue {
   readonly use: string;
@@ -27,7 +29,7 @@ interface Open extends TaskQueue {
 
 export class TaskQueues {
   readonly #options: TaskQueuesOptions;
-  readonly #open = new Map<string, Open>();
+  readonly #open = new TransientMap<string, Open>();
   /** Queues that the worker does not consume any more, but whose deliveries it may still acknowledge. */
   readonly #ended = new Map<string, Consumer>();
   #session: BrokerSession | null = null;

@@ -1,7 +1,9 @@
 /** The attempts that a remote worker holds, from the claim that brought them until their receipts are acknowledged. */
+
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import type { RunStatuses } from "../run-statuses.ts";
 
 export interface HeldAttempt {
@@ -26,8 +28,8 @@ export interface HeldAttempt {
 }
 
 export class HeldAttempts {
-  readonly #attempts = new Map<string, HeldAttempt>();
-  readonly #byExecution = new Map<string, Set<HeldAttempt>>();
+  readonly #attempts = new TransientMap<string, HeldAttempt>();
+  readonly #byExecution = new TransientMap<string, Set<HeldAttempt>>();
   readonly #homeless = new Set<HeldAttempt>();
   #open = 0;
 

@@ -3,8 +3,10 @@
  * events are on disk before an attempt counts as ended. Either all events of an attempt wait here while its node is searched
  * for, or all of them are being sent to one node.
  */
+
 import type { Report } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
+import { TransientMap } from "../../std/transient-map.ts";
 import { noteRun } from "../run-statuses.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import { attemptCount, eachEvent } from "./report-events.ts";
@@ -40,12 +42,15 @@ export interface Entry extends SpooledEvent {
   /** The index of the event's report in the call of `send`. `attemptAt` is the index of its attempt in the report. */
   readonly report: number;
   readonly attemptAt: number;
+  /** The key of the event among the open ones; 0 before it is one of them. */
+  key: number;
 }
 
 export class Outbox {
   readonly #options: OutboxOptions;
   /** All unacknowledged events, in the order of the calls of `send`. */
-  readonly #open = new Set<Entry>();
+  readonly #open = new TransientMap<number, Entry>();
+  #added = 0;
   /** The events that wait until the node of their attempt is found. */
   readonly #waiting = new Map<HeldAttempt, Entry[]>();
   /** The number of calls of `send` whose events are being written to the spool. */
@@ -93,7 +98,14 @@ export class Outbox {
   /** Sends the events that an earlier process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
     this.#add(
-      events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })),
+      events.map((event) => ({
+        ...event,
+        held: hold(event),
+        delivery: null,
+        report: 0,
+        attemptAt: 0,
+        key: 0,
+      })),
     );
   }
 
@@ -145,7 +157,7 @@ export class Outbox {
   close(): void {
     this.#isClosed = true;
     this.#options.spool?.close();
-    for (const entry of this.#open) this.#deliver(entry, "stale");
+    for (const entry of this.#open.values()) this.#deliver(entry, "stale");
     this.#open.clear();
     this.#waiting.clear();
     this.#emptied();
@@ -164,7 +176,18 @@ export class Outbox {
         noteRun(held, report, this.#options.clock);
         const json = `{"attempt":"${attempt}","n":${n},${rest}`;
         const { token } = held;
-        entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });
+        entries.push({
+          attempt,
+          token,
+          n,
+          json,
+          isReceipt,
+          held,
+          delivery,
+          report: index,
+          attemptAt: at,
+          key: 0,
+        });
       },
       this.#options.takesFields(),
     );
@@ -179,7 +202,8 @@ export class Outbox {
     let hasEnded = false;
     for (const entry of entries) {
       this.#chars += entry.json.length;
-      this.#open.add(entry);
+      entry.key = ++this.#added;
+      this.#open.set(entry.key, entry);
       if (!entry.isReceipt || entry.held.hasEnded) continue;
       held.end(entry.held);
       hasEnded = true;
@@ -214,7 +238,7 @@ export class Outbox {
   }
 
   #settle(entry: Entry, verdict: string): void {
-    if (!this.#open.delete(entry)) return;
+    if (!this.#open.delete(entry.key)) return;
     const { held, onAcknowledged } = this.#options;
     this.#chars -= entry.json.length;
     if (entry.isReceipt) {

@@ -2,6 +2,7 @@
  * A worker's requests to one server. Requests wait until the worker is registered at the server; failures are returned, not
  * thrown.
  */
+
 import {
   type HttpAnswer,
   HttpConnection,
@@ -21,6 +22,7 @@ import {
 import { BackOff, backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { jsonFields } from "../../std/decode.ts";
+import { OpenPromises } from "../../std/open-promises.ts";
 import type { Random } from "../../std/random.ts";
 import { atMost, sleep, within } from "../../std/within.ts";
 import type { Route } from "./membership-io.ts";
@@ -115,7 +117,7 @@ export class ServerLink {
   readonly #connections: ReadonlyMap<string, Requests>;
   /** Claims have connections of their own, so that they can be closed after all others. */
   readonly #claimConnections: ReadonlyMap<string, Requests>;
-  readonly #claiming = new Set<Promise<unknown>>();
+  readonly #claiming = new OpenPromises();
   /** The open registrations, with their addresses. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
   #address: string | null = null;
@@ -296,7 +298,7 @@ export class ServerLink {
     }
     for (const connection of this.#connections.values()) connection.close();
     if (options.waitsForClaims === true && this.#claiming.size > 0)
-      await atMost(this.#options.clock, LAST_CLAIMS_MS, Promise.allSettled(this.#claiming));
+      await atMost(this.#options.clock, LAST_CLAIMS_MS, this.#claiming.settled());
     for (const connection of this.#claimConnections.values()) connection.close();
   }
 
@@ -338,7 +340,6 @@ export class ServerLink {
     const sent = this.#send(this.#at(connections, address), request);
     if (route === "claim") this.#claiming.add(sent);
     const answer = await sent;
-    this.#claiming.delete(sent);
     if (answer instanceof HttpFault) {
       if (answer.isStale) return "forgotten";
       if (answer.code === "timeout") this.#timeouts.set(route, (this.#timeouts.get(route) ?? 0) + 1);
@@ -398,15 +399,17 @@ export class ServerLink {
    * server has failed and the request is sent only once.
    */
   #registered(isPatient: boolean): Promise<string | null> {
+    const isKnown = (): boolean =>
+      this.#isClosed || this.#address !== null || (this.#hasFailed && !isPatient);
+    const address = (): string | null => (this.#isClosed ? null : this.#address);
+    if (isKnown()) return Promise.resolve(address());
     return new Promise((resolve) => {
       const look = (): void => {
-        const isOver = this.#isClosed || (this.#address === null && this.#hasFailed && !isPatient);
-        if (this.#address === null && !isOver) return;
+        if (!isKnown()) return;
         this.#waiting.delete(look);
-        resolve(this.#isClosed ? null : this.#address);
+        resolve(address());
       };
       this.#waiting.add(look);
-      look();
     });
   }
 

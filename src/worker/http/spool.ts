@@ -51,7 +51,7 @@ export class Spool {
   /** Whether the file has events that the next process has to send. */
   #isNeeded = true;
   /** The unacknowledged events that are on disk. The outbox sets this; null until then. */
-  unacknowledged: ReadonlySet<SpooledEvent> | null = null;
+  unacknowledged: { readonly size: number; values(): Iterable<SpooledEvent> } | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
     this.#directory = directory;
@@ -140,7 +140,7 @@ export class Spool {
       this.#bytes = 0;
     } else if (this.#bytes > REWRITE_BYTES) {
       fs.closeSync(this.#file);
-      this.#file = this.#writeFile([...this.unacknowledged]);
+      this.#file = this.#writeFile([...this.unacknowledged.values()]);
     }
   }
 
