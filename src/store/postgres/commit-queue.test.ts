@@ -15,7 +15,7 @@ interface Call {
   fail(error: Error): Promise<void>;
 }
 
-function setUp() {
+function setUp({ isReady = false } = {}) {
   const clock = new VirtualClock();
   /** What happened, in order. */
   const log: string[] = [];
@@ -24,15 +24,20 @@ function setUp() {
   const executions: string[] = [];
   const link = {
     session: 1,
+    isReady,
     connected: async () => {},
-    run(statement: Statement, values: readonly unknown[]): Promise<unknown[][]> {
+    run(
+      statement: Statement,
+      values: readonly unknown[],
+      { follows = false }: { follows?: boolean },
+    ): Promise<unknown[][]> {
       if (statement.name === "find") {
         const ids = String(values[0]).split("\u001f");
         found.push(ids);
         // Every execution that is looked up exists, with one event.
         return Promise.resolve(ids.map((id) => [id, 1_000 + executions.length, 1, 1]));
       }
-      log.push(`call ${calls.length + 1}`);
+      log.push(`call ${calls.length + 1}${follows ? " ahead" : ""}`);
       return new Promise((resolve, reject) => {
         const created = `{${Array.from({ length: 300 }, (_, i) => i + 1).join()}}`;
         calls.push({
@@ -235,4 +240,77 @@ test("it is idle once nothing is under way and all are told", async () => {
   await calls[1]?.ok();
   await idle;
   expect(log).toEqual(["call 1", "call 2", "a ok", "b ok", "idle"]);
+});
+
+/** A queue that has written the executions `e1` and `e2`, so that their commits need no read and may be sent ahead. */
+async function setUpAhead() {
+  const { clock, log, calls, commit, ...rest } = setUp({ isReady: true });
+  void commit("first", { fence: FENCE, writes: [start("e1"), start("e2")] });
+  await clock.settle();
+  await calls[0]?.ok();
+  log.length = 0;
+  return { clock, log, calls, commit, ...rest };
+}
+
+const after = (execution: string): Commit => ({ fence: FENCE, writes: [step(execution, 1)] });
+
+test("a commit of other executions is sent while the call before it is under way, and a third one waits", async () => {
+  const { clock, log, calls, commit } = await setUpAhead();
+  void commit("a", after("e1"));
+  await clock.settle();
+  void commit("b", made("e3"));
+  await clock.settle();
+  void commit("c", after("e2"));
+  await clock.settle();
+  expect(log).toEqual(["call 2", "call 3 ahead"]);
+  await calls[1]?.ok();
+  expect(log).toEqual(["call 2", "call 3 ahead", "call 4 ahead", "a ok"]);
+  await calls[2]?.ok();
+  await calls[3]?.ok();
+  expect(log.slice(4)).toEqual(["b ok", "c ok"]);
+});
+
+test.each<[string, Commit, Commit]>([
+  ["writes the same execution", after("e1"), { fence: FENCE, writes: [step("e1", 2)] }],
+  ["writes an execution that is not known", after("e1"), after("e9")],
+  ["deletes mail", after("e1"), { ...after("e2"), mailTaken: ["m"] }],
+  ["follows one that deletes mail", { ...after("e1"), mailTaken: ["m"] }, after("e2")],
+  ["is made under another fence", after("e1"), { ...after("e2"), fence: other }],
+])("a commit that %s is not sent ahead", async (_, first, second) => {
+  const { clock, log, calls, commit } = await setUpAhead();
+  void commit("a", first);
+  await clock.settle();
+  void commit("b", second);
+  await clock.settle();
+  expect(log).toEqual(["call 2"]);
+  await calls[1]?.ok();
+  expect(log).toEqual(["call 2", "call 3", "a ok"]);
+});
+
+test("if a call fails, the one that was sent ahead has its own outcome", async () => {
+  const { clock, log, calls, found, commit } = await setUpAhead();
+  void commit("a", after("e1"));
+  await clock.settle();
+  void commit("b", after("e2"));
+  await clock.settle();
+  await calls[1]?.fail(new StoreFault("no", { retryable: true, nothingWritten: false }));
+  await calls[2]?.ok();
+  expect(log).toEqual(["call 2", "call 3 ahead", "a fails", "b ok"]);
+  void commit("c", { fence: FENCE, writes: [step("e2", 2)] });
+  await clock.settle();
+  expect(found).toEqual([]);
+});
+
+test("what must be alone waits for both calls that are under way", async () => {
+  const { clock, log, calls, queue, commit } = await setUpAhead();
+  void commit("a", after("e1"));
+  await clock.settle();
+  void commit("b", after("e2"));
+  const alone = queue.alone(() => Promise.resolve(void log.push("alone")));
+  await clock.settle();
+  await calls[1]?.ok();
+  expect(log).toEqual(["call 2", "call 3 ahead", "a ok"]);
+  await calls[2]?.ok();
+  await alone;
+  expect(log.slice(3)).toEqual(["alone", "b ok"]);
 });

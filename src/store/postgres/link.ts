@@ -124,15 +124,15 @@ export class Link {
     options: RunOptions<Row>,
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
-    const isNext = options.follows === true && this.busy === 1 && this.#sent.length === 1;
-    const before = this.busy++ === 0 || isNext ? null : this.#free;
+    const isSentAhead = options.follows === true && this.busy === 1 && this.#sent.length === 1;
+    const earlier = this.busy++ === 0 ? null : this.#free;
     let letPass = (): void => {};
     this.#free = new Promise<void>((resolve) => {
       letPass = resolve;
     });
     let cancel = (): void => {};
     try {
-      if (before !== null) await this.#turn(before);
+      if (earlier !== null && !isSentAhead) await this.#turn(earlier);
       const client = this.#ready ?? (await this.connected());
       if (options.session !== undefined && options.session !== this.session) return null;
       attempted.sent = true;
@@ -181,9 +181,9 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
-      // If a statement gives up waiting, the next statement still waits for the earlier ones.
-      if (before === null || attempted.sent) letPass();
-      else void before.then(letPass);
+      // If a statement was not sent, the next statement still waits for the earlier ones.
+      if (earlier === null || attempted.sent) letPass();
+      else void earlier.then(letPass);
       this.busy--;
     }
   }

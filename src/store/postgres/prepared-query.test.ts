@@ -176,3 +176,58 @@ test.each([
   query.handleReadyForQuery();
   expect((ends[0] as Error).message).toContain(words);
 });
+
+/** A client of the library with a connection: it submits a query if none is under way, otherwise after the answer to that one. */
+class Client {
+  readonly connection = new Sent();
+  readonly #queries: PreparedQuery[] = [];
+
+  query(query: PreparedQuery): void {
+    if (this.#queries.push(query) === 1) query.submit(this.connection as unknown as pg.Connection);
+  }
+
+  /** Answers the query that is under way, with one row. */
+  answer(text: string): void {
+    const query = this.#queries.shift() as PreparedQuery;
+    query.handleDataRow({ fields: ["1", text] });
+    query.handleCommandComplete({ text: "SELECT 1" });
+    query.handleReadyForQuery();
+    this.#queries[0]?.submit(this.connection as unknown as pg.Connection);
+  }
+}
+
+test("a prepared statement is sent behind the one that is under way, and only once", async () => {
+  const client = new Client();
+  client.connection.parsedStatements["s"] = "SELECT";
+  const ended: string[] = [];
+  const run = (value: string) =>
+    PreparedQuery.run(
+      client as unknown as pg.Client,
+      { name: "s", text: "SELECT", values: [value], columns: KNOWN },
+      () => ended.push(value),
+    );
+  const answers = [run("a"), run("b")];
+  expect(client.connection.written).toHaveLength(2);
+  client.answer("first");
+  expect(ended).toEqual(["a"]);
+  client.answer("second");
+  expect((await Promise.all(answers)).map(({ rows }) => rows)).toEqual([[[1, "first"]], [[1, "second"]]]);
+  expect(client.connection.written).toHaveLength(2);
+  expect(ended).toEqual(["a", "b"]);
+});
+
+test("a statement that is not prepared waits for the one that is under way", () => {
+  const client = new Client();
+  client.connection.parsedStatements["s"] = "SELECT";
+  for (const name of ["s", "new"])
+    void PreparedQuery.run(client as unknown as pg.Client, {
+      name,
+      text: "SELECT",
+      values: [],
+      columns: KNOWN,
+    });
+  expect(client.connection.written).toHaveLength(1);
+  client.answer("first");
+  expect(client.connection.written).toHaveLength(2);
+  expect(client.connection.parsed).toEqual(["SELECT"]);
+});
