@@ -46,7 +46,7 @@ export interface ApiLimits {
 export const DEFAULT_API_LIMITS: ApiLimits = {
   bodyBytes: 4_194_304,
   bodyKeys: 200_000,
-  requestsPerSecond: 5_000,
+  requestsPerSecond: 20_000,
   headerMs: 10_000,
   requestMs: 60_000,
   answerMs: 60_000,
