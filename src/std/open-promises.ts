@@ -16,6 +16,11 @@ export class OpenPromises {
     this.#open.set(n, promise.then(remove, remove));
   }
 
+  /** Resolves when one of the promises that are open now has settled. */
+  next(): Promise<unknown> {
+    return Promise.race(this.#open.values());
+  }
+
   /** Resolves when the promises that are open now have settled. */
   settled(): Promise<unknown> {
     return Promise.all(this.#open.values());

@@ -106,6 +106,8 @@ test("promises are open until they settle, and a rejection is left to whoever ma
   await expect(failing).rejects.toThrow("no");
   expect(open.size).toBe(1);
   const settled = open.settled().then(() => open.size);
+  const next = open.next();
   settle();
+  await next;
   expect(await settled).toBe(0);
 });

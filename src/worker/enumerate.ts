@@ -1,4 +1,5 @@
 /** Runs an enumeration: checks items, packs them into pages, and pauses while too many pages are unacknowledged. */
+
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -6,6 +7,7 @@ import type { GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { checksum } from "../std/hash.ts";
 import { toStoredText } from "../std/json.ts";
+import { OpenPromises } from "../std/open-promises.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { ListingContext, Shared } from "./context.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -72,7 +74,7 @@ class Pager {
    */
   #skip = -1;
   #sum = 0;
-  #unacknowledged = new Set<Promise<void>>();
+  readonly #unacknowledged = new OpenPromises();
   /** Whether a full page was sent and the enumeration has not paused since. */
   #hasFilledPage = false;
   /** The outcome of the enumeration once it cannot go on; null before. */
@@ -125,7 +127,7 @@ class Pager {
   /** Sends the last page; resolves when all pages are acknowledged. */
   async settle(): Promise<void> {
     if (!this.#isOver) this.#flush();
-    while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
+    while (this.#unacknowledged.size > 0) await this.#unacknowledged.settled();
   }
 
   /**
@@ -180,7 +182,7 @@ class Pager {
 
   /** Waits while too many pages are unacknowledged, and after a full page while tasks are ready to begin. */
   async #pause(): Promise<void> {
-    if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await Promise.race(this.#unacknowledged);
+    if (this.#unacknowledged.size >= PAGES_UNACKNOWLEDGED_MAX) await this.#unacknowledged.next();
     if (!this.#hasFilledPage) return;
     this.#hasFilledPage = false;
     await this.#options.waitForReadyTasks();
@@ -253,7 +255,6 @@ class Pager {
     if (this.#identities !== null) this.#identities = [];
     if (this.#afters !== null) this.#afters = [];
     const sent = this.#options.sendPage(page).then((goOn) => {
-      this.#unacknowledged.delete(sent);
       if (!goOn) this.outcome ??= handedBack("the attempt is over");
     });
     this.#unacknowledged.add(sent);
