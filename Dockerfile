@@ -22,7 +22,8 @@ COPY dashboard dashboard
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM node:24-slim
-# Much of what a node allocates lives as long as one commit: room for that saves a fifth of its time, for some 100 MB.
+# Much of what a node allocates lives as long as one commit: room for that saves a fifth of its time, for some 100 MB. The room is there from
+# the start (see ENTRYPOINT), so that a fresh process does not copy its first objects again and again.
 ENV NODE_ENV=production NODE_OPTIONS=--max-semi-space-size=64 RONDO_HOST=0.0.0.0 RONDO_STORE=file:/data
 WORKDIR /app
 COPY package.json LICENSE ./
@@ -37,5 +38,5 @@ EXPOSE 7777
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.RONDO_PORT ?? 7777}/healthz`).then((a) => process.exit(a.ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "/app/bin/rondo.js"]
+ENTRYPOINT ["node", "--min-semi-space-size=16", "/app/bin/rondo.js"]
 CMD ["start"]

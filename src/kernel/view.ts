@@ -186,13 +186,20 @@ function viewPhases(execution: Execution, now: number, running: RunningCounts): 
       visit.visit === current.visit
     )
       continue;
-    const handlers = visit.handlers.map(({ value: _, ...handler }) => ({
-      ...handler,
-      pending: 0,
-      running: 0,
-      retrying: 0,
-      waiting: 0,
-    }));
+    const handlers = visit.handlers.map(
+      ({ name, total, sealed, done, failed, cancelled }): HandlerView => ({
+        name,
+        total,
+        sealed,
+        pending: 0,
+        running: 0,
+        retrying: 0,
+        waiting: 0,
+        done,
+        failed,
+        cancelled,
+      }),
+    );
     views.push({ name: visit.phase, visit: visit.visit, status: visit.status, handlers });
   }
   if (current !== null && current.status === "running") {

@@ -83,7 +83,12 @@ export interface Ask<P = unknown, Q = unknown, B = unknown> {
   header(name: string): string | undefined;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
-  /** Aborted when the client has disconnected or the server closes. */
+  /**
+   * Calls a function when the request is over: it was answered, the client has disconnected, its token was revoked, or the server
+   * closes. The returned function takes the call back.
+   */
+  whenOver(call: () => void): () => void;
+  /** Aborted when the request is over. `whenOver` costs less. */
   readonly signal: AbortSignal;
   /** Sets the target of a change for the audit log; by default it is the path's parameter. */
   target(name: string, project?: string): void;

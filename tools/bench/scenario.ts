@@ -52,4 +52,4 @@ export interface Scenario {
 }
 
 /** The Node flags that Rondo's container image sets for a node (Dockerfile). */
-export const NODE_FLAGS: readonly string[] = ["--max-semi-space-size=64"];
+export const NODE_FLAGS: readonly string[] = ["--max-semi-space-size=64", "--min-semi-space-size=16"];

@@ -52,14 +52,14 @@ type AppContext = Context<{ Bindings: Bindings }>;
 export class WaitingRequests {
   readonly #requests = new TransientMap<
     number,
-    { readonly abort: AbortController; readonly token: string | null }
+    { readonly end: () => void; readonly token: string | null }
   >();
   #added = 0;
 
-  /** Adds a request with the token of its caller. Returns the number by which it is removed. */
-  add(abort: AbortController, token: string | null): number {
+  /** Adds a request with the token of its caller. `end` ends it. Returns the number by which it is removed. */
+  add(end: () => void, token: string | null): number {
     const n = ++this.#added;
-    this.#requests.set(n, { abort, token });
+    this.#requests.set(n, { end, token });
     return n;
   }
 
@@ -69,8 +69,7 @@ export class WaitingRequests {
 
   /** Ends the requests of a token, or all requests. */
   end(of?: string): void {
-    for (const { abort, token } of this.#requests.values())
-      if (of === undefined || token === of) abort.abort();
+    for (const { end, token } of this.#requests.values()) if (of === undefined || token === of) end();
   }
 }
 
@@ -348,9 +347,9 @@ class Asked implements Ask {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly #waiting: WaitingRequests;
-  #abort: AbortController | null = null;
-  /** The number of the request among the waiting ones. */
-  #number = 0;
+  #signal: AbortSignal | null = null;
+  /** What is called when the request is over; null while nothing is. */
+  #onOver: Set<() => void> | null = null;
   /** The target and the project of the request in the audit log. */
   named: { target: string; project: string | null };
 
@@ -381,14 +380,32 @@ class Asked implements Ask {
     return traceOf(this.incoming);
   }
 
+  whenOver(call: () => void): () => void {
+    const calls = (this.#onOver ??= this.#watch());
+    calls.add(call);
+    return () => calls.delete(call);
+  }
+
   get signal(): AbortSignal {
-    if (this.#abort === null) {
+    if (this.#signal === null) {
       const abort = new AbortController();
-      this.#abort = abort;
-      this.#number = this.#waiting.add(abort, this.caller.token);
-      this.outgoing.once("close", () => this.end());
+      this.whenOver(() => abort.abort(OVER));
+      this.#signal = abort.signal;
     }
-    return this.#abort.signal;
+    return this.#signal;
+  }
+
+  /** Watches for the end of the request. Returns the set for what is called then. */
+  #watch(): Set<() => void> {
+    const calls = new Set<() => void>();
+    const end = (): void => {
+      this.#waiting.remove(n);
+      for (const call of calls) call();
+      calls.clear();
+    };
+    const n = this.#waiting.add(end, this.caller.token);
+    this.outgoing.once("close", end);
+    return calls;
   }
 
   /** This is an arrow function because handlers destructure their `ask`. */
@@ -400,20 +417,13 @@ class Asked implements Ask {
   readonly target = (name: string, project?: string): void => {
     this.named = { target: name, project: project ?? this.named.project };
   };
-
-  /** Ends the request: it was answered, or the client has gone. */
-  end(): void {
-    if (this.#abort === null) return;
-    this.#waiting.remove(this.#number);
-    this.#abort.abort(ENDED);
-  }
 }
 
 /**
- * The abort reason of requests that have ended. All requests share one error, because making an error with its stack costs more
+ * The abort reason of requests that are over. All requests share one error, because making an error with its stack costs more
  * than a small answer.
  */
-const ENDED = new Error("the request has ended");
+const OVER = new Error("the request is over");
 
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
 

@@ -123,6 +123,7 @@ function askOf(
     get outgoing(): ServerResponse {
       throw new Error("a request of this process has no connection");
     },
+    whenOver: () => () => {},
     signal: new AbortController().signal,
     target: (name, project) => {
       ask.named = { target: name, project: project ?? request.caller.project };

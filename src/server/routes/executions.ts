@@ -163,7 +163,7 @@ const startRoute = route({
       if (view.continuedAs !== undefined) await watching.find();
     }
     const answer = async () => {
-      const end = (await watching?.wait(waitMs, ask.signal)) ?? "stopped";
+      const end = (await watching?.wait(waitMs, ask)) ?? "stopped";
       const view = watching?.view ?? (await viewNow(engine, started));
       if (isRejection(view)) return view;
       const isLate = end === "late" || end === "stopped";
@@ -328,7 +328,7 @@ const resultRoute = route({
     }
     watch.follow(found);
     const answer = async (): Promise<Answer<Result>> => {
-      const end = await watch.wait(waitMs, ask.signal);
+      const end = await watch.wait(waitMs, ask);
       if (end === "late") return notEnded(id, waitMs);
       if (end === "stopped")
         return reject("not_ready", "the server closes", { hint: "the execution continues; ask again" });

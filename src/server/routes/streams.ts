@@ -155,11 +155,10 @@ const updateRoute = route({
         isLate = true;
         watch.stop();
       });
-      const leave = (): void => watch.stop();
-      ask.signal.addEventListener("abort", leave);
+      const stay = ask.whenOver(() => watch.stop());
       const got = await watch.answerTo(sent);
       cancel();
-      ask.signal.removeEventListener("abort", leave);
+      stay();
       watch.stop();
       if (got === "stopped")
         return isLate

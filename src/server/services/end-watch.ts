@@ -7,6 +7,7 @@ import type { Ending, Inspection } from "../../engine/io.ts";
 import { EndOfNewest } from "../../engine/newest.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { Clock } from "../../std/clock.ts";
+import type { Ask } from "../route.ts";
 
 /** The end of a wait: the execution has ended, the time is over, or the caller has gone or the server closes. */
 export type WaitEnd = Ending | "late" | "stopped";
@@ -46,21 +47,19 @@ export class EndWatch {
     return this.#view;
   }
 
-  /** Waits for at most `ms`, or until `signal` is aborted. */
-  wait(ms: number, signal: AbortSignal): Promise<WaitEnd> {
+  /** Waits for at most `ms`, or until the request of the caller is over. */
+  wait(ms: number, request: Pick<Ask, "whenOver">): Promise<WaitEnd> {
     return new Promise((resolve) => {
       const settle = (end: WaitEnd): void => {
         cancel();
-        signal.removeEventListener("abort", stop);
+        stay();
         this.stop();
         resolve(end);
       };
-      const stop = (): void => settle("stopped");
       const cancel = this.#clock.after(ms, () => settle("late"));
+      const stay = request.whenOver(() => settle("stopped"));
       this.#onEnd = () => settle(this.#end ?? "stopped");
-      signal.addEventListener("abort", stop);
-      if (signal.aborted) stop();
-      else if (this.#end !== null) this.#onEnd();
+      if (this.#end !== null) this.#onEnd();
     });
   }
 

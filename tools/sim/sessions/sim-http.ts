@@ -274,6 +274,10 @@ class Exchange {
       header: (name: string) => headers[name],
       incoming,
       outgoing: this.outgoing as unknown as ServerResponse,
+      whenOver: (call: () => void) => {
+        this.#abort.signal.addEventListener("abort", call);
+        return () => this.#abort.signal.removeEventListener("abort", call);
+      },
       signal: this.#abort.signal,
       ...{ idempotencyKey: null, trace: null, target: () => {} },
     };
