@@ -38,8 +38,7 @@ export class CommitBatch {
   readonly fence: Fence;
   readonly #partitions: number;
   /** The writes of all commits, each with its execution. */
-  readonly #writes: ExecutionWrite[] = [];
-  readonly #placeOf: Place[] = [];
+  readonly #writes: PlacedWrite[] = [];
   readonly #places = new Map<string, Mutable<Place>>();
   /** The refused partitions, each with the reason. */
   readonly #refused = new Map<number, string>();
@@ -50,7 +49,7 @@ export class CommitBatch {
   /** Writes that should create an execution, but its id exists already. */
   #exists = new Set<ExecutionWrite>();
   /** Writes that create an execution, in their order within the call. */
-  #created: { readonly write: ExecutionWrite; readonly place: Place }[] = [];
+  #created: PlacedWrite[] = [];
 
   constructor(pendings: readonly Pending[], partitions: number) {
     this.pendings = pendings;
@@ -70,16 +69,14 @@ export class CommitBatch {
   toRead(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
-    for (const [i, write] of this.#writes.entries()) {
-      const place = this.#placeOf[i] as Place;
+    for (const { write, place } of this.#writes) {
       // The cache is not asked about a new execution: it is rarely there, and the database refuses an id that exists. It is asked if the
       // batch writes the execution twice, or has read it.
       if (!write.create || place.count > 1 || place.isFresh || this.#readsAll)
         place.known = knowledge.get(place.id, place.epoch);
     }
     const isUnknown = (place: Place) => place.known === undefined && !place.isFresh;
-    for (const [i, write] of this.#writes.entries()) {
-      const place = this.#placeOf[i] as Place;
+    for (const { write, place } of this.#writes) {
       if (this.#refused.has(place.partition)) continue;
       const mayBeUnknown = write.create && place.count === 1 && !this.#readsAll;
       if (isUnknown(place) && !mayBeUnknown) wanted.set(place.id, place.epoch);
@@ -134,8 +131,7 @@ export class CommitBatch {
     const doubtful = new Map<string, number>();
     const wrong = new Map<number, string>();
     for (const place of this.#places.values()) place.end = place.known?.end ?? NO_END;
-    for (const [i, write] of this.#writes.entries()) {
-      const place = this.#placeOf[i] as Place;
+    for (const { write, place } of this.#writes) {
       const { id, partition, end } = place;
       if (this.#refused.has(partition) || (write.create && end !== NO_END)) continue;
       const why =
@@ -165,10 +161,10 @@ export class CommitBatch {
   /** Returns the attempts, of existing executions, whose log lines may be stored already. */
   repeating(): { e: number; attempt: string }[] {
     const found: { e: number; attempt: string }[] = [];
-    for (const [i, { logs }] of this.#writes.entries()) {
-      const e = this.#placeOf[i]?.known?.e;
-      if (logs === undefined || e === undefined) continue;
-      for (const { attempt, mayRepeat } of logs) if (mayRepeat) found.push({ e, attempt });
+    for (const { write, place } of this.#writes) {
+      if (write.logs === undefined || place.known === undefined) continue;
+      const { e } = place.known;
+      for (const { attempt, mayRepeat } of write.logs) if (mayRepeat) found.push({ e, attempt });
     }
     return found;
   }
@@ -178,10 +174,9 @@ export class CommitBatch {
    * Null for any other batch.
    */
   buildOne(): (OneRow & { readonly partition: number; readonly epoch: number }) | null {
-    const [write] = this.#writes;
-    const [place] = this.#placeOf as Mutable<Place>[];
-    if (write === undefined || place === undefined || this.#writes.length > 1 || !isOneRow(write))
-      return null;
+    const [only] = this.#writes;
+    if (only === undefined || this.#writes.length > 1 || !isOneRow(only.write)) return null;
+    const { write, place } = only;
     const { known, partition, epoch } = place;
     const isCurrent = write.create ? known === undefined : known?.epoch === epoch;
     if (!isCurrent || this.#refused.has(partition)) return null;
@@ -206,8 +201,7 @@ export class CommitBatch {
     this.#exists = new Set();
     this.#created = [];
     for (const place of this.#places.values()) place.isBegun = false;
-    for (const [i, write] of this.#writes.entries()) {
-      const place = this.#placeOf[i] as Mutable<Place>;
+    for (const { write, place } of this.#writes) {
       if (this.#refused.has(place.partition)) continue;
       touched.add(place.partition);
       const { isBegun } = place;
@@ -235,8 +229,9 @@ export class CommitBatch {
   /** Records the result of the call. `created` has the numbers of the new executions, and 0 for those that existed already. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: KnownExecutions): void {
     this.#letterTouched = touched;
-    for (const [i, { write, place }] of this.#created.entries()) {
-      if (created[i] !== 0) continue;
+    let i = 0;
+    for (const { write, place } of this.#created) {
+      if (created[i++] !== 0) continue;
       this.#exists.add(write);
       place.isBegun = false;
     }
@@ -256,7 +251,7 @@ export class CommitBatch {
     for (const { commit } of this.pendings) {
       const touched = new Set<number>();
       for (const _ of commit.writes) {
-        const { partition } = this.#placeOf[i++] as Place;
+        const { partition } = (this.#writes[i++] as PlacedWrite).place;
         if (!this.#refused.has(partition)) touched.add(partition);
       }
       if (touched.size > 0 || commit.writes.length === 0) commits++;
@@ -285,11 +280,10 @@ export class CommitBatch {
 
   #add(write: ExecutionWrite): void {
     const { execution: id } = write;
-    this.#writes.push(write);
     const there = this.#places.get(id);
     if (there !== undefined) {
       there.count++;
-      this.#placeOf.push(there);
+      this.#writes.push({ write, place: there });
       return;
     }
     const partition = partitionOf(id, this.#partitions);
@@ -316,7 +310,7 @@ export class CommitBatch {
       dead: null,
     };
     this.#places.set(id, place);
-    this.#placeOf.push(place);
+    this.#writes.push({ write, place });
   }
 
   /** Adds the execution of a write to the call. Returns false if the write creates an execution whose id exists already. */
@@ -342,6 +336,11 @@ export class CommitBatch {
     if (known === undefined) this.#created.push({ write, place });
     return true;
   }
+}
+
+interface PlacedWrite {
+  readonly write: ExecutionWrite;
+  readonly place: Mutable<Place>;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

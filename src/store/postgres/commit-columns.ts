@@ -6,7 +6,15 @@ import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, LogRow, MailboxMessage, Snapshot } from "../store.ts";
 import type { Statement, Value } from "./link.ts";
-import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plainText } from "./text.ts";
+import {
+  Column,
+  encodeText,
+  joinNumbers,
+  joinNumbersOrOnce,
+  joinOrOnce,
+  joinTexts,
+  plainText,
+} from "./text.ts";
 
 export interface Written {
   readonly id: string;
@@ -32,15 +40,15 @@ export interface Written {
 }
 
 export class CommitColumns {
-  readonly #texts: Record<string, (string | null)[]> = {};
-  readonly #numbers: Record<string, (number | null)[]> = {};
+  readonly #texts: Record<string, Column<string>> = {};
+  readonly #numbers: Record<string, Column<number>> = {};
   readonly #letterIds = new Set<string>();
   readonly #written: Written[] = [];
   #created = 0;
 
   constructor() {
-    for (const name of TEXTS) this.#texts[name] = [];
-    for (const name of NUMBERS) this.#numbers[name] = [];
+    for (const name of TEXTS) this.#texts[name] = new Column();
+    for (const name of NUMBERS) this.#numbers[name] = new Column();
   }
 
   get createdCount(): number {
@@ -110,12 +118,12 @@ export class CommitColumns {
       has_records: this.#has(RECORDS),
     };
     for (const name of TEXTS) {
-      const texts = this.#texts[name] as (string | null)[];
-      given[name] = name.endsWith("_id") ? joinTexts(texts) : joinOrOnce(texts);
+      const texts = this.#texts[name] as Column<string>;
+      given[name] = name.endsWith("_id") ? joinTexts(texts.values) : joinOrOnce(texts);
     }
     for (const name of NUMBERS) {
-      const numbers = this.#numbers[name] as (number | null)[];
-      given[name] = ONCE.has(name) ? joinNumbersOrOnce(numbers) : joinNumbers(numbers);
+      const numbers = this.#numbers[name] as Column<number>;
+      given[name] = ONCE.has(name) ? joinNumbersOrOnce(numbers) : joinNumbers(numbers.values);
     }
     return PARAMETERS.map((name) => given[name] ?? null);
   }
@@ -127,7 +135,7 @@ export class CommitColumns {
     else if (change === "whole") this.#changeHead(written, head as Head);
     else {
       if (written.phase !== null && written.lastRow >= 0)
-        (this.#texts["j_phase"] as (string | null)[])[written.lastRow] = plainText(written.phase);
+        (this.#texts["j_phase"] as Column<string>).set(written.lastRow, plainText(written.phase));
       if (!written.isTouched) this.#touch(written);
     }
     if (timers !== null) for (const [timer, due] of timers) this.#addTimer(written, timer, due);
@@ -201,29 +209,29 @@ export class CommitColumns {
   }
 
   #clearDead(written: Written, from: number): void {
-    const { d_ref = [], d_seq = [] } = this.#numbers;
-    for (const place of written.dead ?? []) if ((d_seq[place] ?? 0) >= from) d_ref[place] = 0;
+    const { d_ref, d_seq } = this.#numbers;
+    for (const place of written.dead ?? []) if ((d_seq?.values[place] ?? 0) >= from) d_ref?.set(place, 0);
     if (written.ref <= 0) return;
     this.#push("dc_e", written.ref);
     this.#push("dc_seq", from);
   }
 
   #has(names: readonly string[]): boolean {
-    return names.some((name) => (this.#numbers[name] as unknown[]).length > 0);
+    return names.some((name) => (this.#numbers[name] as Column<number>).length > 0);
   }
 
   #push(name: string, value: number | null): number {
-    return (this.#numbers[name] as (number | null)[]).push(value) - 1;
+    return (this.#numbers[name] as Column<number>).push(value) - 1;
   }
 
   #pushText(name: string, value: string | null): void {
-    (this.#texts[name] as (string | null)[]).push(value);
+    (this.#texts[name] as Column<string>).push(value);
   }
 }
 
-type Columns<T> = Record<string, (T | null)[]> &
-  Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
-  Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
+type Columns<T> = Record<string, Column<T>> &
+  Record<"j_ref" | "j_seq" | "j_count" | "j_at", Column<T>> &
+  Record<"j_chain" | "j_body" | "j_phase", Column<T>>;
 
 /** Returns the tags of a head as encoded JSON text. */
 export function tagsText({ tags }: Pick<Head, "tags">): string {

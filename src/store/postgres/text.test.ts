@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Bug } from "../../std/assert.ts";
 import {
+  Column,
   decodeText,
   encodeText,
   joinNumbers,
@@ -39,16 +40,41 @@ test("columns are joined and split; nulls are marked, and none is null", () => {
 });
 
 test("a column that is the same throughout is sent once", () => {
-  expect([joinOrOnce(["a", "a"]), joinOrOnce([null, null]), joinOrOnce(["a", "b"])]).toEqual([
-    "a",
-    "\x02",
-    "a\x1fb",
-  ]);
-  expect([joinNumbersOrOnce([7, 7]), joinNumbersOrOnce([7, 8])]).toEqual(["{7}", "{7,8}"]);
-  expect([joinOrOnce([]), joinNumbersOrOnce([])]).toEqual([null, null]);
+  expect([
+    joinOrOnce(column(["a", "a"])),
+    joinOrOnce(column([null, null])),
+    joinOrOnce(column(["a", "b"])),
+  ]).toEqual(["a", "\x02", "a\x1fb"]);
+  expect([joinNumbersOrOnce(column([7, 7])), joinNumbersOrOnce(column([7, 8]))]).toEqual(["{7}", "{7,8}"]);
+  expect([joinOrOnce(column([])), joinNumbersOrOnce(column([]))]).toEqual([null, null]);
 });
 
 test("a name with a control character is a bug", () => {
   expect(plainText("name")).toBe("name");
   expect(() => plainText("a\x1fb")).toThrow(Bug);
+});
+
+function column<T>(values: readonly (T | null)[]): Column<T> {
+  const made = new Column<T>();
+  for (const value of values) made.push(value);
+  return made;
+}
+
+test("a column has the values that were pushed and set, and says whether all are the same", () => {
+  const value = fc.constantFrom("a", "b", null);
+  fc.assert(
+    fc.property(fc.array(value), fc.array(fc.tuple(fc.nat(), value)), (pushed, changes) => {
+      const values = [...pushed];
+      const made = column(values);
+      for (const [at, changed] of changes) {
+        if (values.length === 0) break;
+        values[at % values.length] = changed;
+        made.set(at % values.length, changed);
+      }
+      expect(made.values).toEqual(values);
+      expect(made.length).toBe(values.length);
+      if (changes.length === 0 && values.every((one) => one === values[0])) expect(made.only).toBe(values[0]);
+      if (made.only !== undefined) expect(values).toEqual(values.map(() => made.only));
+    }),
+  );
 });

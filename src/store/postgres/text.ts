@@ -34,10 +34,9 @@ export function joinTexts(texts: readonly (string | null)[]): string | null {
 }
 
 /** Joins texts into a column, or returns a single text if all are the same. For SQL functions that accept both. */
-export function joinOrOnce(texts: readonly (string | null)[]): string | null {
-  const [first] = texts;
-  if (first === undefined) return null;
-  return texts.every((text) => text === first) ? (first ?? NULL) : joinTexts(texts);
+export function joinOrOnce(texts: Column<string>): string | null {
+  const { only } = texts;
+  return only === undefined ? joinTexts(texts.values) : (only ?? NULL);
 }
 
 export function splitTexts(column: string): string[] {
@@ -45,11 +44,9 @@ export function splitTexts(column: string): string[] {
 }
 
 /** Joins numbers into a column, or returns a single number if all are the same; null if there are none. */
-export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string | null {
-  const [first] = numbers;
-  return first !== undefined && numbers.every((number) => number === first)
-    ? `{${first}}`
-    : joinNumbers(numbers);
+export function joinNumbersOrOnce(numbers: Column<number>): string | null {
+  const only = numbers.only ?? null;
+  return only === null ? joinNumbers(numbers.values) : `{${only}}`;
 }
 
 /** Joins numbers, which may be null, into a column; null if there are none, or if all are null. */
@@ -57,4 +54,37 @@ export function joinNumbers(numbers: readonly (number | null)[]): string | null 
   if (!numbers.includes(null)) return numbers.length === 0 ? null : `{${numbers.join()}}`;
   if (numbers.every((number) => number === null)) return null;
   return `{${numbers.map((number) => number ?? "NULL").join()}}`;
+}
+
+/** A column of a call. Most columns of a commit have the same value in all rows, so the list of values is made only when they differ. */
+export class Column<T> {
+  #first: T | null = null;
+  #values: (T | null)[] | null = null;
+  length = 0;
+
+  /** The value of all rows; undefined if there are no rows, or if their values differ. */
+  get only(): T | null | undefined {
+    return this.length === 0 || this.#values !== null ? undefined : this.#first;
+  }
+
+  get values(): (T | null)[] {
+    return this.#values ?? new Array<T | null>(this.length).fill(this.#first);
+  }
+
+  /** Adds the value of another row; returns the number of rows. */
+  push(value: T | null): number {
+    if (this.length === 0) this.#first = value;
+    if (this.#values !== null) this.#values.push(value);
+    else if (value !== this.#first) {
+      this.#values = this.values;
+      this.#values.push(value);
+    }
+    return ++this.length;
+  }
+
+  /** Replaces the value of a row. */
+  set(row: number, value: T | null): void {
+    this.#values ??= this.values;
+    this.#values[row] = value;
+  }
 }
