@@ -42,7 +42,7 @@ test("columns are joined and split; nulls are marked, and none is null", () => {
 test("a column that is the same throughout is sent once", () => {
   expect([
     joinOrOnce(column(["a", "a"])),
-    joinOrOnce(column([null, null])),
+    joinOrOnce(column<string>([null, null])),
     joinOrOnce(column(["a", "b"])),
   ]).toEqual(["a", "\x02", "a\x1fb"]);
   expect([joinNumbersOrOnce(column([7, 7])), joinNumbersOrOnce(column([7, 8]))]).toEqual(["{7}", "{7,8}"]);
