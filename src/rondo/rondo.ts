@@ -78,8 +78,8 @@ interface Served {
 const STARTS_AFTER_MS = 50;
 
 /**
- * The most starts of one `startMany` that are under way at a time. It is enough for two commits of 192 executions: one is written while the
- * other is put together. More would only use memory, which the garbage collector copies.
+ * The most starts of one `startMany` that are under way at a time. It is enough for four of the largest commits: one is written, one is sent
+ * or waits for the store, and further ones are put together.
  */
 const STARTS_AT_A_TIME = 1_024;
 
