@@ -5,7 +5,6 @@
 
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
-import { SparseMap } from "../std/sparse.ts";
 import { TransientMap } from "../std/transient-map.ts";
 import { applyMoved } from "./apply-moved.ts";
 import { commandReceipted, commandStarted, reopenCommands, settleCommand } from "./command/command-state.ts";
