@@ -163,17 +163,14 @@ function workTexts(
   return { work, batches: Array.from(batches, ([writer, tasks]) => writer.writeBatch(tasks)) };
 }
 
-const phasesTexts = new WeakMap<PhaseCounts, string>();
+/** The phases that were written last, and their text. */
+let lastPhases: { readonly phases: PhaseCounts; readonly text: string } | null = null;
 const visitTexts = new WeakMap<PhaseCounts[number], string>();
 
-/** The results of earlier phases as JSON, written once per visit: all grants of a visit share the text. */
+/** The results of earlier phases as JSON. All grants of a visit share it; most answers have grants of one visit, or of visits that differ. */
 function phasesJson({ phases }: Grant): string {
-  let text = phasesTexts.get(phases);
-  if (text === undefined) {
-    text = `[${phases.map(visitJson).join(",")}]`;
-    phasesTexts.set(phases, text);
-  }
-  return text;
+  if (lastPhases?.phases !== phases) lastPhases = { phases, text: `[${phases.map(visitJson).join(",")}]` };
+  return lastPhases.text;
 }
 
 /** The counts of one visit as JSON. All executions of a plan have the same objects for phases without a visit, so their texts are kept. */
