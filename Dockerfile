@@ -22,8 +22,8 @@ COPY dashboard dashboard
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM node:24-slim
-# Much of what a node allocates lives as long as one commit: room for that saves a fifth of its time, for some 100 MB. The room is there from
-# the start (see ENTRYPOINT), so that a fresh process does not copy its first objects again and again.
+# Many objects of a node live as long as one commit. A young generation of up to 64 MB saves up to a tenth of the CPU and costs some 100 MB. It begins
+# with 16 MB, so that a fresh process does not copy its first objects again and again: by ENTRYPOINT, since NODE_OPTIONS does not accept that flag.
 ENV NODE_ENV=production NODE_OPTIONS=--max-semi-space-size=64 RONDO_HOST=0.0.0.0 RONDO_STORE=file:/data
 WORKDIR /app
 COPY package.json LICENSE ./

@@ -6,7 +6,7 @@ export class OpenCalls {
   #added = 0;
   #ended: { readonly reason: unknown } | null = null;
 
-  /** Adds a call. If `abort` was called before, the call ends at once. The returned function removes the call. */
+  /** Adds a call. If `abort` was called before, it aborts the call at once. The returned function removes the call. */
   add(call: AbortController): () => void {
     if (this.#ended !== null) {
       call.abort(this.#ended.reason);

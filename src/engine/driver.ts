@@ -230,7 +230,7 @@ export class Engine implements EnginePort {
       !this.#backoff.isFailing &&
       (this.#node.isBusy || this.#pending.size > 0)
     ) {
-      await Promise.race([this.#pending.settled(), this.#backoff.nextFault()]);
+      await Promise.race([this.#pending.all(), this.#backoff.nextFault()]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
   }

@@ -78,8 +78,8 @@ interface Served {
 const STARTS_AFTER_MS = 50;
 
 /**
- * The most starts of one `startMany` that are under way at a time. It is enough for four of the largest commits: one is written, one is sent
- * or waits for the store, and further ones are put together.
+ * The most starts of one `startMany` that are under way at a time. Over PostgreSQL, two commits are under way while the engine steps the
+ * executions of a third one (decision 172). More starts would only use memory, which the garbage collector copies.
  */
 const STARTS_AT_A_TIME = 1_024;
 

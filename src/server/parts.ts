@@ -26,7 +26,7 @@ import type { ExecutionStarter } from "./services/start-executions.ts";
 
 /** Limits that protect the server from a single client. */
 export interface ApiLimits {
-  /** The largest body of a request; workers may send four times as much. */
+  /** The largest body of a request. Events and heartbeats of workers have a fixed limit of 16 MiB and a million keys. */
   readonly bodyBytes: number;
   /** The most keys in the JSON body of a request. */
   readonly bodyKeys: number;

@@ -85,7 +85,7 @@ export interface Ask<P = unknown, Q = unknown, B = unknown> {
   readonly outgoing: ServerResponse;
   /**
    * Calls a function when the request is over: it was answered, the client has disconnected, its token was revoked, or the server
-   * closes. The returned function takes the call back.
+   * closes. If it is over already, the function is called at once. The returned function removes it.
    */
   whenOver(call: () => void): () => void;
   /** Aborted when the request is over. `whenOver` costs less. */

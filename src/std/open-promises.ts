@@ -1,4 +1,4 @@
-/** Promises that have not settled yet, so that somebody can wait for all of them. */
+/** Promises that have not settled yet. A caller can wait for one of them or for all of them. */
 import { TransientMap } from "./transient-map.ts";
 
 export class OpenPromises {
@@ -11,18 +11,24 @@ export class OpenPromises {
 
   add(promise: Promise<unknown>): void {
     const n = ++this.#added;
-    const remove = (): void => void this.#open.delete(n);
-    // A rejection is for whoever made the promise.
-    this.#open.set(n, promise.then(remove, remove));
+    this.#open.set(
+      n,
+      promise.finally(() => this.#open.delete(n)),
+    );
   }
 
-  /** Resolves when one of the promises that are open now has settled. */
+  /** Settles as the first of the promises that are open now does. */
   next(): Promise<unknown> {
     return Promise.race(this.#open.values());
   }
 
-  /** Resolves when the promises that are open now have settled. */
-  settled(): Promise<unknown> {
+  /** Resolves when all promises that are open now have resolved; rejects when one of them rejects. */
+  all(): Promise<unknown> {
     return Promise.all(this.#open.values());
+  }
+
+  /** Resolves when all promises that are open now have settled. */
+  settled(): Promise<unknown> {
+    return Promise.allSettled(this.#open.values());
   }
 }

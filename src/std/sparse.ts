@@ -1,6 +1,7 @@
 /**
  * A map and a set that use almost no memory while they are empty. An empty built-in `Map` or `Set` takes about 180 bytes, and
- * an execution has a dozen of them, mostly empty. Their order and behaviour are those of `Map` and `Set`.
+ * an execution has several of them, mostly empty. Their order and behaviour are those of `Map` and `Set`. For values that come and go, use
+ * `TransientMap`.
  */
 export class SparseMap<K, V> {
   #map: Map<K, V> | null = null;

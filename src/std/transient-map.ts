@@ -2,16 +2,16 @@
  * A map for values that come and go all the time. Its order and behaviour are those of `Map`, and it uses almost no memory before the
  * first value.
  *
- * A built-in `Map` or `Set` that lives long and whose values live short makes V8's garbage collector slow. When its table is full of
- * deleted entries, V8 makes another table, and lets the former table refer to it. A former table that has become old is collected only by
- * the next full collection. Until then, it keeps all later tables, and these keep the values that they held. So values that are long
- * deleted survive each collection of young objects, are copied, and become old.
+ * A built-in `Map` or `Set` that lives long and whose values live short makes V8's garbage collector slow. V8 replaces a table that is full of
+ * deleted entries by a new one. The former table keeps a reference to the new one, for iterators that still read it. If the former table is
+ * in the old generation, only a full collection frees it. Until then it keeps all later tables alive, and with them all values that were in
+ * them. So deleted values survive every collection of the young generation and move to the old one (decision 171).
  *
- * This map keeps its values in an array. The table of its built-in map has only keys and places in the array.
+ * This map keeps its values in an array. Its built-in map holds only the keys, each with the index of its value in the array.
  */
 export class TransientMap<K extends string | number, V extends object | string> {
   #places: Map<K, number> | null = null;
-  /** The values by their places. A free place has the number of the next free place; -1 ends this list. */
+  /** The values by their places. A place that is free holds the next free place; the last one holds -1. */
   #values: (V | number)[] = NO_VALUES;
   #free = NO_PLACE;
 
@@ -59,7 +59,7 @@ export class TransientMap<K extends string | number, V extends object | string> 
 
   clear(): void {
     if (this.#places === null) return;
-    // The built-in map stays, so that somebody who reads the entries meanwhile finds those that are added later.
+    // The built-in map stays the same, so an iterator that is under way still finds entries that are added later.
     this.#places.clear();
     this.#values = [];
     this.#free = NO_PLACE;
@@ -80,5 +80,5 @@ export class TransientMap<K extends string | number, V extends object | string> 
 
 const NO_PLACE = -1;
 const NO_VALUES: never[] = [];
-/** The places that an empty map keeps. */
+/** An empty map keeps its array if the array has at most this many places. */
 const FEW = 64;

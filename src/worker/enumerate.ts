@@ -127,7 +127,7 @@ class Pager {
   /** Sends the last page; resolves when all pages are acknowledged. */
   async settle(): Promise<void> {
     if (!this.#isOver) this.#flush();
-    while (this.#unacknowledged.size > 0) await this.#unacknowledged.settled();
+    while (this.#unacknowledged.size > 0) await this.#unacknowledged.all();
   }
 
   /**

@@ -208,7 +208,7 @@ export class Reporter {
   }
 
   async settled(): Promise<void> {
-    while (this.#sending.size > 0) await this.#sending.settled();
+    while (this.#sending.size > 0) await this.#sending.all();
   }
 
   #reportAllLogs(): void {

@@ -56,7 +56,7 @@ export class RunningAttempts {
     return this.#attempts.size;
   }
 
-  all(): Iterable<Running> {
+  all(): Generator<Running> {
     return this.#attempts.values();
   }
 

@@ -11,7 +11,11 @@ export class Shutdown {
   readonly #onInterrupt = () => this.#signalled(EXIT.interrupted);
   readonly #onTerminate = () => this.#signalled(EXIT.terminated);
 
-  constructor() {
+  readonly #leave: (exit: ExitCode) => void;
+
+  /** `leave` ends the process at the second signal. */
+  constructor(leave: (exit: ExitCode) => void = (exit) => process.exit(exit)) {
+    this.#leave = leave;
     this.asked = new Promise((resolve) => {
       this.#ask = resolve;
     });
@@ -33,7 +37,7 @@ export class Shutdown {
   #signalled(exit: ExitCode): void {
     const now = Date.now();
     if (this.#askedAt !== null) {
-      if (now - this.#askedAt >= ECHO_MS) process.exit(exit);
+      if (now - this.#askedAt >= ECHO_MS) this.#leave(exit);
       return;
     }
     this.#askedAt = now;

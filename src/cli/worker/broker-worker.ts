@@ -47,7 +47,7 @@ export async function runBrokerWorker(
     ]);
   const screen = new Screen(process.stderr);
   const guard = new ProcessGuard(screen);
-  const shutdown = new Shutdown();
+  const shutdown = new Shutdown((exit) => guard.leave(exit));
   // The parent process has ended, or it asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {

@@ -50,7 +50,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
       " no files are given, so this worker runs scripts only; for handlers: rondo worker flows.ts",
     );
   const guard = new ProcessGuard(screen);
-  const shutdown = new Shutdown();
+  const shutdown = new Shutdown((exit) => guard.leave(exit));
   // The parent process has ended, or it asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {

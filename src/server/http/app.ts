@@ -48,7 +48,7 @@ export type App = OpenAPIHono<{ Bindings: Bindings }>;
 
 type AppContext = Context<{ Bindings: Bindings }>;
 
-/** Requests that wait (long polls, streams), each with the id of its token. */
+/** Requests whose handlers want to know when they are over (long polls, streams), each with the id of its caller's token. */
 export class WaitingRequests {
   readonly #requests = new TransientMap<
     number,
@@ -85,12 +85,12 @@ export interface AppParts {
   readonly onFault: (fault: Error) => void;
   /** Why the store accepts no writes; null if it accepts them. */
   readonly storeFault: () => Error | null;
-  /** Requests that wait. They are aborted when the server closes or their token is revoked. */
+  /** Requests that wait. The server ends them when it closes or when their token is revoked. */
   readonly waiting: WaitingRequests;
 }
 
 /** The cost of a request with a wrong token: it uses up the rate limit of this many requests. */
-const WRONG_TOKEN_COST = 10;
+const WRONG_TOKEN_COST = 40;
 /** How long a request waits for a store that accepts no writes. */
 const STORE_WAIT_MS = 5_000;
 /** The hint after a refusal if the request may have been applied anyway. */
@@ -338,7 +338,7 @@ function fits(pattern: string, path: string): boolean {
 }
 
 /** A request in the form that route handlers get. */
-class Asked implements Ask {
+export class Asked implements Ask {
   readonly params: unknown;
   readonly query: unknown;
   readonly body: unknown;
@@ -348,8 +348,9 @@ class Asked implements Ask {
   readonly outgoing: ServerResponse;
   readonly #waiting: WaitingRequests;
   #signal: AbortSignal | null = null;
-  /** What is called when the request is over; null while nothing is. */
+  /** The functions to call when the request is over; null before the first one is added. */
   #onOver: Set<() => void> | null = null;
+  #hasEnded = false;
   /** The target and the project of the request in the audit log. */
   named: { target: string; project: string | null };
 
@@ -380,11 +381,16 @@ class Asked implements Ask {
     return traceOf(this.incoming);
   }
 
-  whenOver(call: () => void): () => void {
+  /** This is an arrow function because handlers destructure their `ask`. */
+  readonly whenOver = (call: () => void): (() => void) => {
+    if (this.#isOver) {
+      call();
+      return () => {};
+    }
     const calls = (this.#onOver ??= this.#watch());
     calls.add(call);
     return () => calls.delete(call);
-  }
+  };
 
   get signal(): AbortSignal {
     if (this.#signal === null) {
@@ -395,10 +401,11 @@ class Asked implements Ask {
     return this.#signal;
   }
 
-  /** Watches for the end of the request. Returns the set for what is called then. */
+  /** Watches for the end of the request. Returns the set of the functions to call then. */
   #watch(): Set<() => void> {
     const calls = new Set<() => void>();
     const end = (): void => {
+      this.#hasEnded = true;
       this.#waiting.remove(n);
       for (const call of calls) call();
       calls.clear();
@@ -406,6 +413,11 @@ class Asked implements Ask {
     const n = this.#waiting.add(end, this.caller.token);
     this.outgoing.once("close", end);
     return calls;
+  }
+
+  /** Whether the request is over. The client may have disconnected before anybody watched for that. */
+  get #isOver(): boolean {
+    return this.#hasEnded || this.outgoing.closed;
   }
 
   /** This is an arrow function because handlers destructure their `ask`. */

@@ -155,10 +155,10 @@ const updateRoute = route({
         isLate = true;
         watch.stop();
       });
-      const stay = ask.whenOver(() => watch.stop());
+      const stopWatching = ask.whenOver(() => watch.stop());
       const got = await watch.answerTo(sent);
       cancel();
-      stay();
+      stopWatching();
       watch.stop();
       if (got === "stopped")
         return isLate

@@ -50,14 +50,15 @@ export class EndWatch {
   /** Waits for at most `ms`, or until the request of the caller is over. */
   wait(ms: number, request: Pick<Ask, "whenOver">): Promise<WaitEnd> {
     return new Promise((resolve) => {
+      let stopWatching = (): void => {};
       const settle = (end: WaitEnd): void => {
         cancel();
-        stay();
+        stopWatching();
         this.stop();
         resolve(end);
       };
       const cancel = this.#clock.after(ms, () => settle("late"));
-      const stay = request.whenOver(() => settle("stopped"));
+      stopWatching = request.whenOver(() => settle("stopped"));
       this.#onEnd = () => settle(this.#end ?? "stopped");
       if (this.#end !== null) this.#onEnd();
     });

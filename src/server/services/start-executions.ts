@@ -28,8 +28,8 @@ import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 /**
- * The most starts of one batch that are under way at a time. It is enough for two of the largest commits: one is written while the
- * other is put together.
+ * The most starts of one batch that are under way at a time. It is enough for two of the largest commits. More gained nothing, because a
+ * server has other batches and requests beside it.
  */
 const STARTS_AT_A_TIME = 512;
 

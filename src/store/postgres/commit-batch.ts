@@ -91,8 +91,8 @@ export class CommitBatch {
   }
 
   /**
-   * Whether the call of this batch may be sent while the call of another one is under way: it needs nothing that is known only after that
-   * one, and if that one must be repeated, the result does not depend on which of the two is written first.
+   * Whether the call of this batch may be sent while the call of another one is under way. It must not need the answer to the other call. The
+   * result must also be the same whichever of the two is written first, because the other call may have to be repeated.
    */
   mayFollow(other: CommitBatch, knowledge: KnownExecutions): boolean {
     if (this.fence !== other.fence || this.takesMail || other.takesMail) return false;

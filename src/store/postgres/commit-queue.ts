@@ -1,7 +1,7 @@
 /**
  * Group commit: the database runs one call at a time. The next call carries all commits that were issued meanwhile, as far as they
- * fit and the result is the same as if they were written one after the other. If it needs nothing from the answer of the running call,
- * it is sent before that answer, so that the database does not wait for this process between two calls.
+ * fit and the result is the same as if they were written one after the other. While a call runs, the next one is sent if it does not depend
+ * on the answer to the first one (`CommitBatch.mayFollow`). So the database need not wait for this process between two calls.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -116,7 +116,7 @@ export class CommitQueue {
       if ("alone" in first) {
         if (before !== undefined) return;
         this.#waiting.shift();
-        void this.#follow(null, first.alone().then(nothing));
+        void this.#finish(null, first.alone().then(nothing));
         return;
       }
       const { partitions, knowledge } = this.#options;
@@ -124,15 +124,15 @@ export class CommitQueue {
       const batch = new CommitBatch(this.#waiting.slice(0, count) as Pending[], partitions);
       if (before === null || (before !== undefined && !batch.mayFollow(before, knowledge))) return;
       this.#waiting.splice(0, count);
-      void this.#follow(batch, this.#writeOrFail(batch, before !== undefined));
+      void this.#finish(batch, this.#writeOrFail(batch, before !== undefined));
     }
   }
 
   /**
-   * Waits for the end of a call. Then the next calls begin. The verdicts follow them, so that the database is not idle while this process
-   * handles the verdicts.
+   * Waits for the end of a call. Then the next calls begin, and the verdicts are given after that. So the database is not idle
+   * while this process handles the verdicts.
    */
-  async #follow(batch: CommitBatch | null, ended: Promise<() => void>): Promise<void> {
+  async #finish(batch: CommitBatch | null, ended: Promise<() => void>): Promise<void> {
     this.#underWay.push(batch);
     const answer = await ended;
     this.#underWay.splice(this.#underWay.indexOf(batch), 1);
@@ -182,7 +182,7 @@ export class CommitQueue {
     }
   }
 
-  /** `follows`: the call before it is under way. */
+  /** `follows`: another call is under way, and this one is sent behind it. */
   async #write(batch: CommitBatch, follows: boolean): Promise<() => void> {
     const { knowledge, partitions } = this.#options;
     const { pendings } = batch;
@@ -335,7 +335,7 @@ function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   return writes.some(({ mail }) => mail?.some(({ id }) => taken.has(id)));
 }
 
-/** The answer of a call after which nobody waits for a verdict. */
+/** Returns an answer that does nothing, for a call whose commits already have their verdicts. */
 function nothing(): () => void {
   return () => {};
 }

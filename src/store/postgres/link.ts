@@ -1,6 +1,6 @@
 /**
- * A connection to the database that is opened lazily and reopened when it is lost. It runs one statement after the other; each
- * is prepared once per connection. `session` counts the connections: data that was cached through one is not valid for the
+ * A connection to the database that is opened lazily and reopened when it is lost. The server runs one statement after the other. A
+ * statement is sent after the answer to the one before, unless it has the option `follows`. Each is prepared once per connection. `session` counts the connections: data that was cached through one is not valid for the
  * next, since the database may have been restored in between.
  *
  * The server does not notice at once that a connection is lost, and may still run a statement. So a new connection terminates
@@ -63,7 +63,7 @@ export interface RunOptions<Row> {
   readonly session?: number;
   /**
    * Whether the statement may be sent before the answer to the one that is running. The server runs them one after the other, each in its own
-   * transaction.
+   * transaction. It is ignored unless exactly one statement is under way.
    */
   readonly follows?: boolean;
   /** Returns how the write is remembered after it was acknowledged; null if nothing was written. */
@@ -94,7 +94,7 @@ export class Link {
   #client: pg.Client | null = null;
   #connecting: Promise<pg.Client> | null = null;
   #isEnded = false;
-  /** Resolves when all earlier statements have ended. */
+  /** Resolves when the last statement has ended, and with it all earlier ones. */
   #free: Promise<void> = Promise.resolve();
   busy = 0;
   /** The columns of the result of each statement, by text. */
@@ -104,7 +104,7 @@ export class Link {
   session = 0;
   /** The timeline of the server of this connection; null if it is not known. */
   timeline: number | null = null;
-  /** The statements that were sent and not answered, in order. The server runs the first one. */
+  /** The statements that were sent and not answered, in order. The server is running the first one. */
   #sent: readonly SentStatement[] = [];
 
   constructor(options: LinkOptions) {
@@ -181,7 +181,7 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
-      // If a statement was not sent, the next statement still waits for the earlier ones.
+      // If this statement was not sent, the next one must still wait for the earlier ones.
       if (earlier === null || attempted.sent) letPass();
       else void earlier.then(letPass);
       this.busy--;

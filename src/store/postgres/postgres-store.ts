@@ -1,6 +1,6 @@
 /**
  * The store port over PostgreSQL, for a node of a cluster. It has these connections:
- * 1. one for commits: one call at a time, which carries all waiting commits (commit-queue.ts);
+ * 1. one for commits: a call carries all waiting commits, and the next one may be sent while it runs (commit-queue.ts);
  * 2. one for membership: renewals, taking and releasing partitions, hints; no other call delays it;
  * 3. two for everything else.
  */

@@ -6,6 +6,7 @@
  * 3. Rows are arrays.
  * 4. Another prepared statement may run first, in the same request and thus in the same transaction. The second statement gets its
  *    snapshot after the first one has ended.
+ * 5. The request may be sent before the answer to the query before it.
  *
  * The library calls the methods with the messages of the server. An answer that does not fit the request fails the query: a
  * message that no statement of Rondo causes, a row with another number of values, or another number of rows than the server
@@ -89,8 +90,8 @@ export class PreparedQuery implements pg.Submittable {
   }
 
   /**
-   * Sends the query and resolves with its answer. If another query is under way, the library would wait for its answer; a prepared
-   * statement is sent right behind it. `onEnd` is called at once when the answer is there, before anything of the next answer is read.
+   * Sends the query and resolves with its answer. The library sends a query only after the answer to the one before. This function sends a
+   * prepared statement at once. `onEnd` is called at once when the answer is there, before anything of the next answer is read.
    */
   static run(client: pg.Client, options: Options, onEnd: () => void = () => {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -106,7 +107,7 @@ export class PreparedQuery implements pg.Submittable {
     });
   }
 
-  /** Sends the request. The library calls it when it expects the answer; then the request may have been sent before. */
+  /** Sends the request. The library calls it when the answer to this query is next; then `run` may have sent it already. */
   submit(connection: pg.Connection): null {
     if (this.#isSent) return null;
     this.#isSent = true;

@@ -56,7 +56,7 @@ export function joinNumbers(numbers: readonly (number | null)[]): string | null 
   return `{${numbers.map((number) => number ?? "NULL").join()}}`;
 }
 
-/** A column of a call. Most columns of a commit have the same value in all rows, so the list of values is made only when they differ. */
+/** The values of one column of a call. While all rows have the same value, only that value and the number of rows are stored. */
 export class Column<T> {
   #first: T | null = null;
   #values: (T | null)[] | null = null;

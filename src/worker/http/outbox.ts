@@ -42,7 +42,7 @@ export interface Entry extends SpooledEvent {
   /** The index of the event's report in the call of `send`. `attemptAt` is the index of its attempt in the report. */
   readonly report: number;
   readonly attemptAt: number;
-  /** The key of the event among the open ones; 0 before it is one of them. */
+  /** The key of the event in `#open`; 0 until it is added there. */
   key: number;
 }
 

@@ -50,7 +50,7 @@ export class Spool {
   #isClosed = false;
   /** Whether the file has events that the next process has to send. */
   #isNeeded = true;
-  /** The unacknowledged events that are on disk. The outbox sets this; null until then. */
+  /** The unacknowledged events that are on disk, not a copy of them. The outbox sets this; null until then. */
   unacknowledged: { readonly size: number; values(): Iterable<SpooledEvent> } | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {

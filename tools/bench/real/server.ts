@@ -5,7 +5,7 @@ import type { RemoteClient } from "../../../src/client.ts";
 import { RondoProcess, stopAll } from "../http/rondo-process.ts";
 import { inParallel } from "../in-parallel.ts";
 import type { Bench, Figures } from "../scenario.ts";
-import { median, percentile, spread } from "../statistics.ts";
+import { median, mediansOf, percentile, spread } from "../statistics.ts";
 import type { Job } from "./job.ts";
 import { RawServer } from "./raw-server.ts";
 import { openRawStore } from "./raw-store.ts";
@@ -54,10 +54,10 @@ export const server: Job = {
       bound: "least",
       file: 8_000,
       postgres: 6_000,
-      raw: { figure: "rawRequestsPerSecond" },
+      raw: { figure: "rawStartRequestsPerSecond" },
     },
     {
-      figure: "bulkStartsPerSecond",
+      figure: "startManyPerSecond",
       label: "starts/s by startMany",
       bound: "least",
       file: 50_000,
@@ -76,21 +76,36 @@ interface Measured {
   readonly cpu: Figures;
 }
 
-/** Runs a load once to warm up, then a few times. Returns the median of its rates, and the CPU of the last run. */
-async function rateOf(
-  bench: Bench,
-  measure: Measure,
-  { name, items, run }: { name: string; items: number; run: (items: number) => Promise<unknown> },
-): Promise<Figures> {
+interface Load {
+  /** The name of the load; its rate is the figure `<name>PerSecond`. */
+  readonly name: string;
+  readonly items: number;
+  readonly run: (items: number) => Promise<unknown>;
+  /** The figure of the raw limit, and how it is measured. */
+  readonly raw: readonly [figure: string, measure: () => Promise<number>];
+}
+
+/** Runs a load and its raw limit once to warm up, then a few times in turn. Returns the medians of the rates, and the CPU of all runs. */
+async function rateOf(bench: Bench, measure: Measure, load: Load): Promise<Figures> {
+  const { name, items, run, raw } = load;
+  const [rawFigure, measureRaw] = raw;
   await run(items);
+  await measureRaw();
   const rates: number[] = [];
-  let cpu: Figures = {};
+  const raws: number[] = [];
+  const cpus: Figures[] = [];
   for (let i = 0; i < runsOf(bench); i++) {
-    const measured = await measure(name, items, () => run(items));
-    rates.push(items / measured.seconds);
-    cpu = measured.cpu;
+    const { seconds, cpu } = await measure(name, items, () => run(items));
+    rates.push(items / seconds);
+    cpus.push(cpu);
+    raws.push(await measureRaw());
   }
-  return { [`${name}sPerSecond`]: median(rates), [`${name}sPerSecondSpread`]: spread(rates), ...cpu };
+  return {
+    [`${name}PerSecond`]: median(rates),
+    [`${name}PerSecondSpread`]: spread(rates),
+    [rawFigure]: median(raws),
+    ...mediansOf(cpus),
+  };
 }
 
 async function runServer(bench: Bench): Promise<Figures> {
@@ -122,7 +137,7 @@ async function runServer(bench: Bench): Promise<Figures> {
       ...(await runChain(bench, rondo, { raw, bare, measure })),
       ...(await runShortChains(bench, rondo, { bare, measure })),
       ...(await runTasks(bench, rondo, { raw, measure })),
-      ...(await runStarts(bench, rondo, { raw, measure })),
+      ...(await runStarts(bench, rondo, { raw, bare, measure })),
       serverPeakRssMb: server.peakRssMb(),
       workerPeakRssMb: worker.peakRssMb(),
     };
@@ -170,9 +185,11 @@ async function runShortChains(
   const total = bench.isShort ? 500 : 5_000;
   const run = (many: number): Promise<void> =>
     inParallel(many, AT_A_TIME, (n) => rondo.run(shortChain, taskOf(n)));
-  const figures = await rateOf(bench, measure, { name: "shortChain", items: total, run });
-  const rawRequestsPerSecond = await bare.requestsPerSecond(total, AT_A_TIME);
-  return { shortChains: total, ...figures, rawRequestsPerSecond };
+  const raw = ["rawRequestsPerSecond", () => bare.requestsPerSecond(total, AT_A_TIME)] as const;
+  return {
+    shortChains: total,
+    ...(await rateOf(bench, measure, { name: "shortChains", items: total, run, raw })),
+  };
 }
 
 async function runTasks(
@@ -185,21 +202,20 @@ async function runTasks(
     const done = await rondo.run(fan, { tasks });
     if (done !== tasks) throw new Error(`${done} tasks were counted, not ${tasks}`);
   };
-  const figures = await rateOf(bench, measure, { name: "task", items: tasks, run });
-  return { tasks, ...figures, rawTasksPerSecond: await raw.tasksPerSecond(tasks) };
+  const limit = ["rawTasksPerSecond", () => raw.tasksPerSecond(tasks)] as const;
+  return { tasks, ...(await rateOf(bench, measure, { name: "tasks", items: tasks, run, raw: limit })) };
 }
 
-async function runStarts(
-  bench: Bench,
-  rondo: RemoteClient,
-  { raw, measure }: Omit<Tools, "bare">,
-): Promise<Figures> {
+async function runStarts(bench: Bench, rondo: RemoteClient, { raw, bare, measure }: Tools): Promise<Figures> {
   const total = bench.isShort ? 1_000 : 10_000;
   const many = bench.isShort ? 5_000 : 50_000;
   await rondo.run(single, taskOf(0));
   const singly = (count: number): Promise<void> =>
     inParallel(count, AT_A_TIME, (n) => rondo.start(waiting, taskOf(n)));
-  const alone = await rateOf(bench, measure, { name: "start", items: total, run: singly });
+  const alone = await rateOf(bench, measure, {
+    ...{ name: "starts", items: total, run: singly },
+    raw: ["rawStartRequestsPerSecond", () => bare.requestsPerSecond(total, AT_A_TIME)],
+  });
   const together = async (count: number): Promise<void> => {
     const lanes = 2;
     await inParallel(count / BATCH, lanes, async (batch) => {
@@ -208,7 +224,9 @@ async function runStarts(
       if (outcomes.some(({ error }) => error !== null)) throw new Error("a start was refused");
     });
   };
-  const bulk = await rateOf(bench, measure, { name: "bulkStart", items: many, run: together });
-  const rawInsertsPerSecond = await raw.startsPerSecond(many, BATCH);
-  return { starts: total, ...alone, ...bulk, rawInsertsPerSecond };
+  const bulk = await rateOf(bench, measure, {
+    ...{ name: "startMany", items: many, run: together },
+    raw: ["rawInsertsPerSecond", () => raw.startsPerSecond(many, BATCH)],
+  });
+  return { starts: total, ...alone, ...bulk };
 }

@@ -275,8 +275,10 @@ class Exchange {
       incoming,
       outgoing: this.outgoing as unknown as ServerResponse,
       whenOver: (call: () => void) => {
-        this.#abort.signal.addEventListener("abort", call);
-        return () => this.#abort.signal.removeEventListener("abort", call);
+        const { signal } = this.#abort;
+        if (signal.aborted) call();
+        else signal.addEventListener("abort", call);
+        return () => signal.removeEventListener("abort", call);
       },
       signal: this.#abort.signal,
       ...{ idempotencyKey: null, trace: null, target: () => {} },
