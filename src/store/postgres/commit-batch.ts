@@ -36,6 +36,8 @@ interface Place extends Written {
 export class CommitBatch {
   readonly pendings: readonly Pending[];
   readonly fence: Fence;
+  /** Whether the call of the batch was sent and not answered. */
+  isSent = false;
   readonly #partitions: number;
   /** The writes of all commits, each with its execution. */
   readonly #writes: PlacedWrite[] = [];
@@ -95,7 +97,7 @@ export class CommitBatch {
    * result must also be the same whichever of the two is written first, because the other call may have to be repeated.
    */
   mayFollow(other: CommitBatch, knowledge: KnownExecutions): boolean {
-    if (this.fence !== other.fence || this.takesMail || other.takesMail) return false;
+    if (!other.isSent || this.fence !== other.fence || this.takesMail || other.takesMail) return false;
     if (knowledge.currentSession === null) return false;
     for (const id of this.#places.keys()) if (other.#places.has(id)) return false;
     if (this.toRead(knowledge).size > 0 || this.repeating().length > 0) return false;

@@ -309,5 +309,6 @@ const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];
 
 export const WRITE: Statement = {
   name: "write",
-  text: `SELECT refused, created, touched FROM write_commit_2(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")})`,
+  text: `SELECT refused, created, touched, $${PARAMETERS.length + 1}::int
+    FROM write_commit_2(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")})`,
 };

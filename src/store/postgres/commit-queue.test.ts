@@ -42,7 +42,7 @@ function setUp({ isReady = false } = {}) {
         const created = `{${Array.from({ length: 300 }, (_, i) => i + 1).join()}}`;
         calls.push({
           ok: () => {
-            resolve(statement.name === "create one" ? [[calls.length]] : [[null, created, "{}"]]);
+            resolve(statement.name === "create one" ? [[calls.length, 0]] : [[null, created, "{}", 0]]);
             return clock.settle();
           },
           fail: (error) => {

@@ -27,6 +27,9 @@ const CALLS_MAX = 2;
 /** The most tries to write a batch. A further try is needed only if another node has changed the data in between. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
+/** The greatest number of a call. After it, the numbers begin again. */
+const CALL_NUMBER_MAX = 2 ** 31 - 1;
+const NO_LINES: ReadonlyMap<string, number> = new Map();
 
 /** A function that runs alone: no commit runs at the same time. */
 interface Alone {
@@ -49,6 +52,8 @@ export class CommitQueue {
   /** The batches whose calls are under way, in their order; null stands for a function that runs alone. */
   readonly #underWay: (CommitBatch | null)[] = [];
   #isScheduled = false;
+  /** The number of the last call. */
+  #calls = 0;
   #onIdle: (() => void)[] = [];
   /** Whether the outcome of a failed call is unknown, because the server may still be working on it. */
   #isInDoubt = false;
@@ -57,7 +62,7 @@ export class CommitQueue {
     this.#options = options;
   }
 
-  /** Writes commits in the order of the calls of this method. */
+  /** Writes commits in the order of the calls of this method, except for a commit that must be repeated. */
   commit(commit: Commit): Promise<CommitVerdict> {
     const another = whyOtherGeneration(commit.fence, this.#options.generation);
     if (another !== null) return Promise.resolve(this.#refuseAll(commit, another));
@@ -231,7 +236,7 @@ export class CommitQueue {
     const { generation, lock, owner, knowledge } = this.#options;
     const { statement, partition, epoch } = one;
     const values = [lock, partition, partition, epoch, owner(), generation, ...one.values];
-    type Row = [execution: number];
+    type Row = [execution: number, call: number];
     const row = await this.#call<Row>(batch, { statement, values, ...how, isWritten: () => true });
     if (row === null) return false;
     if (row === "none") return "refused";
@@ -241,10 +246,11 @@ export class CommitQueue {
 
   async #sendAll(batch: CommitBatch, how: Sending): Promise<boolean> {
     const { knowledge, generation, lock, owner } = this.#options;
-    const call = batch.build(await knowledge.lastLines(batch.repeating()));
+    const repeating = batch.repeating();
+    const call = batch.build(repeating.length === 0 ? NO_LINES : await knowledge.lastLines(repeating));
     if (call === null) return true;
     const fixed = { ...call.fixed, p_lock: lock, p_generation: generation, p_owner: owner() };
-    type Row = [refused: string | null, created: string | null, touched: string];
+    type Row = [refused: string | null, created: string | null, touched: string, call: number];
     const values = call.columns.values(fixed);
     const row = await this.#call<Row>(batch, { statement: WRITE, values, ...how, isWritten: isAccepted });
     if (row === null) return false;
@@ -268,19 +274,27 @@ export class CommitQueue {
   ): Promise<Row | "none" | null> {
     const { link, knowledge } = this.#options;
     const { statement, values, session, follows, isWritten } = call;
+    this.#calls = (this.#calls % CALL_NUMBER_MAX) + 1;
     try {
-      const rows = await link.run<Row>(statement, values, {
+      const answer = link.run<Row>(statement, [...values, this.#calls], {
         writes: true,
+        call: this.#calls,
         session,
         follows,
         remember: ([row]) =>
           row !== undefined && isWritten(row) ? { kind: "commits", ...batch.acknowledged() } : null,
       });
+      batch.isSent = true;
+      // Commits that wait may be sent behind this call now.
+      this.#beginSoon();
+      const rows = await answer;
       if (rows !== null) return rows[0] ?? "none";
     } catch (error) {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
       // Nothing was written, because a row exists that was not in the cache. The next try reads it.
       knowledge.forget(batch.ids);
+    } finally {
+      batch.isSent = false;
     }
     batch.startOver();
     return null;

@@ -66,6 +66,8 @@ export interface RunOptions<Row> {
    * transaction. It is ignored unless exactly one statement is under way.
    */
   readonly follows?: boolean;
+  /** The number of the call. The server returns it as the last value of each row, so the answer of another call is noticed. */
+  readonly call?: number;
   /** Returns how the write is remembered after it was acknowledged; null if nothing was written. */
   readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
@@ -124,18 +126,21 @@ export class Link {
     options: RunOptions<Row>,
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
-    const isSentAhead = options.follows === true && this.busy === 1 && this.#sent.length === 1;
+    const isSentAhead = options.follows === true && this.#mayFollow;
     const earlier = this.busy++ === 0 ? null : this.#free;
     let letPass = (): void => {};
     this.#free = new Promise<void>((resolve) => {
       letPass = resolve;
     });
+    let hasEnded = false;
     let cancel = (): void => {};
+    let used: pg.Client | null = null;
     try {
       if (earlier !== null && !isSentAhead) await this.#turn(earlier);
       const client = this.#ready ?? (await this.connected());
       if (options.session !== undefined && options.session !== this.session) return null;
       attempted.sent = true;
+      used = client;
       const { remember } = options;
       const { marks } = this.#options;
       const first = firstOf(statement, values);
@@ -164,12 +169,21 @@ export class Link {
       // The timer is set a microtask later, so that the timers of statements that wait for this one fire before it. If it fired first, the
       // connection would be dropped, and the next statement would be sent although its own time is over.
       await Promise.resolve();
-      cancel = this.#dropLate(client);
+      if (!isSentAhead) cancel = this.#dropLate(client);
+      else
+        void earlier?.then(() => {
+          // The server begins this statement now.
+          if (!hasEnded) cancel = this.#dropLate(client);
+        });
       const answer = await answering;
       if (sent.isUnconfirmed) throw unconfirmed();
       if (answer.described !== null) this.#checkColumns(statement, answer.described);
       this.#garbled = 0;
       const rows = answer.rows as unknown as Row[];
+      if (options.call !== undefined && rows.some((row) => row.at(-1) !== options.call)) {
+        this.#replace("the answer of another call");
+        throw new Error("Connection terminated: the answer is that of another call");
+      }
       if (marked !== undefined) marks?.note(marked.n, remember?.(rows) ?? null);
       return rows;
     } catch (error) {
@@ -178,14 +192,28 @@ export class Link {
         throw garbled(error, attempted);
       }
       if (isReadTimeout(error)) this.#replace("no answer in time");
+      if (used !== null && used === this.#client && PreparedQuery.isBroken(used))
+        this.#replace("an answer does not fit its request");
       throw faultOf(error, attempted);
     } finally {
+      hasEnded = true;
       cancel();
       // If this statement was not sent, the next one must still wait for the earlier ones.
       if (earlier === null || attempted.sent) letPass();
       else void earlier.then(letPass);
       this.busy--;
     }
+  }
+
+  /**
+   * Whether another statement may be sent while one is under way. The `query_timeout` of a URL begins when a statement is sent, so with it a
+   * statement waits for its turn.
+   */
+  get #mayFollow(): boolean {
+    const client = this.#client;
+    if (client === null || this.busy !== 1 || this.#sent.length !== 1) return false;
+    const { connectionParameters: given } = client as unknown as WithParameters;
+    return Number(given.query_timeout ?? 0) === 0 && PreparedQuery.mayFollow(client);
   }
 
   /** Drops the connection. The next statement opens another one, which first ends what the server still runs for this one. */
@@ -331,6 +359,11 @@ export class Link {
   #forget(client: pg.Client): void {
     if (this.#client === client) this.#client = null;
   }
+}
+
+/** The parameters of a connection that the types of the library lack. */
+interface WithParameters {
+  readonly connectionParameters: { readonly query_timeout?: string | number | false | null };
 }
 
 /** Returns the call of the statement that runs first; undefined if there is none. */

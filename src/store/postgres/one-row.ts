@@ -3,7 +3,8 @@
  * `write_commit_2` does for such a write, in less than half of the server's time.
  *
  * Before each of them, `LOCK` takes the shared lock of the partition, in the same request. The statement itself has a new snapshot,
- * so it sees an owner that took the partition before, and writes only if the fence holds. The result is the number of the execution. There
+ * so it sees an owner that took the partition before, and writes only if the fence holds. The result is the number of the execution, and the
+ * last value, which is the number of the call. There
  * is no result, and nothing is written, if the fence refuses the write, or if the id of a new execution exists;
  * `write_commit_2` then finds the reason.
  */
@@ -28,7 +29,7 @@ const INTO_JOURNAL = "INSERT INTO journal (e, seq, count, at, chain, body, phase
 /** Appends a journal row; the head stays, except that the row may store another phase. */
 export const APPEND_ONE = oneRow(
   "append one",
-  `${INTO_JOURNAL} SELECT $10::bigint, ${ROW}, $11::text ${FENCED} RETURNING e`,
+  `${INTO_JOURNAL} SELECT $10::bigint, ${ROW}, $11::text ${FENCED} RETURNING e, $12::int`,
 );
 
 /** Creates an execution with its first journal row. */
@@ -42,7 +43,7 @@ export const CREATE_ONE = oneRow(
     ${FENCED} AND (SELECT true FROM executions x WHERE x.id = $10 LIMIT 1) IS NULL
     RETURNING e
   )
-  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM made RETURNING e`,
+  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM made RETURNING e, $22::int`,
 );
 
 /** Appends a journal row and writes the head. */
@@ -54,7 +55,7 @@ export const CHANGE_ONE = oneRow(
     ${FENCED} AND x.e = $10
     RETURNING x.e
   )
-  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM changed RETURNING e`,
+  ${INTO_JOURNAL} SELECT e, ${ROW}, NULL FROM changed RETURNING e, $18::int`,
 );
 
 function oneRow(name: string, text: string): Statement {

@@ -54,6 +54,35 @@ interface Connection {
   parse(statement: { readonly name: string; readonly text: string }): void;
 }
 
+/** The queries of one connection, as far as this module has sent them. */
+class Line {
+  /** The queries without an answer, in the order in which the library sends them. */
+  #open: PreparedQuery[] = [];
+  /** Whether an answer did not fit its request. Then later answers may belong to other queries, and none is believed. */
+  isBroken = false;
+
+  add(query: PreparedQuery): void {
+    this.#open = [...this.#open, query];
+  }
+
+  remove(query: PreparedQuery): void {
+    this.#open = this.#open.filter((one) => one !== query);
+  }
+
+  /** Whether everything before a query was sent, so that its request may be written now. */
+  isNext(query: PreparedQuery | null): boolean {
+    return !this.isBroken && this.#open.every((one) => one === query || one.isSent);
+  }
+}
+
+const lines = new WeakMap<pg.Client, Line>();
+
+function lineOf(client: pg.Client): Line {
+  let line = lines.get(client);
+  if (line === undefined) lines.set(client, (line = new Line()));
+  return line;
+}
+
 type Callback = (error: Error | null, answer: Answer | null) => void;
 
 export class PreparedQuery implements pg.Submittable {
@@ -74,7 +103,9 @@ export class PreparedQuery implements pg.Submittable {
   #firstRows: number | null;
   /** Why the answer does not fit the request. */
   #misfit: Error | null = null;
-  #isSent = false;
+  /** Whether the request was written to the connection. */
+  isSent = false;
+  #line: Line | null = null;
 
   constructor({ name, text, values, first, columns }: Options) {
     this.name = name;
@@ -96,21 +127,37 @@ export class PreparedQuery implements pg.Submittable {
   static run(client: pg.Client, options: Options, onEnd: () => void = () => {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const query = new PreparedQuery(options);
+      const line = lineOf(client);
+      query.#line = line;
+      line.add(query);
       query.callback = (error, answer) => {
+        line.remove(query);
         onEnd();
         // At a `query_timeout` of the URL, the library calls it with the error alone.
         if (error !== null) reject(error);
         else resolve(answer as Answer);
       };
       client.query(query);
-      if (!query.#isSent && PreparedQuery.isPrepared(client, query.name)) query.submit(client.connection);
+      // A query that is not prepared is sent by the library. No other one may overtake it, or their answers would be swapped.
+      if (!query.isSent && line.isNext(query) && PreparedQuery.isPrepared(client, query.name))
+        query.submit(client.connection);
     });
+  }
+
+  /** Whether a prepared query may be sent now, although others have no answer yet. */
+  static mayFollow(client: pg.Client): boolean {
+    return lineOf(client).isNext(null);
+  }
+
+  /** Whether an answer over this connection did not fit its request. The connection must not be used any more. */
+  static isBroken(client: pg.Client): boolean {
+    return lines.get(client)?.isBroken === true;
   }
 
   /** Sends the request. The library calls it when the answer to this query is next; then `run` may have sent it already. */
   submit(connection: pg.Connection): null {
-    if (this.#isSent) return null;
-    this.#isSent = true;
+    if (this.isSent) return null;
+    this.isSent = true;
     const { stream, parsedStatements } = connection as unknown as Connection;
     const { name, text } = this;
     const isPrepared = Object.hasOwn(parsedStatements, name);
@@ -163,12 +210,20 @@ export class PreparedQuery implements pg.Submittable {
   }
 
   handleReadyForQuery(): void {
-    const misfit = this.#misfit ?? this.#miscount();
-    if (misfit === null) this.callback(null, { rows: this.#rows, described: this.#described });
-    else this.callback(misfit, null);
+    const misfit = this.#line?.isBroken === true ? outOfStep() : (this.#misfit ?? this.#miscount());
+    if (misfit !== null) return this.#fail(misfit);
+    this.callback(null, { rows: this.#rows, described: this.#described });
   }
 
   handleError(error: Error): void {
+    if (this.#line?.isBroken === true) this.#fail(outOfStep());
+    else if (isOutOfStep(error)) this.#fail(error);
+    else this.callback(error, null);
+  }
+
+  /** Fails the query, and those after it, because the answers no longer fit the requests. */
+  #fail(error: Error): void {
+    if (this.#line !== null) this.#line.isBroken = true;
     this.callback(error, null);
   }
 
@@ -201,6 +256,18 @@ export class PreparedQuery implements pg.Submittable {
     if (parsers.length === 0 || announced === this.#rows.length) return null;
     return new Error(`${this.#rows.length} rows were returned, but the server announced ${announced}`);
   }
+}
+
+/** Whether the server has found a damaged request, or the error is not one of the server. */
+function isOutOfStep(error: Error & { readonly code?: unknown; readonly severity?: unknown }): boolean {
+  return error.severity === undefined || String(error.code).startsWith(CONNECTION_EXCEPTION);
+}
+
+/** The class of errors of the connection. The server then skips bytes up to the end of a request, which may be that of the next one. */
+const CONNECTION_EXCEPTION = "08";
+
+function outOfStep(): Error {
+  return new Error("Connection terminated: an earlier answer did not fit its request");
 }
 
 /** Returns the row count in the message at the end of a statement: NaN for a command without rows, null for a text that is no such message. */
