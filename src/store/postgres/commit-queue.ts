@@ -260,7 +260,10 @@ export class CommitQueue {
       batch.refusedBy(JSON.parse(refused) as Refusal);
       return false;
     }
-    batch.wrote(numbersOf(created), numbersOf(touched), knowledge);
+    const numbers = [numbersOf(created), numbersOf(touched)] as const;
+    if (numbers.flat().some(Number.isNaN))
+      throw new StoreFault("the answer to a commit is damaged", { retryable: true, nothingWritten: false });
+    batch.wrote(...numbers, knowledge);
     return true;
   }
 

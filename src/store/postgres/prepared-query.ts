@@ -195,6 +195,7 @@ export class PreparedQuery implements pg.Submittable {
     for (let i = 0; i < length; i++) {
       const text = fields[i] as string | null;
       row[i] = text === null ? null : (parsers[i] as Parser)(text);
+      if (Number.isNaN(row[i])) return this.#unexpected(`the number ${JSON.stringify(text)}`);
     }
     this.#rows.push(row);
   }

@@ -118,7 +118,7 @@ async function setUp(
   /** Evaluates an expression for the process of each commit that waits for a lock; returns how many there are. */
   const waiting = async (sql: string): Promise<number> => {
     const from = `FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND NOT l.granted`;
-    const where = "WHERE application_name LIKE 'rondo commits%'";
+    const where = "WHERE a.datname = current_database() AND application_name LIKE 'rondo commits%'";
     return (await database.query(`SELECT ${sql} ${from} ${where}`)).length;
   };
   const untilOneWaits = (): Promise<void> =>
