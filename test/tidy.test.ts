@@ -155,7 +155,7 @@ const ROOM_LINES: Readonly<Record<string, number>> = {
   sdk: 4_650,
   server: 19_700,
   std: 2_130,
-  store: 14_300,
+  store: 14_450,
   testing: 1_730,
   transfer: 1_200,
   triggers: 600,
