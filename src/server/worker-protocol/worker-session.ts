@@ -88,7 +88,8 @@ export class WorkerSession implements WorkerLink {
   readonly #recalling = new Set<AttemptRecord>();
   /** Answers to claims that are being written. */
   readonly #sending = new TransientMap<number, readonly AttemptRecord[]>();
-  #sent = 0;
+  /** The number of the last answer; answers with items are in `#sending` by it. */
+  #lastSent = 0;
   #onSent: () => void = () => {};
   /**
    * The items of answers, by the id of their claim. A worker may hear late that a claim has failed, and claim more meanwhile. So
@@ -388,7 +389,7 @@ export class WorkerSession implements WorkerLink {
 
   /** Marks these items as being written to the client. */
   #send(items: readonly AttemptRecord[]): ClaimAnswer["ended"] {
-    const n = ++this.#sent;
+    const n = ++this.#lastSent;
     if (items.length > 0) this.#sending.set(n, items);
     return (isWritten) => {
       if (!this.#sending.delete(n)) return;

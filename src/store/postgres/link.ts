@@ -1,7 +1,7 @@
 /**
  * A connection to the database that is opened lazily and reopened when it is lost. The server runs one statement after the other. A
- * statement is sent after the answer to the one before, unless it has the option `follows`. Each is prepared once per connection. `session` counts the connections: data that was cached through one is not valid for the
- * next, since the database may have been restored in between.
+ * statement is sent after the answer to the one before, unless it has the option `follows`. Each is prepared once per connection. `session`
+ * counts the connections: data that was cached through one is not valid for the next, since the database may have been restored in between.
  *
  * The server does not notice at once that a connection is lost, and may still run a statement. So a new connection terminates
  * the former ones on the server before it is used.
